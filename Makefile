@@ -1,0 +1,34 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+$(VENV)/.base: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.test: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	touch $@ $(VENV)/.base
+
+demo: $(VENV)/.base  ## a controller with examples on SQLite; ONCE=1 ends by itself
+	$(BIN)/python config/examples/demo.py $(if $(ONCE),--once)
+
+test: $(VENV)/.test  ## the whole suite on SQLite and PostgreSQL
+	$(BIN)/pytest -n 4 $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.test  ## ratios against bare baselines, as tables
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build *.egg-info

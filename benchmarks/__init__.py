@@ -1,0 +1,1 @@
+"""Speed, as ratios against a bare baseline in the same run."""

@@ -1,0 +1,1 @@
+"""The process and its surfaces: command line, HTTP, web page."""

@@ -1,0 +1,1 @@
+"""The loop: reads facts, decides, commits."""

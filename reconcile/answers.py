@@ -1,0 +1,86 @@
+"""What an ended child process said: its exit code in words, the document it answered, its last words."""
+
+import json
+import math
+import os
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+from revisions import documents
+from revisions.errors import Invalid
+
+LARGEST_OUTPUT = 1024 * 1024
+"""Bytes; what is longer belongs into a store of its own, with a reference in the output."""
+
+LONGEST_LAST_LINE = 300
+"""Characters; a longer line is not a message and is left out."""
+
+_TAIL = 4096
+
+
+class BadOutput(Exception):
+    """The task wrote something that is not an output; the text says what."""
+
+
+def exit_words(code: int) -> str:
+    """An exit code as `sh` reports it: 128 + n stands for a child that signal n killed."""
+    try:
+        return f"killed by {signal.Signals(code - 128).name}"
+    except ValueError:
+        return f"exited with code {code}"
+
+
+def read_output(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a file, None when there is no file. Raises BadOutput."""
+    try:
+        # A task may have put a pipe there; opening it must not wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadOutput("output is not a regular file")
+        text = file.read(LARGEST_OUTPUT + 1)
+    if len(text) > LARGEST_OUTPUT:
+        raise BadOutput(f"output is larger than {LARGEST_OUTPUT} bytes")
+    return parse_output(text)
+
+
+def parse_output(text: bytes) -> dict[str, Any]:
+    """The JSON object in a text. Raises BadOutput, also for what JSON cannot carry exactly (R-18)."""
+    try:
+        value = json.loads(text.decode(), parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise BadOutput(f"output is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadOutput(f"output is not a JSON object but {type(value).__name__}")
+    try:
+        documents.check(value, "output")
+    except Invalid as error:
+        raise BadOutput(error.detail) from None
+    return value
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    return number if math.isfinite(number) else _refuse(literal)
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that says something, without control characters; "" when there is none or it is long."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    said = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
+    line = next(filter(None, said), "")
+    return line if len(line) <= LONGEST_LAST_LINE else ""

@@ -1,0 +1,1 @@
+"""Ways to start work, one file each; found by discovery."""

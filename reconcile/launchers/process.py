@@ -1,0 +1,95 @@
+"""`process`: a command, with the input as JSON on its standard input."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reconcile import children
+from reconcile.blocks import Finding, folder_findings, text_findings, unknown_fields
+from reconcile.ports import Launch, LaunchError, Launcher, Work
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Names that a shell hands on; some drop all others."""
+
+
+class ProcessLauncher:
+    """Runs `{command: [python, -m, x], env: {NAME: text}, cwd: folder below TASK_ROOT}` (X-10)."""
+
+    def faults(self, spec: Any) -> list[Finding]:
+        return list(_findings(spec))
+
+    def start(self, launch: Launch) -> Work:
+        for path, message, _ in _findings(launch.spec):
+            raise LaunchError(f"process.{path}: {message}")
+        cwd = launch.root.absolute() / launch.spec["cwd"] if "cwd" in launch.spec else None
+        if cwd and not cwd.is_dir():
+            raise LaunchError(f"no such folder: {cwd} (cwd)")
+        env = children.environment(launch, launch.spec.get("env"))
+        name, *arguments = launch.spec["command"]
+        return children.start(launch, [_find(name, env["PATH"], cwd), *arguments], env, cwd)
+
+    def adopt(self, folder: Path) -> Work | None:
+        return children.adopt(folder)
+
+
+def _find(name: str, search: str, cwd: Path | None) -> str:
+    """The path of a command. Looked up here, for `sh` would answer 127, and take some names for its own commands."""
+    if os.sep not in name:
+        if found := shutil.which(name, path=search):
+            return os.path.abspath(found)
+        raise LaunchError(f"command not found: {name!r} (looked in PATH: {search})")
+    path = name if cwd is None else str(cwd / name)
+    if not os.path.exists(path):
+        raise LaunchError(f"command not found: {name!r}" + (f" (looked in {cwd})" if cwd else ""))
+    if os.path.isdir(path) or not os.access(path, os.X_OK):
+        raise LaunchError(f"command is not executable: {name!r}")
+    return path
+
+
+def _findings(spec: Any) -> Iterator[Finding]:
+    if not isinstance(spec, dict):
+        yield "", "must be a mapping", "write command: [program, argument]"
+        return
+    yield from unknown_fields(spec, ["command", "env", "cwd"])
+    yield from _command_findings(spec.get("command"))
+    yield from _env_findings(spec.get("env", {}))
+    if "cwd" in spec:
+        yield from folder_findings("cwd", spec["cwd"])
+    elif _is_relative(spec.get("command")):
+        yield "command[0]", "is a relative path without a cwd", "say what it is relative to: cwd: ."
+
+
+def _is_relative(command: Any) -> bool:
+    match command:
+        case [str(name), *_]:
+            return os.sep in name and not os.path.isabs(name)
+    return False
+
+
+def _command_findings(command: Any) -> Iterator[Finding]:
+    if command is None:
+        yield "command", "is missing", "write command: [program, argument]"
+    elif isinstance(command, str):
+        yield "command", "must be a list", f"write command: {command.split()}, or [sh, -c, …] for a shell"
+    elif not isinstance(command, list) or not command:
+        yield "command", "must be a list with a program and its arguments", "write command: [program, argument]"
+    else:
+        for index, part in enumerate(command):
+            yield from text_findings(f"command[{index}]", part, empty=index > 0)
+
+
+def _env_findings(env: Any) -> Iterator[Finding]:
+    if not isinstance(env, dict):
+        yield "env", "must be a mapping", "write env: {NAME: text}"
+        return
+    for name, value in env.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield f"env.{name}", "is not a name of a variable", "letters, digits and _, not beginning with a digit"
+        else:
+            yield from text_findings(f"env.{name}", value)
+
+
+launcher: Launcher = ProcessLauncher()

@@ -1,0 +1,62 @@
+"""`python`: a callable of the controller's own interpreter, in a child process."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reconcile import bootstrap, children
+from reconcile.blocks import Finding, folder_findings, text_findings, unknown_fields
+from reconcile.ports import Launch, LaunchError, Launcher, Work
+
+_EXAMPLE = 'write callable: "package.module:function"'
+
+
+class PythonLauncher:
+    """Runs `{callable: "pkg.mod:func", path: [folders below TASK_ROOT]}`; without `path`, TASK_ROOT itself (X-10)."""
+
+    def faults(self, spec: Any) -> list[Finding]:
+        return list(_findings(spec))
+
+    def start(self, launch: Launch) -> Work:
+        for path, message, _ in _findings(launch.spec):
+            raise LaunchError(f"python.{path}: {message}")
+        folders = [launch.root.absolute() / folder for folder in launch.spec.get("path", ["."])]
+        for folder in folders:
+            if not folder.is_dir():
+                raise LaunchError(f"no such folder: {folder} (path)")
+        # -P: the folder of the bootstrap must not come to stand in the task's import path.
+        command = [sys.executable, "-P", bootstrap.__file__, launch.spec["callable"], *map(str, folders)]
+        return children.start(launch, command, children.environment(launch))
+
+    def adopt(self, folder: Path) -> Work | None:
+        return children.adopt(folder)
+
+
+def _findings(spec: Any) -> Iterator[Finding]:
+    if not isinstance(spec, dict):
+        yield "", "must be a mapping", _EXAMPLE
+        return
+    yield from unknown_fields(spec, ["callable", "path"])
+    yield from _callable_findings(spec.get("callable"))
+    folders = spec.get("path", ["."])
+    if not isinstance(folders, list):
+        yield "path", "must be a list", "write path: [folder]"
+        return
+    for index, folder in enumerate(folders):
+        yield from folder_findings(f"path[{index}]", folder)
+
+
+def _callable_findings(name: Any) -> Iterator[Finding]:
+    if name is None:
+        yield "callable", "is missing", _EXAMPLE
+        return
+    if wrong := list(text_findings("callable", name)):
+        yield from wrong
+        return
+    module, colon, attribute = name.partition(":")
+    if not colon or not all(part.isidentifier() for part in f"{module}.{attribute}".split(".")):
+        yield "callable", f"{name!r} names no function of a module", _EXAMPLE
+
+
+launcher: Launcher = PythonLauncher()

@@ -1,0 +1,100 @@
+"""The small protocols between the loop and its plug-ins."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything a launcher needs to start one attempt of a run.
+
+    `folder` is known from run and attempt alone, private to this attempt and owned by the launcher;
+    `spec` is the task's own block (what stands under `process:` or `python:`); `input` is the whole document the
+    task sees; `root` is what relative `cwd` and `path` are relative to; `environment` holds what the contract adds
+    to a task's environment (run id, URL, token), never the controller's own settings.
+    """
+
+    run_id: str
+    attempt: int
+    folder: Path
+    root: Path
+    spec: Mapping[str, Any]
+    input: Mapping[str, Any]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The work goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """Exit 0, or what counts as that; `output` is the JSON object the task answered, `{}` when it wrote none."""
+
+    output: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The work ended badly; `output` is kept when the task wrote one all the same."""
+
+    error: str
+    output: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The work is gone and left no answer (killed with its supervisor, machine restarted)."""
+
+    error: str
+
+
+Progress = Running | Succeeded | Failed | Lost
+
+
+class Work(Protocol):
+    """One attempt that was started or adopted."""
+
+    def poll(self) -> Progress:
+        """How it stands; never blocks. After anything but Running the answer stays the same."""
+        ...
+
+    def cancel(self, *, force: bool = False) -> None:
+        """Asks the work, and all it started, to end; with `force` it is ended. Harmless once it has ended."""
+        ...
+
+    def read_log(self, start: int, limit: int) -> bytes:
+        """Up to `limit` bytes of standard output and error, merged, from byte `start` on."""
+        ...
+
+    def log_size(self) -> int:
+        """Bytes written to the log so far."""
+        ...
+
+    def forget(self) -> None:
+        """Removes what is left of the attempt: its files, and anything it left running."""
+        ...
+
+
+class Launcher(Protocol):
+    """One way to run a task; a file in `reconcile/launchers/` named by the kind it serves, holding `launcher`.
+
+    `start` raises LaunchError when the work cannot be started at all (no such command, a bad folder).
+    `adopt` finds an attempt that an earlier controller started, and answers None when it was never started;
+    after that answer it can never start any more.
+    """
+
+    def faults(self, spec: Any) -> list[tuple[str, str, str]]:
+        """(path below the block, message, hint) of everything wrong with a task's block; empty when it is right."""
+        ...
+
+    def start(self, launch: Launch) -> Work: ...
+
+    def adopt(self, folder: Path) -> Work | None: ...
+
+
+class LaunchError(Exception):
+    """The work could not be started; the text says why and is shown to people."""

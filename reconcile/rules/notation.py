@@ -1,0 +1,91 @@
+"""How people write spans and instants, and the error that says what is wrong with what they wrote (S-01, S-15)."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
+
+# Ten digits reach past any span Python can hold and keep int() from being fed a megabyte.
+_NUMBER = r"\d{1,10}(?:[.,]\d{1,9})?"
+_SHORT = re.compile(rf"({_NUMBER.replace(',', '')})([smhdwy])", re.ASCII)
+_ISO = re.compile(
+    rf"P(?:({_NUMBER})Y)?(?:({_NUMBER})M)?(?:({_NUMBER})W)?(?:({_NUMBER})D)?"
+    rf"(T(?:({_NUMBER})H)?(?:({_NUMBER})M)?(?:({_NUMBER})S)?)?",
+    re.ASCII,
+)
+_INSTANT = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:[Zz]|([+-]\d{2}:\d{2}))",
+    re.ASCII,
+)
+
+_SPAN_HINT = "write <number><unit> with one of s m h d w y, such as 15m, or ISO 8601, such as PT15M"
+_INSTANT_HINT = "write RFC 3339 with a zone, such as 2026-01-01T08:00:00Z or 2026-01-01T09:00:00+01:00"
+
+
+class ScheduleError(ValueError):
+    """Something wrong in a schedule: where (`cron`, `timezone`, …; empty for the whole), what, and how to write it."""
+
+    def __init__(self, path: str, message: str, hint: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        self.message = message
+        self.hint = hint
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it, cut to a length people can read."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:56]}…"
+
+
+def duration(text: object, path: str = "") -> timedelta:
+    """The elapsed time that `15m`, `1.5h`, `PT15M` or `P1DT2H` stand for; a day is 24 h and a year 365 days (S-01).
+
+    Zero is a span, a negative one cannot be written. Months have no length and are refused.
+    Raises ScheduleError at `path`.
+    """
+    if not isinstance(text, str):
+        raise ScheduleError(path, f"{shown(text)} is not a span of time", _SPAN_HINT)
+    if short := _SHORT.fullmatch(text):
+        seconds = Decimal(short[1]) * UNIT_SECONDS[short[2]]
+    elif iso := _ISO.fullmatch(text):
+        seconds = _iso_seconds(text, iso, path)
+    else:
+        raise ScheduleError(path, f"{shown(text)} is not a span of time", _SPAN_HINT)
+    try:
+        return timedelta(microseconds=int((seconds * 1_000_000).to_integral_value()))
+    except OverflowError:
+        raise ScheduleError(path, f"{shown(text)} is longer than any span that can be kept", _SPAN_HINT) from None
+
+
+def _iso_seconds(text: str, parts: re.Match[str], path: str) -> Decimal:
+    years, months, weeks, days, clock, hours, minutes, seconds = parts.groups()
+    if months is not None:
+        raise ScheduleError(path, f"{shown(text)} counts months, which have no fixed length", "write days or weeks")
+    units = zip((years, weeks, days, hours, minutes, seconds), "ywdhms", strict=True)
+    written = [(Decimal(number.replace(",", ".")), unit, number) for number, unit in units if number is not None]
+    if not written or clock == "T":
+        raise ScheduleError(path, f"{shown(text)} names no span", _SPAN_HINT)
+    if any(not number.isdigit() for _, _, number in written[:-1]):
+        raise ScheduleError(path, f"{shown(text)} has a fraction before its last part", "only the last part may")
+    return sum((number * UNIT_SECONDS[unit] for number, unit, _ in written), Decimal(0))
+
+
+def instant(text: object, path: str = "", *, whole: bool = False) -> datetime:
+    """The aware UTC instant of an RFC 3339 text with its zone; with `whole` a fraction of a second is refused (S-15).
+
+    Fractions finer than a microsecond are cut off. Raises ScheduleError at `path`.
+    """
+    found = _INSTANT.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ScheduleError(path, f"{shown(text)} is not an instant", _INSTANT_HINT)
+    date, time, fraction, offset = found.groups()
+    micros = ((fraction or "") + "000000")[:6]
+    try:
+        at = datetime.fromisoformat(f"{date}T{time}.{micros}{offset or '+00:00'}").astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ScheduleError(path, f"{shown(text)} is not an instant: {error}", _INSTANT_HINT) from None
+    if whole and (fraction or "").strip("0"):
+        raise ScheduleError(path, f"{shown(text)} is not a whole second", "leave the fraction out")
+    return at

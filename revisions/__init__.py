@@ -1,0 +1,1 @@
+"""The durable truth: what people deployed, in revisions that nobody can change."""

@@ -1,0 +1,98 @@
+"""Text that people write, YAML or JSON, into plain values; what JSON cannot carry exactly is refused."""
+
+import math
+import re
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.resolver import VersionedResolver
+
+from revisions.errors import Fault, Invalid, Malformed
+
+LARGEST_INTEGER = 2**53 - 1
+MOST_NODES = 100_000
+DEEPEST = 100
+
+
+class _Resolver(VersionedResolver):
+    """YAML 1.2 without the timestamp type: instants stay the strings that were written."""
+
+    def add_version_implicit_resolver(self, version: Any, tag: Any, regexp: re.Pattern[str], first: Any) -> None:
+        if tag != "tag:yaml.org,2002:timestamp":
+            super().add_version_implicit_resolver(version, tag, regexp, first)
+
+
+def load(text: str, source: str = "input") -> list[Any]:
+    """The documents in a text, empty ones left out. Raises Malformed with line and column (from 1)."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Resolver = _Resolver
+    yaml.allow_duplicate_keys = False
+    try:
+        documents = [document for document in yaml.load_all(StringIO(text)) if document is not None]
+    except MarkedYAMLError as error:
+        raise Malformed(_with_place(source, error)) from None
+    except (YAMLError, RecursionError, ValueError) as error:
+        raise Malformed(f"{source}: {str(error).splitlines()[0]}") from None
+    return documents
+
+
+def _with_place(source: str, error: MarkedYAMLError) -> str:
+    problem = " ".join(str(error.problem or error.context or "not valid YAML").split())
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return f"{source}: {problem}"
+    return f"{source}, line {mark.line + 1}, column {mark.column + 1}: {problem}"
+
+
+def check(value: Any, path: str = "") -> None:
+    """Raises Invalid, naming each path, when a value has no exact canonical JSON form (R-18)."""
+    if _nodes(value, {}, DEEPEST) > MOST_NODES:
+        raise Invalid.at(path or "input", "too large, nested too deeply, or an alias of itself", "split it up")
+    faults = list(_faults(value, path))
+    if faults:
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+
+
+def _nodes(value: Any, known: dict[int, int], depth: int) -> int:
+    """Values once every alias is written out; each alias is counted once, so a hostile text costs its own length."""
+    if not isinstance(value, dict | list):
+        return 1
+    if depth == 0:
+        return MOST_NODES + 1
+    if id(value) not in known:
+        known[id(value)] = MOST_NODES + 1  # what it is while it holds itself
+        below = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_nodes(item, known, depth - 1) for item in below)
+    return known[id(value)]
+
+
+def _faults(value: Any, path: str) -> Iterator[Fault]:
+    match value:
+        case bool() | None:
+            return
+        case int() if abs(value) > LARGEST_INTEGER:
+            yield Fault(path, "integer beyond ±(2^53−1), which JSON cannot carry exactly", "write it as a string")
+        case float() if not math.isfinite(value):
+            yield Fault(path, "NaN and Infinity are not JSON", "write it as a string")
+        case int() | float():
+            return
+        case str():
+            if "\0" in value:
+                yield Fault(path, "holds a NUL character", "remove it")
+            elif any("\ud800" <= character <= "\udfff" for character in value):
+                yield Fault(path, "holds half of a surrogate pair", "write the whole character")
+        case list():
+            for index, item in enumerate(value):
+                yield from _faults(item, f"{path}[{index}]")
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    yield Fault(f"{path}.{key}", "a key must be a string", f'quote it: "{key}"')
+                    continue
+                yield from (Fault(path, f"a key {fault.message}", fault.hint) for fault in _faults(key, path))
+                yield from _faults(item, f"{path}.{key}" if path else key)
+        case _:
+            yield Fault(path, f"{type(value).__name__} is not a JSON value", "write it as a string")

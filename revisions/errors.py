@@ -1,0 +1,90 @@
+"""What can go wrong, as a tree; each error carries data and a stable `code`, the surfaces choose words and numbers.
+
+TriggerctlError
+├── Malformed             the text cannot be read at all (line and column where known)
+├── Invalid               it can be read but says something wrong (a fault per field)
+├── NotFound              no such trigger, task, run, revision
+├── Conflict              the expected revision, or an existing thing, says no
+│   └── PreconditionFailed    … and the caller had named that precondition
+├── PreconditionRequired  an existing trigger was to be changed without naming a revision
+├── Forbidden             this caller may not
+└── Unavailable           the database or the server cannot be used now, or has another schema
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with an input: where (`spec.schedule.cron`), what, and the way out."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+
+class TriggerctlError(Exception):
+    """Base of every error a caller can act on."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, detail: str, errors: Sequence[Fault] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = tuple(errors)
+
+
+class Malformed(TriggerctlError):
+    code = "malformed"
+
+
+class Invalid(TriggerctlError):
+    code = "invalid"
+
+    @classmethod
+    def at(cls, path: str, message: str, hint: str = "") -> "Invalid":
+        """One fault, which is then the detail too."""
+        return cls(f"{path}: {message}", [Fault(path, message, hint)])
+
+
+class NotFound(TriggerctlError):
+    code = "not_found"
+
+
+class Conflict(TriggerctlError):
+    """Somebody or something was there first; where a revision decided, it says which, whose and since when (R-04)."""
+
+    code = "conflict"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        current_revision: int | None = None,
+        changed_by: str | None = None,
+        changed_at: datetime | None = None,
+        errors: Sequence[Fault] = (),
+    ) -> None:
+        super().__init__(detail, errors)
+        self.current_revision = current_revision
+        self.changed_by = changed_by
+        self.changed_at = changed_at
+
+
+class PreconditionFailed(Conflict):
+    """A conflict with the precondition the caller itself named (HTTP 412 instead of 409)."""
+
+
+class PreconditionRequired(TriggerctlError):
+    code = "precondition_required"
+
+
+class Forbidden(TriggerctlError):
+    code = "forbidden"
+
+
+class Unavailable(TriggerctlError):
+    code = "unavailable"

@@ -1,0 +1,258 @@
+"""What people write: Task and Trigger, checked field by field; what is stored is their own text, never these models."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+from pydantic_core import ErrorDetails
+
+from revisions import documents
+from revisions.errors import Fault, Invalid
+from revisions.ids import TaskKey, TriggerKey, name_faults
+
+API_VERSION = "triggerctl/v1"
+AUTOMATIONS = ("schedule",)
+LATER = frozenset(
+    {
+        "event", "webhook", "file", "table", "action", "serialize_key", "limits", "scopes", "requires_approval",
+        "debounce", "secrets", "concurrency", "expect", "start_within", "start", "until", "count", "spread", "exclude",
+        "calendars",
+    }
+)  # fmt: skip
+"""Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
+
+Text = Annotated[str, Field(strict=True)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Schedule(_Strict):
+    """When; the expression itself is judged by `reconcile.rules.schedule`."""
+
+    cron: Text | None = None
+    timezone: Text | None = None
+    gap: Text | None = None
+    fold: Text | None = None
+    every: Text | None = None
+    anchor: Text | None = None
+    at: Text | None = None
+    in_: Annotated[Text | None, Field(alias="in")] = None
+    kickoff_time_input: Text | None = None
+
+
+class Catchup(_Strict):
+    policy: Literal["all", "latest", "none"] = "latest"
+    window: Text | None = None
+
+
+class Retry(_Strict):
+    max_attempts: Annotated[StrictInt, Field(ge=1, le=100)] = 3
+
+
+class TriggerSpec(_Strict):
+    task_version: Text
+    active: StrictBool | None = None
+    description: Text = ""
+    schedule: Schedule
+    input: dict[str, Any] = {}
+    input_builder: Literal["static"] = "static"
+    catchup: Catchup = Catchup()
+    overlap: Literal["allow", "skip", "queue_all"] | None = None
+    retry: Retry = Retry()
+    deactivate_after: Annotated[StrictInt, Field(ge=1)] = 5
+    secret_scope: Text | None = None
+
+
+def _tags(value: Any) -> Any:
+    return sorted(set(value)) if isinstance(value, list) and all(isinstance(tag, str) for tag in value) else value
+
+
+Tags = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=128)], ...], BeforeValidator(_tags)]
+
+
+class TriggerMetadata(_Strict):
+    project: Text
+    domain: Text
+    task: Text
+    name: Text
+    tags: Tags = ()
+
+
+class Trigger(_Strict):
+    """A trigger as written; `written` is its spec without `active`, the text of which is what revisions keep (R-10)."""
+
+    metadata: TriggerMetadata
+    spec: TriggerSpec
+    written: dict[str, Any]
+
+    @property
+    def key(self) -> TriggerKey:
+        return TriggerKey(self.metadata.project, self.metadata.domain, self.metadata.task, self.metadata.name)
+
+    @classmethod
+    def read(cls, document: Any) -> Self:
+        """Checks one document. Raises Invalid with a fault per field (R-01, R-18)."""
+        parts = _open(document, "Trigger", {"apiVersion", "kind", "metadata", "spec"})
+        faults: list[Fault] = []
+        metadata = _validate(TriggerMetadata, parts.get("metadata"), "metadata", faults)
+        written = (
+            {k: v for k, v in parts["spec"].items() if k != "active"} if isinstance(parts.get("spec"), dict) else {}
+        )
+        spec = _validate(TriggerSpec, parts.get("spec"), "spec", faults)
+        if metadata:
+            names = {"project": metadata.project, "domain": metadata.domain, "task": metadata.task}
+            faults += name_faults("metadata.", **names, name=metadata.name)
+        if spec and name_faults("spec.", version=spec.task_version):
+            faults += [
+                Fault("spec.task_version", f.message, f.hint) for f in name_faults("", version=spec.task_version)
+            ]
+        _refuse(faults)
+        assert metadata is not None
+        assert spec is not None
+        return cls(metadata=metadata, spec=spec, written=written)
+
+
+class TaskSpec(BaseModel):
+    """How to launch; exactly one more block stands in it, named by `launcher` and judged by that launcher."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    launcher: Text
+    description: Text = ""
+    timeout: Text = "1h"
+    inputs: dict[str, dict[str, Any]] = {}
+    outputs: dict[str, dict[str, Any]] = {}
+
+    @property
+    def block(self) -> Any:
+        """What stands under the launcher's name."""
+        return (self.model_extra or {}).get(self.launcher)
+
+
+class TaskMetadata(_Strict):
+    project: Text
+    domain: Text
+    name: Text
+    version: Text
+
+
+class Task(_Strict):
+    """A task version as written (R-12)."""
+
+    metadata: TaskMetadata
+    spec: TaskSpec
+    written: dict[str, Any]
+
+    @property
+    def key(self) -> TaskKey:
+        return TaskKey(self.metadata.project, self.metadata.domain, self.metadata.name, self.metadata.version)
+
+    @classmethod
+    def read(cls, document: Any) -> Self:
+        """Checks one document. Raises Invalid with a fault per field."""
+        parts = _open(document, "Task", {"apiVersion", "kind", "metadata", "spec"})
+        faults: list[Fault] = []
+        metadata = _validate(TaskMetadata, parts.get("metadata"), "metadata", faults)
+        spec = _validate(TaskSpec, parts.get("spec"), "spec", faults)
+        if metadata:
+            faults += name_faults("metadata.", project=metadata.project, domain=metadata.domain)
+            named = name_faults("", task=metadata.name)
+            faults += [Fault("metadata.name", f.message.replace("task", "name"), f.hint) for f in named]
+            faults += name_faults("metadata.", version=metadata.version)
+        if spec:
+            faults += _beside_the_block(spec)
+        _refuse(faults)
+        assert metadata is not None
+        assert spec is not None
+        return cls(metadata=metadata, spec=spec, written=parts["spec"])
+
+
+def _beside_the_block(spec: TaskSpec) -> Iterator[Fault]:
+    known = [*TaskSpec.model_fields, spec.launcher]
+    for name in spec.model_extra or {}:
+        if name != spec.launcher:
+            yield _unknown(f"spec.{name}", name, known)
+    if spec.block is None:
+        yield Fault(f"spec.{spec.launcher}", "is missing", f"say what to launch under `{spec.launcher}:`")
+
+
+def _open(document: Any, kind: str, known: set[str]) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise Invalid.at(
+            kind, f"must be a mapping, not {type(document).__name__}", f"start with apiVersion: {API_VERSION}"
+        )
+    documents.check(document)
+    faults = [_unknown(name, name, sorted(known)) for name in document if name not in known]
+    if document.get("apiVersion") != API_VERSION:
+        faults.append(Fault("apiVersion", f"is {document.get('apiVersion')!r}", f"write apiVersion: {API_VERSION}"))
+    if document.get("kind") != kind:
+        faults.append(Fault("kind", f"is {document.get('kind')!r}, expected {kind}", f"write kind: {kind}"))
+    _refuse(faults)
+    return document
+
+
+def _refuse(faults: list[Fault]) -> None:
+    if faults:
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+
+
+def _validate(model: type[Model], value: Any, path: str, faults: list[Fault]) -> Model | None:
+    if not isinstance(value, dict):
+        faults.append(Fault(path, "is missing" if value is None else "must be a mapping"))
+        return None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        faults.extend(_fault(model, path, details) for details in error.errors(include_url=False))
+        return None
+
+
+def _fault(model: type[BaseModel], path: str, details: ErrorDetails) -> Fault:
+    location = details["loc"]
+    where = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    name = str(location[-1]) if location else path
+    given = details["input"]
+    match details["type"]:
+        case "extra_forbidden":
+            return _unknown(where, name, _known(model, location[:-1]))
+        case "missing":
+            return Fault(where, "is missing", _missing_hint(name))
+        case "string_type" if isinstance(given, bool | int | float):
+            return Fault(where, f"{given!r} is not a string", "quote it, so that it stays as written")
+        case "literal_error":
+            return Fault(where, f"{given!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
+        case _:
+            return Fault(where, details["msg"][0].lower() + details["msg"][1:])
+
+
+def _missing_hint(name: str) -> str:
+    return "a trigger needs exactly one automation: write schedule: {cron: …}" if name == "schedule" else ""
+
+
+def _known(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The field names of the block at a location."""
+    for part in location:
+        annotation = model.model_fields[str(part)].annotation
+        assert isinstance(annotation, type)
+        model = annotation
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _unknown(path: str, name: str, known: list[str]) -> Fault:
+    if name in LATER:
+        return Fault(path, "is not supported by this version", "leave it out")
+    near = difflib.get_close_matches(name, known, 1)
+    return Fault(path, "is not a known field", f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
+
+
+def read(document: Any) -> "Task | Trigger":
+    """One document of either kind. Raises Invalid."""
+    kinds: Mapping[str, type[Task] | type[Trigger]] = {"Task": Task, "Trigger": Trigger}
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        raise Invalid.at("kind", f"is {kind!r}", f"one of {', '.join(kinds)}")
+    return kinds[kind].read(document)

@@ -1,0 +1,1 @@
+"""Functions over a connection, one file per table family."""

@@ -1,0 +1,213 @@
+"""Connections, transactions and the database's own clock, on PostgreSQL and SQLite."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Table,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from revisions.clock import Clock, HostClock
+from revisions.errors import Fault, Invalid, Unavailable
+from revisions.store.tables import SCHEMA
+
+SESSION_TIMEOUTS = {
+    "idle_in_transaction_session_timeout": "10s",
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+}
+"""Below the lease, so that a stalled participant cannot hold up the others (O-08)."""
+TCP_USER_TIMEOUT_MILLISECONDS = 10_000
+SQLITE_BUSY_SECONDS = 30.0
+
+
+class ServerClock(HostClock):
+    """PostgreSQL's clock, so that all replicas see one time; asked after the last lock is held (invariant 6)."""
+
+    def now(self, connection: Any, /) -> datetime:
+        now: datetime = connection.execute(_SERVER_NOW).scalar_one()
+        return now.astimezone(UTC)
+
+
+_SERVER_NOW = select(func.clock_timestamp())
+
+
+class Database:
+    """One database; `read` and `write` give a connection inside a transaction of its own.
+
+    Raises Unavailable when the database cannot be reached, is too busy, or was never set up.
+    """
+
+    def __init__(self, url: str, *, create: bool = False, pool_size: int = 20) -> None:
+        self.url = _parsed(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._writing = threading.RLock()
+        self.engine = _sqlite_engine(self.url, create) if self.is_sqlite else _postgresql_engine(self.url, pool_size)
+        self.clock: Clock = HostClock() if self.is_sqlite else ServerClock()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with _reachable(self.url), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that writes; on SQLite it holds the one write lock from its first statement on."""
+        with _reachable(self.url):
+            if self.is_sqlite:
+                with self._writing, self.engine.connect() as connection:
+                    connection.execution_options(writes=True)
+                    with connection.begin():
+                        yield connection
+            else:
+                with self.engine.begin() as connection:
+                    yield connection
+
+    def schema(self) -> str | None:
+        """The schema version the database has, None when it was never set up."""
+        with self.read() as connection:
+            if not self.engine.dialect.has_table(connection, "alembic_version"):
+                return None
+            return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+    def check_schema(self) -> None:
+        """Raises Unavailable when this release cannot work with the database's schema (R-19)."""
+        found = self.schema()
+        if found is None:
+            raise Unavailable(f"{self} is not set up: run `triggerctl db upgrade`")
+        if found != SCHEMA:
+            way = "run `triggerctl db upgrade`" if found < SCHEMA else "use the release that upgraded it"
+            raise Unavailable(f"{self} has schema {found}, this release works with {SCHEMA}: {way}")
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except ArgumentError:
+        backend = ""
+    if backend == "sqlite" and parsed.database:
+        return parsed
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    fault = Fault("database-url", f"{url!r} is not a database", "sqlite:///file.db or postgresql://user@host/database")
+    raise Invalid(f"{fault.path}: {fault.message}", [fault])
+
+
+@contextmanager
+def _reachable(url: URL) -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+        raise Unavailable(f"{url.render_as_string(hide_password=True)}: {_reason(error)}") from error
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise Unavailable(f"{url.render_as_string(hide_password=True)}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    origin = getattr(error, "orig", None) or error
+    return str(origin).strip().splitlines()[0] if str(origin).strip() else type(origin).__name__
+
+
+def _postgresql_engine(url: URL, pool_size: int) -> Engine:
+    timeouts = " ".join(f"-c {name}={value}" for name, value in SESSION_TIMEOUTS.items())
+    return create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=10,
+        pool_timeout=10,
+        pool_pre_ping=True,
+        connect_args={
+            "connect_timeout": 5,
+            "options": timeouts,
+            "tcp_user_timeout": TCP_USER_TIMEOUT_MILLISECONDS,
+            "application_name": "triggerctl",
+        },
+    )
+
+
+def _sqlite_engine(url: URL, create: bool) -> Engine:
+    path = Path(url.database or "").absolute()
+
+    def connect() -> sqlite3.Connection:
+        if not create and not path.exists():
+            raise sqlite3.OperationalError("no such file: run `triggerctl db upgrade`")
+        connection = sqlite3.connect(path, timeout=SQLITE_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    engine = create_engine(url, creator=connect)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def insert_if_absent(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> int:
+    """Inserts the rows whose keys are free and answers how many those were: the insert is the claim (X-01)."""
+    dialect_insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = dialect_insert(table).on_conflict_do_nothing()
+    return connection.execute(statement, rows if len(rows) > 1 else rows[0]).rowcount
+
+
+def update_many(connection: Connection, table: Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes many rows, each named by its key and giving the same columns."""
+    if not rows:
+        return
+    statement = update(table).where(table.c[key] == bindparam("of_key"))
+    statement = statement.values({column: bindparam(column) for column in rows[0] if column != key})
+    connection.execute(statement, [{**row, "of_key": row[key]} for row in rows])
+
+
+@contextmanager
+def pipelined(connection: Connection) -> Iterator[None]:
+    """Statements inside are sent without waiting for each other's answers, where the driver can (PostgreSQL).
+
+    For writes whose answers nobody looks at; a failure is raised at the end at the latest.
+    """
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    with driver.pipeline():
+        yield

@@ -1,0 +1,200 @@
+"""What a trigger does, apart from what it is: watermark, next fire, last outcome, failures, backlogs.
+
+The row's lock is what a firing and a deploy contend for; it carries the revision, so that whoever holds it knows that
+what it decides from is still current (L-15).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, select, true, update
+
+from revisions.store.database import update_many
+from revisions.store.occurrences import Skip
+from revisions.store.tables import catchup_backlogs, runs, trigger_status, triggers
+from revisions.triggers import Action, Revision
+
+LIVE = ("pending", "running", "waiting", "parked")
+"""Run statuses that count as going on (X-09)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """One trigger's runtime facts. `watermark`: up to there every occurrence is decided (L-06)."""
+
+    trigger_id: str
+    revision: int
+    watermark: datetime
+    next_fire_at: datetime | None
+    rate_waiting_since: datetime | None
+    last_fired_at: datetime | None
+    last_success_at: datetime | None
+    last_outcome: str | None
+    last_outcome_at: datetime | None
+    last_run_id: str | None
+    last_error: str | None
+    run_count: int
+    consecutive_failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A new beginning (R-21): where the watermark goes, the next fire, and what was undecided until then."""
+
+    watermark: datetime
+    next_fire_at: datetime | None
+    superseded: Skip | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Missed occurrences in (cursor_at, until_at] that are being caught up, oldest first."""
+
+    trigger_id: str
+    cursor_at: datetime
+    until_at: datetime
+    created_at: datetime
+    served_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What deciding for one trigger needs beside its status; read after the status lock, in a later statement."""
+
+    trigger_id: str
+    project: str
+    domain: str
+    task: str
+    task_version: str
+    revision: int
+    active: bool
+    spec: str
+    resolved: str
+    has_live_run: bool
+
+
+LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_status.c)
+"""The status columns under names that stand beside those of another table."""
+
+
+def labelled(row: Row[Any]) -> StatusRow:
+    return StatusRow(**{column.name: getattr(row, f"status_{column.name}") for column in trigger_status.c})
+
+
+def get(connection: Connection, trigger_id: str) -> StatusRow | None:
+    row = connection.execute(select(trigger_status).where(trigger_status.c.trigger_id == trigger_id)).one_or_none()
+    return StatusRow(**row._mapping) if row else None
+
+
+def lock(connection: Connection, ids: Sequence[str], *, skip_locked: bool = False) -> list[StatusRow]:
+    """The status rows of these triggers, locked in order; with `skip_locked` those that nobody else holds."""
+    statement = (
+        select(trigger_status)
+        .where(trigger_status.c.trigger_id.in_(bindparam("ids", expanding=True)))
+        .order_by(trigger_status.c.trigger_id)
+        .with_for_update(skip_locked=skip_locked)
+    )
+    return [StatusRow(*row) for row in connection.execute(statement, {"ids": list(ids)})]
+
+
+def facts(connection: Connection, ids: Sequence[str]) -> dict[str, Facts]:
+    """Facts of triggers whose status is locked: a later statement, so that it sees what the lock waited for."""
+    live = exists().where(runs.c.trigger_id == triggers.c.trigger_id, runs.c.status.in_(LIVE))
+    statement = select(
+        triggers.c.trigger_id,
+        triggers.c.project,
+        triggers.c.domain,
+        triggers.c.task,
+        triggers.c.task_version,
+        triggers.c.revision,
+        triggers.c.active,
+        triggers.c.spec,
+        triggers.c.resolved,
+        live,
+    ).where(triggers.c.trigger_id.in_(bindparam("ids", expanding=True)))
+    return {row[0]: Facts(*row) for row in connection.execute(statement, {"ids": list(ids)})}
+
+
+def follow(connection: Connection, revision: Revision, baseline: Baseline | None, *, created: bool) -> None:
+    """Brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new."""
+    values: dict[str, Any] = {"revision": revision.revision}
+    if baseline:
+        values |= {"watermark": baseline.watermark, "next_fire_at": baseline.next_fire_at, "rate_waiting_since": None}
+    if created:
+        values |= {"trigger_id": revision.trigger_id, "run_count": 0, "consecutive_failures": 0}
+        connection.execute(insert(trigger_status), values)
+        return
+    if revision.action in (Action.DEPLOY, Action.ACTIVATE):
+        values["consecutive_failures"] = 0
+    connection.execute(
+        update(trigger_status).where(trigger_status.c.trigger_id == revision.trigger_id).values(**values)
+    )
+    if baseline:
+        connection.execute(delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == revision.trigger_id))
+
+
+def desired_alarms(connection: Connection) -> list[tuple[str, int, datetime | None]]:
+    """(trigger, revision, next fire) of every active trigger: what the loop's jobs should be (L-01)."""
+    statement = (
+        select(trigger_status.c.trigger_id, trigger_status.c.revision, trigger_status.c.next_fire_at)
+        .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
+        .where(triggers.c.active == true())
+    )
+    return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
+
+
+def due(connection: Connection, now: datetime) -> list[str]:
+    """Triggers whose next fire has come, oldest first: the net under lost alarms (L-03)."""
+    statement = (
+        select(trigger_status.c.trigger_id)
+        .where(trigger_status.c.next_fire_at <= now)
+        .order_by(trigger_status.c.next_fire_at)
+    )
+    return list(connection.execute(statement).scalars())
+
+
+def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Writes decided status rows (each with `trigger_id` and the same columns) in one statement."""
+    update_many(connection, trigger_status, "trigger_id", rows)
+
+
+def backlogs(connection: Connection, ids: Iterable[str]) -> list[Backlog]:
+    """The backlogs of these triggers, oldest first."""
+    statement = (
+        select(catchup_backlogs)
+        .where(catchup_backlogs.c.trigger_id.in_(list(ids)))
+        .order_by(catchup_backlogs.c.trigger_id, catchup_backlogs.c.until_at)
+    )
+    return [Backlog(**row._mapping) for row in connection.execute(statement)]
+
+
+def least_recently_served(connection: Connection, limit: int) -> list[str]:
+    """Triggers with a backlog, the one that waited longest first (L-06)."""
+    statement = (
+        select(catchup_backlogs.c.trigger_id)
+        .join(triggers, and_(triggers.c.trigger_id == catchup_backlogs.c.trigger_id, triggers.c.active == true()))
+        .order_by(catchup_backlogs.c.served_at, catchup_backlogs.c.trigger_id)
+        .limit(limit)
+    )
+    return list(dict.fromkeys(connection.execute(statement).scalars()))
+
+
+def open_backlogs(connection: Connection, opened: Sequence[Backlog]) -> None:
+    """Stores missed ranges to be caught up."""
+    if opened:
+        connection.execute(insert(catchup_backlogs), [_backlog_columns(backlog) for backlog in opened])
+
+
+def serve_backlog(connection: Connection, backlog: Backlog, cursor_at: datetime, now: datetime) -> None:
+    """Moves a backlog's cursor, or removes the backlog when all of it is decided."""
+    one = and_(catchup_backlogs.c.trigger_id == backlog.trigger_id, catchup_backlogs.c.until_at == backlog.until_at)
+    if cursor_at >= backlog.until_at:
+        connection.execute(delete(catchup_backlogs).where(one))
+    else:
+        connection.execute(update(catchup_backlogs).where(one).values(cursor_at=cursor_at, served_at=now))
+
+
+def _backlog_columns(backlog: Backlog) -> dict[str, Any]:
+    return {column.name: getattr(backlog, column.name) for column in catchup_backlogs.c}

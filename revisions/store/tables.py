@@ -1,0 +1,286 @@
+"""The tables as SQLAlchemy knows them; the migrations make them, a test compares the two."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.types import TypeEngine
+
+SCHEMA = "0001"
+"""The schema version this release works with: the newest migration."""
+
+_FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware UTC instant: `timestamptz` on PostgreSQL; on SQLite text of one width, in order of time."""
+
+    impl = String(27)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(String(27))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None or dialect.name == "postgresql":
+            return value
+        return value.astimezone(UTC).strftime(_FIXED_WIDTH)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return datetime.strptime(value, _FIXED_WIDTH).replace(tzinfo=UTC)
+        result: datetime = value.astimezone(UTC)
+        return result
+
+
+class TransactionId(TypeDecorator[int]):
+    """PostgreSQL's `xid8`; a plain number elsewhere."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(_Xid8())
+        return dialect.type_descriptor(BigInteger())
+
+
+class _Xid8(TypeEngine[int]):
+    __visit_name__ = "xid8"
+
+    def _compiler_dispatch(self, visitor: Any, **options: Any) -> str:
+        return "xid8"
+
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+        "ck": "%(table_name)s_%(constraint_name)s",
+    }
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("domain", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("version", Text, primary_key=True),
+    Column("spec", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("trigger_name", Text),
+    Column("total_triggers", Integer, nullable=False),
+    Column("active_triggers", Integer, nullable=False),
+    Column("trigger_automation", Text),
+)
+
+triggers = Table(
+    "triggers",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("project", Text, nullable=False),
+    Column("domain", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("task_version", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("tags", Text, nullable=False),
+    Column("until", Instant),
+    Column("origin", Text),
+    Column("resolved", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("automation", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    Column("deactivated_reason", Text),
+    UniqueConstraint("project", "domain", "task", "name"),
+    Index(None, "project", "domain", "task", "task_version"),
+)
+
+trigger_revisions = Table(
+    "trigger_revisions",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("project", Text, nullable=False),
+    Column("domain", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("tags", Text, nullable=False),
+    Column("until", Instant),
+    Column("origin", Text),
+    Column("idempotency_key", Text),
+    Column("resolved", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("previous_hash", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    UniqueConstraint("trigger_id", "idempotency_key"),
+    sqlite_with_rowid=False,
+)
+
+trigger_changes = Table(
+    "trigger_changes",
+    metadata,
+    Column("position", BigInteger().with_variant(Integer, "sqlite"), Identity(always=True), primary_key=True),
+    Column("transaction_id", TransactionId),
+    Column("trigger_id", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+)
+
+trigger_status = Table(
+    "trigger_status",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("revision", Integer, nullable=False),
+    Column("watermark", Instant, nullable=False),
+    Column("next_fire_at", Instant),
+    Column("rate_waiting_since", Instant),
+    Column("last_fired_at", Instant),
+    Column("last_success_at", Instant),
+    Column("last_outcome", Text),
+    Column("last_outcome_at", Instant),
+    Column("last_run_id", Text),
+    Column("last_error", Text),
+    Column("run_count", Integer, nullable=False),
+    Column("consecutive_failures", Integer, nullable=False),
+    Index(None, "next_fire_at"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("trigger_id", Text, nullable=False),
+    Column("occurrence_id", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("project", Text, nullable=False),
+    Column("domain", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("task_version", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("overlap", Text, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("scheduled_at", Instant, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("available_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("finished_at", Instant),
+    Column("status", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("claim", Integer, nullable=False),
+    Column("claimed_by", Text),
+    Column("lease_until", Instant),
+    Column("cancel_requested_at", Instant),
+    Column("input", Text, nullable=False),
+    Column("output", Text),
+    Column("error", Text),
+    Column("cost", Float),
+    Column("caused_by_run_id", Text),
+    Column("caused_by_trigger_id", Text),
+    UniqueConstraint("trigger_id", "occurrence_id"),
+    Index(
+        "runs_pending_idx",
+        "available_at",
+        "id",
+        postgresql_where=text("status = 'pending'"),
+        sqlite_where=text("status = 'pending'"),
+    ),
+    Index(
+        "runs_running_idx",
+        "lease_until",
+        postgresql_where=text("status = 'running'"),
+        sqlite_where=text("status = 'running'"),
+    ),
+    Index(
+        "runs_live_idx",
+        "trigger_id",
+        postgresql_where=text("status IN ('pending', 'running', 'waiting', 'parked')"),
+        sqlite_where=text("status IN ('pending', 'running', 'waiting', 'parked')"),
+    ),
+)
+
+occurrences = Table(
+    "occurrences",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("occurrence_id", Text, primary_key=True),
+    Column("scheduled_at", Instant, nullable=False),
+    Column("scheduled_until", Instant, nullable=False),
+    Column("decided_at", Instant, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("count", Integer),
+)
+
+run_logs = Table(
+    "run_logs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("position", BigInteger, primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
+rate_buckets = Table(
+    "rate_buckets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("empty_until", Instant, nullable=False),
+)
+
+catchup_loops = Table(
+    "catchup_loops",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("slot", BigInteger, nullable=False),
+    Column("used", Integer, nullable=False),
+)
+
+catchup_backlogs = Table(
+    "catchup_backlogs",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("until_at", Instant, primary_key=True),
+    Column("cursor_at", Instant, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("served_at", Instant, nullable=False),
+    Index(None, "served_at"),
+)

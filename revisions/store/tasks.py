@@ -1,0 +1,149 @@
+"""Task versions: immutable specs, and the summary of the triggers bound to each."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, case, false, func, insert, null, select, true, tuple_, update
+
+from revisions.ids import TaskKey
+from revisions.store.tables import tasks, triggers
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One task version with its trigger summary (R-12); `spec` is canonical text."""
+
+    key: TaskKey
+    spec: str
+    hash: str
+    deleted: bool
+    created_at: datetime
+    created_by: str
+    trigger_name: str | None
+    total_triggers: int
+    active_triggers: int
+    trigger_automation: dict[str, Any] | None
+
+
+_IDENTITY = (tasks.c.project, tasks.c.domain, tasks.c.name, tasks.c.version)
+
+
+def lock(connection: Connection, keys: Iterable[TaskKey]) -> dict[TaskKey, TaskRow]:
+    """The rows of these keys that exist, locked in key order: first in the lock order that holds everywhere."""
+    statement = (
+        select(tasks)
+        .where(tuple_(*_IDENTITY).in_(sorted(set(keys))))
+        .order_by(*_IDENTITY)
+        .with_for_update(key_share=True)
+    )
+    return {row.key: row for row in map(_task, connection.execute(statement))}
+
+
+def get(connection: Connection, key: TaskKey) -> TaskRow | None:
+    row = connection.execute(select(tasks).where(_is(key))).one_or_none()
+    return _task(row) if row else None
+
+
+def versions(connection: Connection, project: str, domain: str, name: str) -> list[str]:
+    """The versions of a task that are not deleted, oldest first."""
+    statement = (
+        select(tasks.c.version)
+        .where(tasks.c.project == project, tasks.c.domain == domain, tasks.c.name == name, tasks.c.deleted == false())
+        .order_by(tasks.c.created_at, tasks.c.version)
+    )
+    return list(connection.execute(statement).scalars())
+
+
+def page(
+    connection: Connection,
+    after: TaskKey | None,
+    limit: int,
+    *,
+    project: str | None = None,
+    domain: str | None = None,
+    name: str | None = None,
+) -> list[TaskRow]:
+    """Tasks that are not deleted, in key order, those after a key."""
+    statement = select(tasks).where(tasks.c.deleted == false()).order_by(*_IDENTITY).limit(limit)
+    for column, wanted in ((tasks.c.project, project), (tasks.c.domain, domain), (tasks.c.name, name)):
+        if wanted is not None:
+            statement = statement.where(column == wanted)
+    if after:
+        statement = statement.where(tuple_(*_IDENTITY) > tuple(after))
+    return [_task(row) for row in connection.execute(statement)]
+
+
+def register(connection: Connection, row: TaskRow) -> None:
+    """A new version, or the return of a deleted one."""
+    values = {
+        "spec": row.spec,
+        "hash": row.hash,
+        "deleted": False,
+        "created_at": row.created_at,
+        "created_by": row.created_by,
+    }
+    returned = connection.execute(update(tasks).where(_is(row.key)).values(deleted=False))
+    if returned.rowcount == 0:
+        connection.execute(
+            insert(tasks).values(**row.key._asdict(), **values, deleted=False, total_triggers=0, active_triggers=0)
+        )
+
+
+def delete(connection: Connection, key: TaskKey) -> None:
+    """Marks a locked version as deleted (R-14)."""
+    connection.execute(update(tasks).where(_is(key)).values(deleted=True))
+
+
+def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
+    """Recomputes the summary of locked versions, in statements of its own, which see what the locks waited for."""
+    for key in sorted(set(keys)):
+        attached = and_(
+            triggers.c.project == key.project,
+            triggers.c.domain == key.domain,
+            triggers.c.task == key.name,
+            triggers.c.task_version == key.version,
+            triggers.c.deleted == false(),
+        )
+        only = func.count() == 1
+        summary = (
+            select(
+                func.count().label("total"),
+                func.count(case((triggers.c.active == true(), 1))).label("active"),
+                case((only, func.min(triggers.c.name)), else_=null()).label("name"),
+                case((only, func.min(triggers.c.automation)), else_=null()).label("automation"),
+            )
+            .where(attached)
+            .subquery()
+        )
+        connection.execute(
+            update(tasks)
+            .where(_is(key))
+            .values(
+                total_triggers=summary.c.total,
+                active_triggers=summary.c.active,
+                trigger_name=summary.c.name,
+                trigger_automation=summary.c.automation,
+            )
+        )
+
+
+def _is(key: TaskKey) -> Any:
+    return and_(*(column == part for column, part in zip(_IDENTITY, key, strict=True)))
+
+
+def _task(row: Row[Any]) -> TaskRow:
+    return TaskRow(
+        key=TaskKey(row.project, row.domain, row.name, row.version),
+        spec=row.spec,
+        hash=row.hash,
+        deleted=row.deleted,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        trigger_name=row.trigger_name,
+        total_triggers=row.total_triggers,
+        active_triggers=row.active_triggers,
+        trigger_automation=json.loads(row.trigger_automation) if row.trigger_automation else None,
+    )

@@ -1,0 +1,263 @@
+"""Triggers: the current rows, their append-only revisions, and the one function that changes them (invariant 1)."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, false, func, insert, select, true, tuple_, update
+
+from revisions.chain import canonical
+from revisions.errors import Conflict
+from revisions.ids import TaskKey, TriggerKey
+from revisions.manifests import AUTOMATIONS
+from revisions.store import notices, occurrences, status
+from revisions.store import tasks as task_store
+from revisions.store.database import insert_if_absent, pipelined
+from revisions.store.status import Baseline
+from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
+from revisions.triggers import Action, Revision, Trigger, apply
+
+_KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
+
+
+def task_key(trigger: Trigger) -> TaskKey:
+    """The task version a trigger is bound to."""
+    return TaskKey(trigger.key.project, trigger.key.domain, trigger.key.task, json.loads(trigger.spec)["task_version"])
+
+
+def get(connection: Connection, key: TriggerKey) -> Trigger | None:
+    """The current row, deleted or not, without a lock."""
+    row = connection.execute(select(triggers).where(_is(key))).one_or_none()
+    return _trigger(row) if row else None
+
+
+def by_id(connection: Connection, trigger_id: str) -> Trigger | None:
+    row = connection.execute(select(triggers).where(triggers.c.trigger_id == trigger_id)).one_or_none()
+    return _trigger(row) if row else None
+
+
+def lock(connection: Connection, key: TriggerKey) -> tuple[Trigger, status.StatusRow] | None:
+    """The current row and its status, both locked, in this order; the task rows must be locked already.
+
+    NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
+    """
+    row = connection.execute(select(triggers).where(_is(key)).with_for_update(key_share=True)).one_or_none()
+    if row is None:
+        return None
+    return _trigger(row), status.lock(connection, [row.trigger_id])[0]
+
+
+def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
+    """The triggers of one task version that are not deleted, locked in key order; their status is not."""
+    statement = (
+        select(triggers)
+        .where(
+            triggers.c.project == task.project,
+            triggers.c.domain == task.domain,
+            triggers.c.task == task.name,
+            triggers.c.task_version == task.version,
+            triggers.c.deleted == false(),
+        )
+        .order_by(*_KEY)
+        .with_for_update(key_share=True)
+    )
+    return [_trigger(row) for row in connection.execute(statement)]
+
+
+def page(
+    connection: Connection,
+    after: TriggerKey | None,
+    limit: int,
+    *,
+    project: str | None = None,
+    domain: str | None = None,
+    task: str | None = None,
+    tag: str | None = None,
+    active: bool | None = None,
+) -> list[tuple[Trigger, status.StatusRow]]:
+    """Current rows that are not deleted with their status, in key order, those after a key."""
+    statement = (
+        select(triggers, *status.LABELLED)
+        .join(trigger_status, trigger_status.c.trigger_id == triggers.c.trigger_id)
+        .where(triggers.c.deleted == false())
+        .order_by(*_KEY)
+        .limit(limit)
+    )
+    for column, wanted in zip(_KEY, (project, domain, task, None), strict=True):
+        if wanted is not None:
+            statement = statement.where(column == wanted)
+    if tag is not None:
+        statement = statement.where(triggers.c.tags.contains(canonical(tag), autoescape=True))
+    if active is not None:
+        statement = statement.where(triggers.c.active == (true() if active else false()))
+    if after:
+        statement = statement.where(tuple_(*_KEY) > tuple(after))
+    return [(_trigger(row), status.labelled(row)) for row in connection.execute(statement)]
+
+
+def append(connection: Connection, previous: Trigger | None, revision: Revision, baseline: Baseline | None) -> Trigger:
+    """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
+
+    The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
+    next fire. Raises Conflict when somebody created the trigger in the meantime.
+    """
+    current = apply(previous, revision)
+    spec = json.loads(revision.spec)
+    row = _columns(current) | {
+        "task_version": spec["task_version"],
+        "automation": canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec}),
+    }
+    if previous is None and insert_if_absent(connection, triggers, row) == 0:
+        raise Conflict(f"{revision.key} was created by somebody else in the meantime")
+    touched = {task_key(current)} | ({task_key(previous)} if previous else set())
+    with pipelined(connection):
+        connection.execute(insert(trigger_revisions), _revision_columns(revision))
+        if previous is not None:
+            connection.execute(update(triggers).where(triggers.c.trigger_id == current.trigger_id).values(**row))
+        status.follow(connection, revision, baseline, created=previous is None)
+        if baseline and baseline.superseded:
+            occurrences.record(connection, [baseline.superseded])
+        connection.execute(insert(trigger_changes), _change(connection, revision))
+        notices.changed(connection, revision.trigger_id)
+        task_store.summarise(connection, touched)
+    return current
+
+
+def revision(connection: Connection, trigger_id: str, number: int) -> Revision | None:
+    """One revision in full."""
+    statement = select(trigger_revisions).where(
+        trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.revision == number
+    )
+    row = connection.execute(statement).one_or_none()
+    return _revision(row) if row else None
+
+
+def by_idempotency_key(connection: Connection, trigger_id: str, key: str) -> Revision | None:
+    """The revision that an earlier request with this key made (R-04)."""
+    statement = select(trigger_revisions).where(
+        trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.idempotency_key == key
+    )
+    row = connection.execute(statement).one_or_none()
+    return _revision(row) if row else None
+
+
+def history(connection: Connection, trigger_id: str, before: int | None, limit: int) -> list[Revision]:
+    """Revisions newest first, those below a number (R-09)."""
+    statement = (
+        select(trigger_revisions)
+        .where(trigger_revisions.c.trigger_id == trigger_id)
+        .order_by(trigger_revisions.c.revision.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(trigger_revisions.c.revision < before)
+    return [_revision(row) for row in connection.execute(statement)]
+
+
+def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
+    """Triggers whose pause has ended (R-20)."""
+    statement = select(triggers).where(
+        triggers.c.active == false(), triggers.c.deleted == false(), triggers.c.until <= now
+    )
+    return [_trigger(row) for row in connection.execute(statement)]
+
+
+def newest_change(connection: Connection) -> int:
+    """The feed's highest position; it moves with every change."""
+    newest: int = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
+    return newest
+
+
+def _change(connection: Connection, revision: Revision) -> dict[str, Any]:
+    change: dict[str, Any] = {"trigger_id": revision.trigger_id, "revision": revision.revision}
+    if connection.dialect.name == "postgresql":
+        change["transaction_id"] = func.pg_current_xact_id()
+    return change
+
+
+def _is(key: TriggerKey) -> Any:
+    return and_(*(column == part for column, part in zip(_KEY, key, strict=True)))
+
+
+def _columns(trigger: Trigger) -> dict[str, Any]:
+    return {
+        "trigger_id": trigger.trigger_id,
+        **trigger.key._asdict(),
+        "revision": trigger.revision,
+        "active": trigger.active,
+        "deleted": trigger.deleted,
+        "tags": canonical(list(trigger.tags)),
+        "until": trigger.until,
+        "origin": trigger.origin,
+        "resolved": trigger.resolved,
+        "scopes": trigger.scopes,
+        "spec": trigger.spec,
+        "hash": trigger.hash,
+        "changed_at": trigger.changed_at,
+        "changed_by": trigger.changed_by,
+        "deactivated_reason": trigger.deactivated_reason,
+    }
+
+
+def _trigger(row: Row[Any]) -> Trigger:
+    return Trigger(
+        trigger_id=row.trigger_id,
+        key=TriggerKey(row.project, row.domain, row.task, row.name),
+        revision=row.revision,
+        active=row.active,
+        deleted=row.deleted,
+        tags=tuple(json.loads(row.tags)),
+        until=row.until,
+        origin=row.origin,
+        resolved=row.resolved,
+        scopes=row.scopes,
+        spec=row.spec,
+        hash=row.hash,
+        changed_at=row.changed_at,
+        changed_by=row.changed_by,
+        deactivated_reason=row.deactivated_reason,
+    )
+
+
+def _revision_columns(revision: Revision) -> dict[str, Any]:
+    return {
+        "trigger_id": revision.trigger_id,
+        **revision.key._asdict(),
+        "revision": revision.revision,
+        "action": revision.action.value,
+        "actor": revision.actor,
+        "reason": revision.reason,
+        "at": revision.at,
+        "active": revision.active,
+        "tags": canonical(list(revision.tags)),
+        "until": revision.until,
+        "origin": revision.origin,
+        "idempotency_key": revision.idempotency_key,
+        "resolved": revision.resolved,
+        "scopes": revision.scopes,
+        "spec": revision.spec,
+        "previous_hash": revision.previous_hash,
+        "hash": revision.hash,
+    }
+
+
+def _revision(row: Row[Any]) -> Revision:
+    return Revision(
+        trigger_id=row.trigger_id,
+        key=TriggerKey(row.project, row.domain, row.task, row.name),
+        revision=row.revision,
+        action=Action(row.action),
+        actor=row.actor,
+        reason=row.reason,
+        at=row.at,
+        active=row.active,
+        tags=tuple(json.loads(row.tags)),
+        until=row.until,
+        origin=row.origin,
+        idempotency_key=row.idempotency_key,
+        resolved=row.resolved,
+        scopes=row.scopes,
+        spec=row.spec,
+        previous_hash=row.previous_hash,
+        hash=row.hash,
+    )
