@@ -1,5 +1,6 @@
 """What an ended child process said: its exit code in words, the document it answered, its last words."""
 
+import errno
 import json
 import math
 import os
@@ -18,6 +19,7 @@ LONGEST_LAST_LINE = 300
 """Characters; a longer line is not a message and is left out."""
 
 _TAIL = 4096
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # say nothing about the task; the next look may succeed
 
 
 class BadOutput(Exception):
@@ -35,17 +37,24 @@ def exit_words(code: int) -> str:
 def read_output(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, None when there is no file. Raises BadOutput."""
     try:
-        # A task may have put a pipe there; opening it must not wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadOutput("output is not a regular file")
+            text = file.read(LARGEST_OUTPUT + 1)
     except FileNotFoundError:
         return None
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadOutput("output is not a regular file")
-        text = file.read(LARGEST_OUTPUT + 1)
+    except OSError as error:
+        if error.errno in _OURS:
+            raise
+        raise BadOutput(f"output cannot be read: {error.strerror}") from None
     if len(text) > LARGEST_OUTPUT:
         raise BadOutput(f"output is larger than {LARGEST_OUTPUT} bytes")
     return parse_output(text)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """A task may have put a pipe where its output belongs."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_output(text: bytes) -> dict[str, Any]:

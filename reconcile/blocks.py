@@ -1,7 +1,7 @@
 """Judging a task's own block by hand: what the launchers' `faults` have in common."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -9,7 +9,7 @@ Finding = tuple[str, str, str]
 """(path below the block, message, hint), as `Launcher.faults` answers them."""
 
 
-def unknown_fields(block: dict[str, Any], known: Iterable[str]) -> Iterator[Finding]:
+def unknown_fields(block: Mapping[str, Any], known: Iterable[str]) -> Iterator[Finding]:
     """Every field that is not known, with the nearest that is (R-18)."""
     names = list(known)
     for name in block:

@@ -35,14 +35,18 @@ from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running
 INHERITED = ("PATH", "HOME", "LANG", "TZ")
 """All that a task sees of the controller's environment."""
 
-# The lock is standard input, so the command, which gets its own, does not hold it.
-# TERM is trapped, not ignored: the supervisor outlives it to write the exit code, the command starts with the default.
-_SUPERVISOR = """
+SHELL = "/bin/sh"
+
+# The lock is standard input, so the command, which gets its own, does not hold it. The supervisor's own standard
+# error goes nowhere, for some shells tell there how a command ended. TERM is trapped, not ignored: the supervisor
+# outlives it to write the exit code, and the command starts with the default; before that TERM ends the supervisor
+# and nothing starts.
+SUPERVISOR = """
 folder=$1; shift
 echo $$ >"$folder/pid" || exit
 set -C; : >"$folder/started" || exit; set +C
 trap : TERM
-"$@" <"$folder/input.json"; code=$?
+(exec "$@" <"$folder/input.json" 2>&1); code=$?
 echo $code >"$folder/exit"
 kill -KILL 0
 """
@@ -198,9 +202,9 @@ def _make_folder(folder: Path) -> bool:
 
 
 def _started_before(folder: Path) -> Child:
-    if (child := adopt(folder)) is None:
-        raise LaunchError("this attempt was given up before it started")
-    return child
+    if child := adopt(folder):
+        return child
+    raise LaunchError("this attempt was given up before it started")
 
 
 def _spawn(folder: Path, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> "subprocess.Popen[bytes]":
@@ -208,10 +212,10 @@ def _spawn(folder: Path, command: Sequence[str], env: Mapping[str, str], cwd: Pa
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             return subprocess.Popen(
-                ["/bin/sh", "-c", _SUPERVISOR, "triggerctl", str(folder), *command],
+                [SHELL, "-c", SUPERVISOR, "triggerctl", str(folder), *command],
                 stdin=lock,
                 stdout=log,
-                stderr=log,
+                stderr=subprocess.DEVNULL,
                 cwd=cwd,
                 env=env,
                 pass_fds=[group],

@@ -82,9 +82,11 @@ class Work(Protocol):
 class Launcher(Protocol):
     """One way to run a task; a file in `reconcile/launchers/` named by the kind it serves, holding `launcher`.
 
-    `start` raises LaunchError when the work cannot be started at all (no such command, a bad folder).
-    `adopt` finds an attempt that an earlier controller started, and answers None when it was never started;
-    after that answer it can never start any more.
+    `start` raises LaunchError when the work cannot be started at all (no such command, a bad folder); asked again for
+    the same folder it answers what was started there, and never starts a second time.
+    `adopt` finds an attempt that an earlier controller started, and answers None when the folder shows no start;
+    after that answer none can follow there. It speaks for this folder alone, not for one on another machine or one
+    that was lost with its disk, and it would give up an attempt that this controller is just starting.
     """
 
     def faults(self, spec: Any) -> list[tuple[str, str, str]]:

@@ -26,6 +26,16 @@ Text = Annotated[str, Field(strict=True)]
 Model = TypeVar("Model", bound=BaseModel)
 
 
+def _written(value: Any) -> Any:
+    if value is None:
+        raise ValueError("is null; leave the field out instead")
+    return value
+
+
+Optional = Annotated[Text | None, BeforeValidator(_written)]
+"""A text that may be left out; a written null is refused, because the stored text would not mean what it says."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,20 +43,20 @@ class _Strict(BaseModel):
 class Schedule(_Strict):
     """When; the expression itself is judged by `reconcile.rules.schedule`."""
 
-    cron: Text | None = None
-    timezone: Text | None = None
-    gap: Text | None = None
-    fold: Text | None = None
-    every: Text | None = None
-    anchor: Text | None = None
-    at: Text | None = None
-    in_: Annotated[Text | None, Field(alias="in")] = None
-    kickoff_time_input: Text | None = None
+    cron: Optional = None
+    timezone: Optional = None
+    gap: Optional = None
+    fold: Optional = None
+    every: Optional = None
+    anchor: Optional = None
+    at: Optional = None
+    in_: Annotated[Optional, Field(alias="in")] = None
+    kickoff_time_input: Optional = None
 
 
 class Catchup(_Strict):
     policy: Literal["all", "latest", "none"] = "latest"
-    window: Text | None = None
+    window: Optional = None
 
 
 class Retry(_Strict):
@@ -55,7 +65,7 @@ class Retry(_Strict):
 
 class TriggerSpec(_Strict):
     task_version: Text
-    active: StrictBool | None = None
+    active: Annotated[StrictBool | None, BeforeValidator(_written)] = None
     description: Text = ""
     schedule: Schedule
     input: dict[str, Any] = {}
@@ -64,7 +74,7 @@ class TriggerSpec(_Strict):
     overlap: Literal["allow", "skip", "queue_all"] | None = None
     retry: Retry = Retry()
     deactivate_after: Annotated[StrictInt, Field(ge=1)] = 5
-    secret_scope: Text | None = None
+    secret_scope: Optional = None
 
 
 def _tags(value: Any) -> Any:
@@ -226,7 +236,8 @@ def _fault(model: type[BaseModel], path: str, details: ErrorDetails) -> Fault:
         case "literal_error":
             return Fault(where, f"{given!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
         case _:
-            return Fault(where, details["msg"][0].lower() + details["msg"][1:])
+            message = details["msg"].removeprefix("Value error, ")
+            return Fault(where, message[0].lower() + message[1:])
 
 
 def _missing_hint(name: str) -> str:

@@ -3,13 +3,13 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from reconcile import children
 from reconcile.blocks import Finding, folder_findings, text_findings, unknown_fields
-from reconcile.ports import Launch, LaunchError, Launcher, Work
+from reconcile.ports import Launch, Launcher, LaunchError, Work
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names that a shell hands on; some drop all others."""
@@ -50,7 +50,7 @@ def _find(name: str, search: str, cwd: Path | None) -> str:
 
 
 def _findings(spec: Any) -> Iterator[Finding]:
-    if not isinstance(spec, dict):
+    if not isinstance(spec, Mapping):
         yield "", "must be a mapping", "write command: [program, argument]"
         return
     yield from unknown_fields(spec, ["command", "env", "cwd"])

@@ -1,13 +1,13 @@
 """`python`: a callable of the controller's own interpreter, in a child process."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from reconcile import bootstrap, children
 from reconcile.blocks import Finding, folder_findings, text_findings, unknown_fields
-from reconcile.ports import Launch, LaunchError, Launcher, Work
+from reconcile.ports import Launch, Launcher, LaunchError, Work
 
 _EXAMPLE = 'write callable: "package.module:function"'
 
@@ -34,7 +34,7 @@ class PythonLauncher:
 
 
 def _findings(spec: Any) -> Iterator[Finding]:
-    if not isinstance(spec, dict):
+    if not isinstance(spec, Mapping):
         yield "", "must be a mapping", _EXAMPLE
         return
     yield from unknown_fields(spec, ["callable", "path"])

@@ -22,9 +22,10 @@ ALIASES: Final[Mapping[str, str]] = {
 }
 LONGEST: Final = 1000
 
-_MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-_WEEKDAYS = "SUN MON TUE WED THU FRI SAT".split()
+_MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+_WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 _ITEM = re.compile(r"([^/-]*)(?:-([^/-]*))?(?:/([^/]*))?")
+_WORD = re.compile(r"\S+", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _NEAREST = re.compile(r"(?:([0-9]{1,9})W|W([0-9]{1,9}))")
 _LAST = re.compile(r"(?:([0-9]{1,9}|[A-Z]{3})L|L([0-9]{1,9}|[A-Z]{3}))")
@@ -102,10 +103,10 @@ def _split(text: str) -> list[str]:
         raise ScheduleError("cron", f"the expression is longer than {LONGEST} characters", "use ranges and steps")
     if not text.isascii():
         raise ScheduleError("cron", f"{shown(text)} holds characters that are not ASCII", "part fields by plain blanks")
-    fields = text.upper().split()
+    fields = _WORD.findall(text.upper())
     if not fields:
         raise ScheduleError("cron", "the expression is empty", "write five fields: minute hour day month weekday")
-    if fields[0].startswith("CRON_TZ=") or fields[0].startswith("TZ="):
+    if fields[0].startswith(("CRON_TZ=", "TZ=")):
         raise ScheduleError("cron", "the expression names a zone", "write it in `timezone`")
     if fields[0] == "@EVERY":
         raise ScheduleError("cron", "@every is an interval", "write `every: 5m` instead of `cron`")
@@ -163,6 +164,8 @@ def _top(part: _Field) -> int:
 def _value(part: _Field, text: str) -> int:
     if text in part.names:
         return part.names[text]
+    if not text:
+        raise part.error("one end of a range or the start of a step is missing")
     if not _NUMBER.fullmatch(text):
         if text.startswith(("H", "R")):
             raise part.error(f"{shown(text)} is a hashed or random value", "write the number; `spread` moves triggers")

@@ -8,7 +8,7 @@ UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365
 
 # Ten digits reach past any span Python can hold and keep int() from being fed a megabyte.
 _NUMBER = r"\d{1,10}(?:[.,]\d{1,9})?"
-_SHORT = re.compile(rf"({_NUMBER.replace(',', '')})([smhdwy])", re.ASCII)
+_SHORT = re.compile(r"(\d{1,10}(?:\.\d{1,9})?)([smhdwy])", re.ASCII)
 _ISO = re.compile(
     rf"P(?:({_NUMBER})Y)?(?:({_NUMBER})M)?(?:({_NUMBER})W)?(?:({_NUMBER})D)?"
     rf"(T(?:({_NUMBER})H)?(?:({_NUMBER})M)?(?:({_NUMBER})S)?)?",

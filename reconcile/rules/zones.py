@@ -9,9 +9,10 @@ import zoneinfo
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-import tzdata
+import tzdata  # type: ignore[import-untyped]  # ships no types
 
 from reconcile.rules.notation import ScheduleError, shown
 
@@ -79,7 +80,7 @@ def _spans(name: str, block: int) -> tuple[Span, ...]:
     # One probe further back, because the hour that a change just before the stretch repeats may reach into it.
     probes = range(begin - PROBE_SECONDS, end + 1, PROBE_SECONDS)
     offsets = [(at, _offset(here, at)) for at in probes]
-    turns = [turn for low, high in zip(offsets, offsets[1:], strict=False) for turn in _turns(here, low, high)]
+    turns = [turn for low, high in pairwise(offsets) for turn in _turns(here, low, high)]
     spans = []
     start, offset, fresh = begin, offsets[0][1], begin + offsets[0][1]
     for at, after in turns:

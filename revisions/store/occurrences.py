@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from revisions.store.database import insert_if_absent
 from revisions.store.tables import occurrences
@@ -35,3 +35,9 @@ def record(connection: Connection, skips: Sequence[Skip]) -> None:
 
 
 _COLUMNS = [column.name for column in occurrences.c]
+
+
+def skips_of(connection: Connection, trigger_id: str) -> list[Skip]:
+    """All that was skipped of a trigger, oldest first."""
+    statement = select(occurrences).where(occurrences.c.trigger_id == trigger_id).order_by(occurrences.c.scheduled_at)
+    return [Skip(**row._mapping) for row in connection.execute(statement)]

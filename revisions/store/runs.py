@@ -1,14 +1,18 @@
-"""Runs: made once per occurrence, claimed one claimer at a time, fenced by the claim's number, settled."""
+"""Runs: made once per occurrence, read, cancelled, counted; `claims` holds what their workers do with them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, FromClause, Row, func, literal_column, select, tuple_, update
 
+from revisions.ids import TaskKey
 from revisions.store.database import insert_if_absent
 from revisions.store.tables import runs
+
+_QUEUE_LOCK = 7_302_114_550_183_942_001
+"""The advisory lock's number on PostgreSQL: any, as long as it stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,159 @@ class NewRun:
     input: str
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as stored (X-02). `attempt` counts from 1 once it was claimed; `claim` fences every write of a worker."""
+
+    id: str
+    trigger_id: str
+    occurrence_id: str
+    revision: int
+    project: str
+    domain: str
+    task: str
+    task_version: str
+    source: str
+    overlap: str
+    max_attempts: int
+    scheduled_at: datetime
+    created_at: datetime
+    available_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    status: str
+    attempt: int
+    claim: int
+    claimed_by: str | None
+    lease_until: datetime | None
+    cancel_requested_at: datetime | None
+    input: str
+    output: str | None
+    error: str | None
+    cost: float | None
+    caused_by_run_id: str | None
+    caused_by_trigger_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many runs are live, by status, and since when the longest waiting pending one could have been claimed."""
+
+    by_status: Mapping[str, int]
+    oldest_available_at: datetime | None
+
+
 def create(connection: Connection, new: Sequence[NewRun]) -> int:
     """Inserts pending runs and answers how many; an occurrence that has its run keeps it."""
     return insert_if_absent(connection, runs, *map(_columns, new)) if new else 0
+
+
+def firsts(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
+    """The id of each new run → the id of the run that its occurrence has, its own or an earlier one (X-01)."""
+    keys = {(run.trigger_id, run.occurrence_id): run.id for run in new}
+    statement = select(runs.c.trigger_id, runs.c.occurrence_id, runs.c.id).where(
+        tuple_(runs.c.trigger_id, runs.c.occurrence_id).in_(list(keys))
+    )
+    return {keys[row.trigger_id, row.occurrence_id]: row.id for row in connection.execute(statement)}
+
+
+def live_of(connection: Connection, trigger_id: str) -> str | None:
+    """The id of a run of this trigger that goes on, the newest (X-09)."""
+    live = in_status("pending", "running", "waiting", "parked")
+    return connection.execute(select(func.max(runs.c.id)).where(live, runs.c.trigger_id == trigger_id)).scalar()
+
+
+def get(connection: Connection, run_id: str) -> Run | None:
+    row = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
+    return from_row(row) if row else None
+
+
+def lock(connection: Connection, run_id: str) -> Run | None:
+    """The run, locked: last in the lock order that holds everywhere."""
+    row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).one_or_none()
+    return from_row(row) if row else None
+
+
+def page(
+    connection: Connection,
+    before: str | None,
+    limit: int,
+    *,
+    trigger_id: str | None = None,
+    project: str | None = None,
+    domain: str | None = None,
+    task: str | None = None,
+    status: str | None = None,
+) -> list[Run]:
+    """Runs newest first, those before an id."""
+    statement = select(runs).order_by(runs.c.id.desc()).limit(limit)
+    wanted = {"trigger_id": trigger_id, "project": project, "domain": domain, "task": task, "status": status}
+    for name, value in wanted.items():
+        if value is not None:
+            statement = statement.where(runs.c[name] == value)
+    if before is not None:
+        statement = statement.where(runs.c.id < before)
+    return [from_row(row) for row in connection.execute(statement)]
+
+
+def depth(connection: Connection) -> Depth:
+    """What waits and what runs; reads live runs only, through their index."""
+    live = in_status("pending", "running", "waiting", "parked")
+    counts = connection.execute(select(runs.c.status, func.count()).where(live).group_by(runs.c.status))
+    oldest = connection.execute(select(func.min(runs.c.available_at)).where(in_status("pending"))).scalar()
+    return Depth({row[0]: row[1] for row in counts}, oldest)
+
+
+def request_cancel(connection: Connection, run_id: str, now: datetime) -> Run | None:
+    """Cancels what does not run yet, asks the worker of what runs to end it, and leaves alone what is finished.
+
+    Answers the run as it is then, None when there is none (X-11).
+    """
+    run = lock(connection, run_id)
+    if run is None:
+        return None
+    this = update(runs).where(runs.c.id == run_id)
+    if run.status in ("pending", "waiting", "parked"):
+        connection.execute(this.values(status="cancelled", finished_at=now, cancel_requested_at=now))
+    elif run.status == "running" and run.cancel_requested_at is None:
+        connection.execute(this.values(cancel_requested_at=now))
+    return get(connection, run_id)
+
+
+def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime) -> int:
+    """Cancels what has not begun of a task version that is going away, and answers how many (R-14)."""
+    lock_queue(connection)  # a claimer updates many rows too, and in another order
+    statement = (
+        update(runs)
+        .where(
+            in_status("pending", "running", "waiting", "parked"),
+            runs.c.status.in_(("pending", "parked")),
+            runs.c.project == key.project,
+            runs.c.domain == key.domain,
+            runs.c.task == key.name,
+            runs.c.task_version == key.version,
+        )
+        .values(status="cancelled", finished_at=now, cancel_requested_at=now)
+    )
+    return connection.execute(statement).rowcount
+
+
+def lock_queue(connection: Connection) -> None:
+    """One claimer at a time until the transaction ends, so that limits are exact; between status and run locks.
+
+    A statement of its own: what follows must see what the lock waited for. SQLite's write transactions are alone.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_QUEUE_LOCK)))
+
+
+def in_status(*statuses: str, of: FromClause = runs) -> ColumnElement[bool]:
+    """Literals, for only they let a planner see that a partial index covers the question."""
+    return of.c.status.in_([literal_column(f"'{status}'") for status in statuses])
+
+
+def from_row(row: Row[Any]) -> Run:
+    return Run(**{name: getattr(row, name) for name in Run.__slots__})
 
 
 def _columns(run: NewRun) -> dict[str, Any]:

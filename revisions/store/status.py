@@ -160,6 +160,24 @@ def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     update_many(connection, trigger_status, "trigger_id", rows)
 
 
+def fired(connection: Connection, row: StatusRow, run_id: str, now: datetime) -> None:
+    """Notes a manual start on a locked row."""
+    values = {"last_fired_at": now, "last_outcome": "started", "last_outcome_at": now, "last_run_id": run_id}
+    this = update(trigger_status).where(trigger_status.c.trigger_id == row.trigger_id)
+    connection.execute(this.values(**values, run_count=row.run_count + 1))
+
+
+def finished(connection: Connection) -> list[str]:
+    """Active triggers that have no fire left and no backlog: everything is decided (S-15)."""
+    backlog = exists().where(catchup_backlogs.c.trigger_id == trigger_status.c.trigger_id)
+    statement = (
+        select(trigger_status.c.trigger_id)
+        .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
+        .where(triggers.c.active == true(), trigger_status.c.next_fire_at.is_(None), ~backlog)
+    )
+    return list(connection.execute(statement).scalars())
+
+
 def backlogs(connection: Connection, ids: Iterable[str]) -> list[Backlog]:
     """The backlogs of these triggers, oldest first."""
     statement = (

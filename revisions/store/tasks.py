@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, case, false, func, insert, null, select, true, tuple_, update
+from sqlalchemy import Connection, Row, and_, case, false, func, null, select, true, tuple_, update
 
 from revisions.ids import TaskKey
+from revisions.store.database import insert_if_absent
 from revisions.store.tables import tasks, triggers
 
 
@@ -76,20 +77,16 @@ def page(
     return [_task(row) for row in connection.execute(statement)]
 
 
-def register(connection: Connection, row: TaskRow) -> None:
-    """A new version, or the return of a deleted one."""
-    values = {
-        "spec": row.spec,
-        "hash": row.hash,
-        "deleted": False,
-        "created_at": row.created_at,
-        "created_by": row.created_by,
-    }
-    returned = connection.execute(update(tasks).where(_is(row.key)).values(deleted=False))
-    if returned.rowcount == 0:
-        connection.execute(
-            insert(tasks).values(**row.key._asdict(), **values, deleted=False, total_triggers=0, active_triggers=0)
-        )
+def register(connection: Connection, row: TaskRow) -> bool:
+    """Stores a new version; False when somebody registered it first, which is then visible and can be locked."""
+    columns = {"spec": row.spec, "hash": row.hash, "created_at": row.created_at, "created_by": row.created_by}
+    summary = {"total_triggers": 0, "active_triggers": 0}
+    return insert_if_absent(connection, tasks, row.key._asdict() | columns | summary | {"deleted": False}) == 1
+
+
+def restore(connection: Connection, key: TaskKey) -> None:
+    """Brings a deleted version back, whose spec is the same (R-14)."""
+    connection.execute(update(tasks).where(_is(key)).values(deleted=False))
 
 
 def delete(connection: Connection, key: TaskKey) -> None:
@@ -108,26 +105,14 @@ def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
             triggers.c.deleted == false(),
         )
         only = func.count() == 1
-        summary = (
-            select(
-                func.count().label("total"),
-                func.count(case((triggers.c.active == true(), 1))).label("active"),
-                case((only, func.min(triggers.c.name)), else_=null()).label("name"),
-                case((only, func.min(triggers.c.automation)), else_=null()).label("automation"),
-            )
-            .where(attached)
-            .subquery()
-        )
-        connection.execute(
-            update(tasks)
-            .where(_is(key))
-            .values(
-                total_triggers=summary.c.total,
-                active_triggers=summary.c.active,
-                trigger_name=summary.c.name,
-                trigger_automation=summary.c.automation,
-            )
-        )
+        summary = {
+            "total_triggers": func.count(),
+            "active_triggers": func.count(case((triggers.c.active == true(), 1))),
+            "trigger_name": case((only, func.min(triggers.c.name)), else_=null()),
+            "trigger_automation": case((only, func.min(triggers.c.automation)), else_=null()),
+        }
+        values = {name: select(value).where(attached).scalar_subquery() for name, value in summary.items()}
+        connection.execute(update(tasks).where(_is(key)).values(**values))
 
 
 def _is(key: TaskKey) -> Any:

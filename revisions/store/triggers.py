@@ -41,10 +41,14 @@ def lock(connection: Connection, key: TriggerKey) -> tuple[Trigger, status.Statu
 
     NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
     """
-    row = connection.execute(select(triggers).where(_is(key)).with_for_update(key_share=True)).one_or_none()
-    if row is None:
-        return None
-    return _trigger(row), status.lock(connection, [row.trigger_id])[0]
+    statement = (
+        select(triggers, *status.LABELLED)
+        .join(trigger_status, trigger_status.c.trigger_id == triggers.c.trigger_id)
+        .where(_is(key))
+        .with_for_update(key_share=True)
+    )
+    row = connection.execute(statement).one_or_none()
+    return (_trigger(row), status.labelled(row)) if row else None
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
@@ -117,7 +121,7 @@ def append(connection: Connection, previous: Trigger | None, revision: Revision,
         status.follow(connection, revision, baseline, created=previous is None)
         if baseline and baseline.superseded:
             occurrences.record(connection, [baseline.superseded])
-        connection.execute(insert(trigger_changes), _change(connection, revision))
+        connection.execute(insert(trigger_changes).inline(), _change(revision))
         notices.changed(connection, revision.trigger_id)
         task_store.summarise(connection, touched)
     return current
@@ -168,11 +172,8 @@ def newest_change(connection: Connection) -> int:
     return newest
 
 
-def _change(connection: Connection, revision: Revision) -> dict[str, Any]:
-    change: dict[str, Any] = {"trigger_id": revision.trigger_id, "revision": revision.revision}
-    if connection.dialect.name == "postgresql":
-        change["transaction_id"] = func.pg_current_xact_id()
-    return change
+def _change(revision: Revision) -> dict[str, Any]:
+    return {"trigger_id": revision.trigger_id, "revision": revision.revision}
 
 
 def _is(key: TriggerKey) -> Any:

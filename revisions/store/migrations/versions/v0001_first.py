@@ -32,6 +32,11 @@ def _checks() -> Iterator[sa.CheckConstraint]:
         yield sa.CheckConstraint(condition.format(number), name=f"triggers_{name}")
 
 
+def _transaction_id() -> sa.TextClause | None:
+    """PostgreSQL notes which transaction made a change, so that a reader of the feed knows what may still commit."""
+    return sa.text("pg_current_xact_id()") if op.get_bind().dialect.name == "postgresql" else None
+
+
 def upgrade() -> None:
     op.create_table(
         "catchup_backlogs",
@@ -156,7 +161,7 @@ def upgrade() -> None:
         sa.Column(
             "position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(always=True), nullable=False
         ),
-        sa.Column("transaction_id", TransactionId(), nullable=True),
+        sa.Column("transaction_id", TransactionId(), server_default=_transaction_id(), nullable=True),
         sa.Column("trigger_id", sa.Text(), nullable=False),
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("position", name=op.f("trigger_changes_pkey")),

@@ -1,0 +1,83 @@
+"""One attempt under way: how it stands, when it must end, what it printed since."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconcile.ports import Failed, Lost, Progress, Running, Succeeded, Work
+from reconcile.rules.retry import Outcome
+from revisions.store import logs
+from revisions.store.runs import Run
+
+SECONDS_TO_END = 10.0
+"""From the request to end until force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended, with what it answered; `output` may be there after a failure too."""
+
+    outcome: Outcome
+    error: str | None = None
+    output: Mapping[str, Any] | None = None
+
+
+class Attempt:
+    """Work that was started or adopted for a claimed run; all times are monotonic seconds."""
+
+    def __init__(self, run: Run, work: Work, deadline: float, stored: int = 0) -> None:
+        self.run = run
+        self.work = work
+        self.stored = stored
+        self._deadline = deadline
+        self._ending: Outcome | None = None
+        self._force_at = float("inf")
+
+    def watch(self, now: float) -> Ended | None:
+        """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain."""
+        progress = self.work.poll()
+        if not isinstance(progress, Running):
+            return self._ended(progress)
+        if now >= self._deadline:
+            self.end(Outcome.TIMED_OUT, now)
+        if now >= self._force_at:
+            self.work.cancel(force=True)
+        return None
+
+    def end(self, why: Outcome, now: float) -> None:
+        """Asks the work to end, for the first reason that is given."""
+        if self._ending is None:
+            self._ending = why
+            self._force_at = now + SECONDS_TO_END
+            self.work.cancel()
+
+    def printed(self, limit: int) -> list[logs.Piece]:
+        """What is in the log and not stored, about `limit` bytes at most; `stored` moves when it is."""
+        ranges = logs.wanted(self.stored, self.work.log_size(), limit)
+        pieces = [logs.Piece(start, self.work.read_log(start, end - start)) for start, end in ranges]
+        return [piece for piece in pieces if piece.data]
+
+    def _ended(self, progress: Progress) -> Ended:
+        """Exit 0 is success by contract, also for a worker that goes; not for who was to be stopped."""
+        match self._ending, progress:
+            case Outcome.TIMED_OUT, _:
+                return Ended(Outcome.TIMED_OUT, _error(progress, "timed out"), _output(progress))
+            case Outcome.CANCELLED, _:
+                return Ended(Outcome.CANCELLED, _error(progress, "cancelled"), _output(progress))
+            case _, Succeeded():
+                return Ended(Outcome.SUCCEEDED, output=progress.output)
+            case Outcome.HANDED_BACK, _:
+                return Ended(Outcome.HANDED_BACK)
+            case _, Lost():
+                return Ended(Outcome.LOST, progress.error)
+            case _:
+                return Ended(Outcome.FAILED, _error(progress, ""), _output(progress))
+
+
+def _error(progress: Progress, why: str) -> str:
+    said = progress.error if isinstance(progress, Failed | Lost) else ""
+    return ": ".join(filter(None, (why, said)))
+
+
+def _output(progress: Progress) -> Mapping[str, Any] | None:
+    return progress.output if isinstance(progress, Succeeded | Failed) else None

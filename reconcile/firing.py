@@ -1,0 +1,95 @@
+"""Runs by hand: fire now, with an input, whatever the schedule says (X-11)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from reconcile.deploying import Caller
+from reconcile.observe import Observations
+from reconcile.rules.terms import terms
+from revisions import chain, documents, ids
+from revisions.errors import Conflict, Fault, Invalid, NotFound
+from revisions.ids import TriggerKey
+from revisions.store import notices
+from revisions.store import runs as run_store
+from revisions.store import status as status_store
+from revisions.store import tasks as task_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Database
+from revisions.store.runs import NewRun, Run
+from revisions.triggers import Trigger
+
+OVERLAPS = ("allow", "skip", "queue_all")
+
+
+class Firing:
+    """Makes manual runs; they are not scheduled, so neither rate nor activation holds them back."""
+
+    def __init__(self, database: Database, observations: Observations) -> None:
+        self._database = database
+        self._observations = observations
+
+    def fire(self, key: TriggerKey, input: Mapping[str, Any] | None, caller: Caller, overlap: str | None = None) -> Run:
+        """One pending run; with an idempotency key used before, the run it made then.
+
+        `input` stands over the trigger's own, name by name. Raises NotFound (also for a deleted trigger), Invalid for
+        an input that the task does not declare, and Conflict while a run goes on, unless `overlap` says otherwise.
+        """
+        if overlap is not None and overlap not in OVERLAPS:
+            raise Invalid.at("overlap", f"{overlap!r} is not known", f"one of {', '.join(OVERLAPS)}")
+        documents.check(input or {}, "input")
+        with self._database.write() as connection:
+            trigger = trigger_store.get(connection, key)
+            if trigger is None or trigger.deleted:
+                raise NotFound(f"there is no trigger {key}" if trigger is None else f"{key} was deleted")
+            status = status_store.lock(connection, [trigger.trigger_id])[0]
+            trigger = trigger_store.by_id(connection, trigger.trigger_id)  # as it is under the lock (L-15)
+            if trigger is None or trigger.deleted:
+                raise NotFound(f"{key} was deleted")
+            now = self._database.clock.now(connection)
+            self._check_input(connection, trigger, input or {})
+            read = terms(trigger.spec, trigger.resolved)
+            new = NewRun(
+                id=ids.fresh(now),
+                trigger_id=trigger.trigger_id,
+                occurrence_id=f"manual/{caller.idempotency_key or ids.fresh(now)}",
+                revision=trigger.revision,
+                project=key.project,
+                domain=key.domain,
+                task=key.task,
+                task_version=trigger_store.task_key(trigger).version,
+                source="manual",
+                overlap=overlap or "allow",
+                max_attempts=read.max_attempts,
+                scheduled_at=now,
+                created_at=now,
+                input=chain.canonical({**json.loads(read.input), **(input or {})}),
+            )
+            if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
+                return _same_request(made, new, caller)
+            live = run_store.live_of(connection, trigger.trigger_id)
+            if live and overlap in (None, "skip"):
+                hint = "cancel it, wait for it, or say overlap: allow"
+                fault = Fault("overlap", f"run {live} of this trigger goes on", hint)
+                raise Conflict(f"{key}: run {live} goes on, so nothing was fired", errors=[fault])
+            run_store.create(connection, [new])
+            status_store.fired(connection, status, new.id, now)
+            notices.runs_pending(connection)
+            made = run_store.get(connection, new.id)
+        assert made is not None
+        self._observations.emit("run.fired", trigger=str(key), actor=caller.actor)
+        return made
+
+    def _check_input(self, connection: Any, trigger: Trigger, input: Mapping[str, Any]) -> None:
+        task = task_store.get(connection, trigger_store.task_key(trigger))
+        declared = json.loads(task.spec).get("inputs") if task else None
+        unknown = sorted(set(input) - set(declared)) if declared else []
+        if unknown:
+            known = f"the task declares {', '.join(sorted(declared or {}))}"
+            raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", known)
+
+
+def _same_request(made: Run, new: NewRun, caller: Caller) -> Run:
+    if made.input != new.input:
+        raise Conflict(f"Idempotency-Key {caller.idempotency_key!r} was used for another fire, run {made.id}")
+    return made

@@ -1,0 +1,105 @@
+"""Task versions: registered once, immutable, deleted softly together with the triggers bound to them."""
+
+from dataclasses import dataclass
+
+from reconcile.deploying import Caller, Deploying
+from reconcile.observe import Observations
+from reconcile.plugins import launchers
+from reconcile.rules.notation import ScheduleError, duration
+from revisions import chain
+from revisions.errors import Conflict, Fault, Invalid, NotFound
+from revisions.ids import TaskKey
+from revisions.manifests import Task as Manifest
+from revisions.store import runs as run_store
+from revisions.store import status as status_store
+from revisions.store import tasks as store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Database
+from revisions.store.tasks import TaskRow
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A task version after a request; `changed` is False for the same spec again (R-23)."""
+
+    task: TaskRow
+    changed: bool
+
+
+class Registering:
+    """Registers and deletes task versions."""
+
+    def __init__(self, database: Database, deploying: Deploying, observations: Observations) -> None:
+        self._database = database
+        self._deploying = deploying
+        self._observations = observations
+
+    def register(self, manifest: Manifest, caller: Caller) -> Registered:
+        """A new version, or the return of a deleted one with the same spec (R-14, R-23).
+
+        Raises Invalid for a spec its launcher cannot use, Conflict for another spec under the same version.
+        """
+        if faults := _faults(manifest):
+            raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+        spec = chain.canonical(manifest.written)
+        key, digest = manifest.key, chain.digest(spec)
+        with self._database.write() as connection:
+            found = store.lock(connection, [key]).get(key)
+            now = self._database.clock.now(connection)
+            changed = found is None or found.deleted
+            if found is None:
+                new = TaskRow(key, spec, digest, False, now, caller.actor, None, 0, 0, None)
+                changed = store.register(connection, new)
+                found = store.lock(connection, [key])[key]
+            if found.hash != digest:
+                hint = "register the changed task under a new version"
+                raise Conflict(
+                    f"{key} is registered with another spec, and a version is immutable",
+                    changed_by=found.created_by,
+                    changed_at=found.created_at,
+                    errors=[Fault("spec", "differs from what is registered", hint)],
+                )
+            if found.deleted:
+                store.restore(connection, key)
+            registered = store.get(connection, key)
+        assert registered is not None
+        self._observations.emit("task.registered", task=str(key), changed=changed)
+        return Registered(registered, changed)
+
+    def delete(self, key: TaskKey, caller: Caller) -> TaskRow:
+        """Deletes a version with its triggers, in one transaction; pending runs are cancelled, running ones end (R-14).
+
+        Raises NotFound.
+        """
+        with self._database.write() as connection:
+            found = store.lock(connection, [key]).get(key)
+            if found is None or found.deleted:
+                raise NotFound(f"there is no task {key}")
+            bound = trigger_store.bound_to(connection, key)
+            locked = status_store.lock(connection, [trigger.trigger_id for trigger in bound])
+            now = self._database.clock.now(connection)
+            statuses = {row.trigger_id: row for row in locked}
+            reason = caller.reason or f"task version {key.version} deleted"
+            self._deploying.delete_bound(connection, bound, statuses, now, Caller(caller.actor, reason))
+            store.delete(connection, key)
+            run_store.cancel_pending_of_task(connection, key, now)
+            deleted = store.get(connection, key)
+        assert deleted is not None
+        self._observations.emit("task.deleted", task=str(key), triggers=len(bound))
+        return deleted
+
+
+def _faults(manifest: Manifest) -> list[Fault]:
+    spec, kinds = manifest.spec, launchers()
+    found = []
+    if spec.launcher not in kinds:
+        found.append(Fault("spec.launcher", f"{spec.launcher!r} is not known", f"one of {', '.join(sorted(kinds))}"))
+    else:
+        block = f"spec.{spec.launcher}"
+        wrong = kinds[spec.launcher].faults(spec.block)
+        found += [Fault(f"{block}.{path}".rstrip("."), message, hint) for path, message, hint in wrong]
+    try:
+        duration(spec.timeout)
+    except ScheduleError as error:
+        found.append(Fault("spec.timeout", error.message, error.hint))
+    return found

@@ -1,0 +1,110 @@
+"""The `schedule` block of a manifest: what it says, checked and made into one of three kinds of schedule (S-01)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+from reconcile.rules import cron, zones
+from reconcile.rules.notation import ScheduleError, duration, instant, shown
+
+Gap = Literal["skip", "shift"]
+Fold = Literal["auto", "first", "both"]
+
+KINDS: Final = ("cron", "every", "at", "in")
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Wall times of a zone; `gap` and `fold` say what becomes of those that do not exist or happen twice."""
+
+    expression: str
+    timezone: str = "UTC"
+    gap: Gap = "skip"
+    fold: Fold = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """The instants `anchor + k·every` for k from 0 on, in elapsed time (S-06); both are whole seconds."""
+
+    every: timedelta
+    anchor: datetime = EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A single instant, a whole second."""
+
+    at: datetime
+
+
+Schedule = Cron | Every | Once
+
+
+def parse(block: Mapping[str, Any], at: datetime | None = None) -> Schedule:
+    """Makes a schedule of the block as written; `at` is the instant to which its deploy resolved an `in` (S-15).
+
+    Keys that say nothing about when a schedule fires (bounds, calendars, inputs) are left to others; a key that is
+    null counts as absent. Raises ScheduleError at the key that is wrong (S-02). Whether anything is still to come
+    depends on the time: see `never_fires`.
+    """
+    given = {key: value for key, value in block.items() if value is not None}
+    kinds = [kind for kind in KINDS if kind in given]
+    if len(kinds) != 1:
+        said = "none of them stands here" if not kinds else f"here stand {' and '.join(kinds)}"
+        raise ScheduleError(kinds[1] if kinds else "", f"exactly one of cron, every, at, in is needed; {said}")
+    kind = kinds[0]
+    for key, owner in (("timezone", "cron"), ("gap", "cron"), ("fold", "cron"), ("anchor", "every")):
+        if key in given and kind != owner:
+            raise ScheduleError(key, f"{key} means something only beside {owner}", f"remove {key}")
+    match kind:
+        case "cron":
+            return _cron(given)
+        case "every":
+            return _every(given)
+        case "at":
+            return Once(instant(given["at"], "at", whole=True))
+        case _:
+            return _in(given["in"], at)
+
+
+def _cron(given: Mapping[str, Any]) -> Cron:
+    text, name = given["cron"], given.get("timezone", "UTC")
+    gap, fold = given.get("gap", "skip"), given.get("fold", "auto")
+    if not isinstance(text, str):
+        raise ScheduleError("cron", f"{shown(text)} is not an expression", 'write a text such as "0 8 * * 1-5"')
+    cron.expression(text)
+    zones.zone(name)
+    if gap not in ("skip", "shift"):
+        raise ScheduleError("gap", f"{shown(gap)} is not a way to treat a gap", "write skip or shift")
+    if fold not in ("auto", "first", "both"):
+        raise ScheduleError("fold", f"{shown(fold)} is not a way to treat a fold", "write auto, first or both")
+    return Cron(text, name, gap, fold)
+
+
+def _every(given: Mapping[str, Any]) -> Every:
+    every = _whole(given["every"], "every")
+    anchor = instant(given["anchor"], "anchor", whole=True) if "anchor" in given else EPOCH
+    return Every(every, anchor)
+
+
+def _in(text: object, at: datetime | None) -> Once:
+    _whole(text, "in")
+    if at is None:
+        raise ScheduleError("in", f"{shown(text)} has not been resolved to an instant", "a deploy resolves it")
+    if at.tzinfo is None or at.microsecond:
+        raise ScheduleError("in", f"{at.isoformat()} is not a whole second with a zone")
+    return Once(at.astimezone(UTC))
+
+
+def _whole(text: object, path: str) -> timedelta:
+    """A span of at least one second and of whole seconds."""
+    span = duration(text, path)
+    if span < SECOND:
+        raise ScheduleError(path, f"{shown(text)} is shorter than a second", "write 1s or more")
+    if span % SECOND:
+        raise ScheduleError(path, f"{shown(text)} is not a number of whole seconds", "leave the fraction out")
+    return span

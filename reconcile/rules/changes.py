@@ -1,0 +1,178 @@
+"""What the next revision of a trigger is to be, and what its baseline; pure, so that every case is a plain call."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from reconcile.rules import catchup
+from reconcile.rules.notation import ScheduleError, duration
+from reconcile.rules.schedule import fires, never_fires
+from reconcile.rules.terms import resolve, schedule_of, timing
+from revisions.errors import Fault, Invalid
+from revisions.ids import utc_text
+from revisions.manifests import Trigger as Manifest
+from revisions.triggers import Action, Trigger
+
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+"""Stands for the deploy's time where only the form of an `in` is judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A revision before it has its number, time and hash."""
+
+    action: Action
+    active: bool
+    reason: str
+    tags: tuple[str, ...]
+    until: datetime | None
+    origin: str | None
+    resolved: str
+    scopes: str
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A new baseline (R-21): from `watermark` on occurrences count; what was undecided before is superseded."""
+
+    watermark: datetime
+    next_fire_at: datetime | None
+    superseded: catchup.Range | None
+
+
+def deploy(
+    current: Trigger | None,
+    manifest: Manifest,
+    written: str,
+    now: datetime,
+    *,
+    reason: str,
+    origin: str | None,
+    scopes: str,
+) -> Next | None:
+    """The DEPLOY that a manifest asks for, None when the trigger is that already (R-06).
+
+    A deleted trigger is created anew (R-05); a deploy that does not name `active` leaves a pause alone (R-20).
+    Raises Invalid when a new or changed schedule has no fire ahead (S-02).
+    """
+    existing = current if current and not current.deleted else None
+    named = manifest.spec.active
+    asked = (written, manifest.metadata.tags, origin)
+    same = existing is not None and (existing.spec, existing.tags, existing.origin) == asked
+    if existing and same and named in (None, existing.active):
+        return None
+    block = manifest.written["schedule"]
+    same_timing = existing is not None and timing(block) == timing(_block(existing))
+    resolved = existing.resolved if existing and same_timing else resolve(block, now)
+    active = named if named is not None else existing is None or existing.active
+    if not same_timing or (active and existing and not existing.active):
+        _refuse_without_fire(block, resolved, now)
+    return Next(
+        action=Action.DEPLOY,
+        active=active,
+        reason=reason,
+        tags=manifest.metadata.tags,
+        until=existing.until if existing and named is None else None,
+        origin=origin,
+        resolved=resolved,
+        scopes=scopes,
+        spec=written,
+    )
+
+
+def activate(current: Trigger, now: datetime, *, reason: str) -> Next | None:
+    """The ACTIVATE, None for what is active (R-08). Raises Invalid when no fire is left (S-15)."""
+    if current.active:
+        return None
+    _refuse_without_fire(_block(current), current.resolved, now)
+    return replace(_same(current, Action.ACTIVATE, reason), active=True, until=None)
+
+
+def deactivate(current: Trigger, now: datetime, *, reason: str, until: datetime | None) -> Next | None:
+    """The DEACTIVATE, None for what is inactive (R-08). Raises Invalid when `until` is past."""
+    if until is not None and until <= now:
+        raise Invalid.at("until", f"{utc_text(until)} is past", "name an instant ahead, or leave it out")
+    if not current.active:
+        return None
+    return replace(_same(current, Action.DEACTIVATE, reason), active=False, until=until)
+
+
+def delete(current: Trigger, *, reason: str) -> Next:
+    """The DELETE: soft, the history stays."""
+    return replace(_same(current, Action.DELETE, reason), active=False, until=None)
+
+
+def beginning(
+    current: Trigger | None,
+    following: Next,
+    now: datetime,
+    *,
+    watermark: datetime | None,
+    backlogs: Sequence[tuple[datetime, datetime]],
+    resumed_at: datetime | None = None,
+) -> Beginning:
+    """The baseline of a change that needs one; `resumed_at` is when a pause was to end, if that is what happens."""
+    begins = resumed_at or now
+    left = None
+    if current and current.active and watermark is not None:
+        left = catchup.superseded(schedule_of(_block(current), current.resolved), watermark, now, backlogs)
+    upcoming = []
+    if following.active:
+        upcoming = fires(schedule_of(json.loads(following.spec)["schedule"], following.resolved), begins, None, 1)
+    return Beginning(begins, upcoming[0].at if upcoming else None, left)
+
+
+def needs_beginning(current: Trigger | None, following: Next) -> bool:
+    """First deploy, un-delete, changed timing, resume, pause and deletion declare a baseline; nothing else does."""
+    if current is None or current.deleted or following.action is Action.DELETE:
+        return True
+    if following.active != current.active:
+        return True
+    return timing(json.loads(following.spec)["schedule"]) != timing(_block(current))
+
+
+def faults(manifest: Manifest) -> list[Fault]:
+    """What is wrong with the texts of a manifest that only this package can read: schedule and spans (S-01, S-02)."""
+    found = []
+    try:
+        block = manifest.written["schedule"]
+        schedule_of(block, resolve(block, _ANY_TIME))
+    except ScheduleError as error:
+        found.append(Fault(f"spec.schedule.{error.path}".rstrip("."), error.message, error.hint))
+    if manifest.spec.catchup.window is not None:
+        try:
+            duration(manifest.spec.catchup.window)
+        except ScheduleError as error:
+            found.append(Fault("spec.catchup.window", error.message, error.hint))
+    return found
+
+
+def _same(current: Trigger, action: Action, reason: str) -> Next:
+    return Next(
+        action=action,
+        active=current.active,
+        reason=reason,
+        tags=current.tags,
+        until=current.until,
+        origin=current.origin,
+        resolved=current.resolved,
+        scopes=current.scopes,
+        spec=current.spec,
+    )
+
+
+def _block(trigger: Trigger) -> Mapping[str, Any]:
+    block: Mapping[str, Any] = json.loads(trigger.spec)["schedule"]
+    return block
+
+
+def _refuse_without_fire(block: Mapping[str, Any], resolved: str, now: datetime) -> None:
+    if never_fires(schedule_of(block, resolved), now):
+        kind = next(field for field in ("cron", "at", "in", "every") if field in block)
+        if kind == "cron":
+            raise Invalid.at("spec.schedule.cron", f"{block['cron']!r} never fires within 50 years")
+        hint = "deploy a schedule with a fire ahead"
+        raise Invalid.at(f"spec.schedule.{kind}", f"{block[kind]!r} has no fire left after {utc_text(now)}", hint)

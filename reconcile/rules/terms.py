@@ -1,0 +1,62 @@
+"""What a trigger's stored spec means for deciding, worked out once per text and kept."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from reconcile.rules.block import Schedule, parse
+from reconcile.rules.notation import duration, instant
+from revisions.chain import canonical
+from revisions.manifests import TriggerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A spec with its defaults filled in; they never change within an apiVersion (R-10)."""
+
+    schedule: Schedule
+    policy: str
+    window: timedelta | None
+    overlap: str
+    max_attempts: int
+    deactivate_after: int
+    input: str
+
+
+@lru_cache(maxsize=200_000)
+def terms(spec: str, resolved: str) -> Terms:
+    """The terms of a canonical spec text. Raises ValueError for one this release cannot read (L-13)."""
+    read = TriggerSpec.model_validate_json(spec)
+    return Terms(
+        schedule=schedule_of(json.loads(spec)["schedule"], resolved),
+        policy=read.catchup.policy,
+        window=duration(read.catchup.window) if read.catchup.window else None,
+        overlap=read.overlap or ("queue_all" if read.catchup.policy == "all" else "skip"),
+        max_attempts=read.retry.max_attempts,
+        deactivate_after=read.deactivate_after,
+        input=canonical(read.input),
+    )
+
+
+def schedule_of(block: Mapping[str, Any], resolved: str) -> Schedule:
+    """A `schedule` block with the instant that its deploy worked out for an `in` (S-15)."""
+    at: str | None = json.loads(resolved).get("at")
+    return parse(timing(block), instant(at) if at else None)
+
+
+def timing(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a `schedule` block that says when: a change of anything else keeps watermark and phase (R-21)."""
+    return {field: value for field, value in block.items() if field != "kickoff_time_input"}
+
+
+def resolve(block: Mapping[str, Any], now: datetime) -> str:
+    """Canonical text of what a deploy at `now` works out of a schedule, once and for all: the `at` of an `in`."""
+    if "in" not in block:
+        return "{}"
+    at = now + duration(block["in"], "in")
+    if at.microsecond:
+        at = at.replace(microsecond=0) + timedelta(seconds=1)
+    return canonical({"at": at.strftime("%Y-%m-%dT%H:%M:%SZ")})

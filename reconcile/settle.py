@@ -1,0 +1,137 @@
+"""The end of an attempt into the database, once: the run, its log's rest, and what the trigger's status keeps of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from reconcile.attempts import Ended
+from reconcile.observe import Observations
+from reconcile.rules import retry
+from reconcile.rules.retry import Decision, Final, HandBack, Retry
+from revisions.store import claims, logs, notices, runs, status, triggers
+from revisions.store.database import Database
+from revisions.store.runs import Run
+from revisions.store.status import StatusRow
+
+LONGEST_ERROR = 4_000
+"""Characters kept of an error."""
+DEACTIVATE_AFTER = 5
+"""Consecutive failed runs, where the trigger does not say (X-07)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of an attempt. `decision` is None when the claim was no longer held, and then nothing was changed.
+
+    `at_failure_limit`: the trigger has failed so often that it is to be deactivated, in a transaction of its own.
+    """
+
+    decision: Decision | None
+    at_failure_limit: bool = False
+
+
+def settle(
+    database: Database, observations: Observations, ours: Run, ended: Ended, printed: Sequence[logs.Piece] = ()
+) -> Settled:
+    """Writes how an attempt ended, if its claim is still held; a claim that is not changes nothing (X-05, X-06).
+
+    Locks the trigger's status, then the run. Raises Unavailable, after which it may be called again.
+    """
+    with database.write() as connection:
+        locked = status.lock(connection, [ours.trigger_id])
+        current = runs.lock(connection, ours.id)
+        now = database.clock.now(connection)
+        if current is None or not claims.holds(current, ours):
+            settled = Settled(None)
+        else:
+            settled = _write(connection, current, locked, ended, printed, now)
+    _tell(observations, ours, ended, settled, now)
+    return settled
+
+
+def _write(
+    connection: Connection,
+    run: Run,
+    locked: Sequence[StatusRow],
+    ended: Ended,
+    printed: Sequence[logs.Piece],
+    now: datetime,
+) -> Settled:
+    decision = retry.decide(
+        ended.outcome,
+        attempt=run.attempt,
+        max_attempts=run.max_attempts,
+        cancel_requested=run.cancel_requested_at is not None,
+        now=now,
+    )
+    if isinstance(decision, HandBack):
+        logs.discard(connection, run.id, run.attempt)  # it will be begun anew, under the same number
+        claims.hand_back(connection, run, decision.at)
+        notices.runs_pending(connection)
+        return Settled(decision)
+    logs.append(connection, run.id, run.attempt, printed)
+    result = {"output": _json(ended.output), "error": _text(ended.error), "cost": _cost(ended.output)}
+    if isinstance(decision, Retry):
+        claims.retry(connection, run, decision.at, **result)
+        return Settled(decision)
+    claims.finish(connection, run, now, decision.status, **result)
+    limit = any(_keep(connection, row, run, decision.status, result["error"], now) for row in locked)
+    return Settled(decision, limit)
+
+
+def _keep(connection: Connection, row: StatusRow, run: Run, ended_as: str, error: str | None, now: datetime) -> bool:
+    """Writes what the trigger's status keeps; answers whether the failure limit is reached now."""
+    failed = retry.failures(
+        row.consecutive_failures, ended_as, run_revision=run.revision, current_revision=row.revision
+    )
+    kept: dict[str, Any] = {"trigger_id": row.trigger_id, "consecutive_failures": failed}
+    match ended_as:
+        case "succeeded":
+            kept |= {"last_success_at": now, "last_error": None}
+        case "failed" | "timed_out":
+            kept |= {"last_error": error or ended_as.replace("_", " ")}
+    status.save(connection, [kept])
+    if failed <= row.consecutive_failures:
+        return False
+    trigger = triggers.by_id(connection, row.trigger_id)
+    if trigger is None or not trigger.active:
+        return False
+    return failed >= int(json.loads(trigger.spec).get("deactivate_after", DEACTIVATE_AFTER))
+
+
+def _tell(observations: Observations, ours: Run, ended: Ended, settled: Settled, now: datetime) -> None:
+    facts = {"run_id": ours.id, "trigger_id": ours.trigger_id, "attempt": ours.attempt, "source": ours.source}
+    match settled.decision:
+        case None:
+            observations.emit("claim.lost", **facts, claim=ours.claim)
+        case Retry(at):
+            observations.emit("run.retried", **facts, outcome=ended.outcome.value, error=ended.error, at=at)
+        case HandBack():
+            observations.emit("run.handed_back", **facts)
+        case Final(ended_as):
+            seconds = max(0.0, (now - (ours.started_at or now)).total_seconds())
+            observations.emit("run.settled", **facts, status=ended_as, error=ended.error, seconds=seconds)
+
+
+def _json(output: Mapping[str, Any] | None) -> str | None:
+    return None if output is None else json.dumps(output, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _text(error: str | None) -> str | None:
+    """What the database takes and people read: no NUL, no half characters, not endless."""
+    if error is None:
+        return None
+    return error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+def _cost(output: Mapping[str, Any] | None) -> float | None:
+    match (output or {}).get("cost"):
+        case bool():
+            return None
+        case int() | float() as cost if cost >= 0:
+            return float(cost)
+    return None

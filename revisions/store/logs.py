@@ -1,0 +1,129 @@
+"""What runs printed, as bytes, per attempt: the first and the last 512 KiB of each (X-17)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlalchemy import Connection, delete, func, insert, select, tuple_
+
+from revisions.store.tables import run_logs
+
+HEAD = TAIL = 512 * 1024
+_CHUNK = 64 * 1024
+"""Bytes in a row: what is stored beyond the tail until the next row comes is at most this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a log from `position` on."""
+
+    position: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """A whole log; `dropped` bytes between head and tail were not kept."""
+
+    head: bytes
+    dropped: int
+    tail: bytes
+
+
+def wanted(stored: int, size: int, limit: int) -> list[tuple[int, int]]:
+    """The ranges [from, to) to be appended to a log stored up to `stored`, now `size` bytes long, `limit` at most.
+
+    What would be dropped at once is left out.
+    """
+    tail_from = max(HEAD, size - TAIL)
+    ranges = [(stored, min(size, HEAD)), (max(stored, tail_from), size)]
+    chosen = []
+    for start, end in ranges:
+        if start < end and limit > 0:
+            chosen.append((start, min(end, start + limit)))
+            limit -= end - start
+    return chosen
+
+
+def sizes(connection: Connection, attempts: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Up to where the logs of these (run, attempt) are stored."""
+    statement = (
+        select(run_logs.c.run_id, run_logs.c.attempt, func.max(run_logs.c.position + func.length(run_logs.c.data)))
+        .where(tuple_(run_logs.c.run_id, run_logs.c.attempt).in_(list(attempts)))
+        .group_by(run_logs.c.run_id, run_logs.c.attempt)
+    )
+    return {(row[0], row[1]): row[2] for row in connection.execute(statement)} if attempts else {}
+
+
+def append(connection: Connection, run_id: str, attempt: int, pieces: Sequence[Piece]) -> None:
+    """Stores what came since, in order, and drops what lies between head and tail now; the caller holds the claim."""
+    rows = [
+        {"run_id": run_id, "attempt": attempt, "position": piece.position + start, "data": piece.data[start:end]}
+        for piece in pieces
+        for start, end in pairwise(_cuts(piece))
+    ]
+    if not rows:
+        return
+    connection.execute(insert(run_logs), rows)
+    tail_from = pieces[-1].end - TAIL
+    if tail_from > HEAD:
+        connection.execute(
+            delete(run_logs).where(
+                run_logs.c.run_id == run_id,
+                run_logs.c.attempt == attempt,
+                run_logs.c.position >= HEAD,
+                run_logs.c.position + func.length(run_logs.c.data) <= tail_from,
+            )
+        )
+
+
+def read(connection: Connection, run_id: str, attempt: int) -> LogText:
+    """Head and tail of one attempt's log."""
+    pieces = _pieces(connection, run_id, attempt, 0)
+    end = pieces[-1].end if pieces else 0
+    head = b"".join(piece.data for piece in pieces if piece.position < HEAD)
+    kept: list[bytes] = []
+    begin = end
+    for piece in reversed(pieces):
+        if piece.position < HEAD or piece.end != begin:  # beyond a gap is what was not dropped yet
+            break
+        kept.append(piece.data)
+        begin = piece.position
+    tail = b"".join(reversed(kept))[-TAIL:]
+    return LogText(head, end - len(head) - len(tail), tail)
+
+
+def read_from(connection: Connection, run_id: str, attempt: int, position: int) -> list[Piece]:
+    """What is stored from a position on, for following; a gap between pieces was dropped."""
+    found = _pieces(connection, run_id, attempt, position)
+    return [
+        Piece(max(position, piece.position), piece.data[max(0, position - piece.position) :])
+        for piece in found
+        if piece.end > position
+    ]
+
+
+def discard(connection: Connection, run_id: str, attempt: int) -> None:
+    """Removes the log of an attempt that will be begun anew."""
+    connection.execute(delete(run_logs).where(run_logs.c.run_id == run_id, run_logs.c.attempt == attempt))
+
+
+def _pieces(connection: Connection, run_id: str, attempt: int, position: int) -> list[Piece]:
+    statement = (
+        select(run_logs.c.position, run_logs.c.data)
+        .where(run_logs.c.run_id == run_id, run_logs.c.attempt == attempt, run_logs.c.position > position - _CHUNK)
+        .order_by(run_logs.c.position)
+    )
+    return [Piece(row.position, bytes(row.data)) for row in connection.execute(statement)]
+
+
+def _cuts(piece: Piece) -> list[int]:
+    """Where a piece is cut into rows: at most a chunk each, and never across the head's end."""
+    cuts = set(range(0, len(piece.data), _CHUNK)) | {len(piece.data)}
+    if piece.position < HEAD < piece.end:
+        cuts.add(HEAD - piece.position)
+    return sorted(cuts)

@@ -1,0 +1,433 @@
+"""One suite for every launcher that is discovered: a new file in `reconcile/launchers/` needs an entry in BLOCKS."""
+
+import fcntl
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconcile import plugins
+from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
+from tests.waiting import eventually
+
+# What the tasks do, once for all kinds; each kind's entry in BLOCKS says how it is asked for one of them.
+TASKS = """
+import fcntl, json, os, pathlib, signal, subprocess, sys, time
+
+def until(path):
+    while not os.path.exists(path):
+        time.sleep(0.002)
+
+def echo(document):
+    return {"seen": document, "environment": dict(os.environ), "cwd": os.getcwd()}
+
+def nothing(document):
+    print("no answer")
+
+def fail(document):
+    pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text('{"state": {"kept": 1}}')
+    print("could not reach the moon", file=sys.stderr)
+    sys.exit(3)
+
+def sleep(document):
+    pathlib.Path(document["input"]["ready"]).touch()
+    signal.pause()
+
+def stubborn(document):
+    signal.signal(signal.SIGTERM, lambda *_: pathlib.Path(document["input"]["asked"]).touch())
+    pathlib.Path(document["input"]["ready"]).touch()
+    while True:
+        signal.pause()
+
+def print_bytes(document):
+    sys.stdout.buffer.write(bytes(range(256)) * document["input"]["times"])
+    sys.stdout.flush()
+    sys.stderr.write("end\\n")
+
+def wait(document):
+    with open(document["input"]["runs"], "a") as file:
+        file.write("run\\n")
+    until(document["input"]["go"])
+    return {"waited": True}
+
+def grandchild(document):
+    lock = os.open(document["input"]["lock"], os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1000; done"], pass_fds=[lock])
+    pathlib.Path(document["input"]["ready"]).touch()
+    if document["input"]["stay"]:
+        signal.pause()
+
+def write_output(document):
+    pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text(document["input"]["text"])
+
+if __name__ == "__main__":
+    answer = globals()[sys.argv[1]](json.load(sys.stdin))
+    if answer is not None:
+        pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text(json.dumps(answer))
+"""
+
+BLOCKS: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "process": lambda task: {"command": [sys.executable, "-S", "../tasks.py", task], "cwd": "below"},
+    "python": lambda task: {"callable": f"tasks:{task}"},
+}
+WRONG_BLOCKS: Mapping[str, list[tuple[Any, str]]] = {
+    "process": [
+        (None, ""),
+        ({}, "command"),
+        ({"command": []}, "command"),
+        ({"command": "python -m x"}, "command"),
+        ({"command": [""]}, "command[0]"),
+        ({"command": ["a", 1]}, "command[1]"),
+        ({"command": ["a", "b\0"]}, "command[1]"),
+        ({"command": ["./a"]}, "command[0]"),
+        ({"command": ["a"], "environ": {}}, "environ"),
+        ({"command": ["a"], "env": []}, "env"),
+        ({"command": ["a"], "env": {"A=B": "c"}}, "env.A=B"),
+        ({"command": ["a"], "env": {"A": 1}}, "env.A"),
+        ({"command": ["a"], "cwd": "/tmp"}, "cwd"),
+    ],
+    "python": [
+        ([], ""),
+        ({}, "callable"),
+        ({"callable": 1}, "callable"),
+        ({"callable": "tasks.echo"}, "callable"),
+        ({"callable": "tasks:"}, "callable"),
+        ({"callable": "a:b", "paths": []}, "paths"),
+        ({"callable": "a:b", "path": "lib"}, "path"),
+        ({"callable": "a:b", "path": ["/lib"]}, "path[0]"),
+    ],
+}
+CONTROLLER = """
+import json, signal, sys
+from pathlib import Path
+from reconcile import plugins
+from reconcile.ports import Launch
+kind, folder, root, spec, document = sys.argv[1:]
+plugins.launcher(kind).start(Launch("r1", 1, Path(folder), Path(root), json.loads(spec), json.loads(document), {}))
+print("started", flush=True)
+signal.pause()
+"""
+
+
+class Bench:
+    """One launcher and a root with the tasks in it; whatever was started is ended afterwards."""
+
+    def __init__(self, kind: str, root: Path) -> None:
+        self.kind, self.root = kind, root
+        self.started: list[Work] = []
+
+    @property
+    def launcher(self) -> Launcher:
+        return plugins.launcher(self.kind)
+
+    def launch(self, task: str, folder: str = "attempt", *, spec: Any = None, **values: Any) -> Launch:
+        block = spec or BLOCKS[self.kind](task)
+        environment = {"TRIGGERCTL_RUN_ID": "r1", "TRIGGERCTL_URL": "http://localhost"}
+        return Launch("r1", 1, self.root / "runs" / folder, self.root, block, {"input": values}, environment)
+
+    def start(self, task: str, folder: str = "attempt", **values: Any) -> Work:
+        work = self.launcher.start(self.launch(task, folder, **values))
+        self.started.append(work)
+        return work
+
+    def adopt(self) -> Work | None:
+        work = self.launcher.adopt(self.root / "runs" / "attempt")
+        if work is not None:
+            self.started.append(work)
+        return work
+
+
+@pytest.fixture(params=plugins.launchers())
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    (tmp_path / "below").mkdir()
+    bench = Bench(request.param, tmp_path)
+    yield bench
+    for work in bench.started:
+        work.forget()
+
+
+def end(work: Work) -> Progress:
+    eventually(lambda: not isinstance(work.poll(), Running), 60)
+    return work.poll()
+
+
+def free(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def test_every_launcher_has_an_entry_here() -> None:
+    assert BLOCKS.keys() == plugins.launchers().keys() == WRONG_BLOCKS.keys()
+
+
+def test_the_document_goes_in_and_the_answer_comes_out(bench: Bench) -> None:
+    """X-10: success is mapped, with what the task answered."""
+    progress = end(bench.start("echo", text="Zürich", number=1.5))
+    assert isinstance(progress, Succeeded)
+    assert progress.output["seen"] == {"input": {"text": "Zürich", "number": 1.5}}
+
+
+def test_a_task_without_an_answer_succeeds_with_an_empty_one(bench: Bench) -> None:
+    """X-10: output is optional."""
+    assert end(bench.start("nothing")) == Succeeded({})
+
+
+def test_a_failure_tells_its_code_its_last_words_and_keeps_the_output(bench: Bench) -> None:
+    """X-10, X-06: failure is mapped; `state` written before it is not lost."""
+    failed = end(bench.start("fail"))
+    assert failed == Failed("exited with code 3: could not reach the moon", {"state": {"kept": 1}})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1]", "not a JSON object but list"),
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": 1e999}', "1e999 is not JSON"),
+        ('{"a": "\\u0000"}', "output.a: holds a NUL"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "output"),
+        ('{"a": "' + "x" * 2**20 + '"}', "larger than 1048576 bytes"),
+    ],
+    ids=["list", "cut", "empty", "nan", "infinite", "nul", "deep", "large"],
+)
+def test_an_answer_that_is_no_output_fails_the_run(bench: Bench, text: str, words: str) -> None:
+    """X-10: exit 0 with an unusable answer is a failure that says what is wrong."""
+    failed = end(bench.start("write_output", text=text))
+    assert isinstance(failed, Failed)
+    assert words in failed.error
+
+
+def test_a_task_sees_nothing_of_the_controllers_settings(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: PATH, HOME, LANG, TZ and the contract, nothing else."""
+    monkeypatch.setenv("TRIGGERCTL_DATABASE_URL", "secret")
+    monkeypatch.setenv("GA_TOKEN", "secret")
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    progress = end(bench.start("echo"))
+    assert isinstance(progress, Succeeded)
+    environment = progress.output["environment"]
+    added_by_shell_and_interpreter = {"PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
+    assert set(environment) - added_by_shell_and_interpreter <= {
+        *("PATH", "HOME", "LANG", "TZ"),
+        *("TRIGGERCTL_RUN_ID", "TRIGGERCTL_URL", "TRIGGERCTL_INPUT", "TRIGGERCTL_OUTPUT"),
+    }
+    assert environment["TZ"] == "Europe/Berlin"
+    assert environment["TRIGGERCTL_RUN_ID"] == "r1"
+
+
+def test_the_files_of_an_attempt_are_private_and_removed(bench: Bench) -> None:
+    """X-12: the input holds secrets; nobody else reads it, and nothing of it stays."""
+    work = bench.start("nothing")
+    end(work)
+    folder = bench.root / "runs" / "attempt"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "input.json").stat().st_mode) == 0o600
+    work.forget()
+    work.forget()
+    assert not folder.exists()
+    assert work.poll() == Succeeded({})
+
+
+def test_the_log_is_read_in_pieces_as_bytes(bench: Bench) -> None:
+    """X-17: standard output and error, merged, as they were written: 2 MiB and a line."""
+    work = bench.start("print_bytes", times=8192)
+    assert end(work) == Succeeded({})
+    assert work.log_size() == 2**21 + 4
+    assert work.read_log(255, 3) == b"\xff\x00\x01"
+    assert work.read_log(2**21 - 1, 100) == b"\xffend\n"
+    assert work.read_log(2**30, 100) == b""
+
+
+def test_the_log_grows_while_the_task_runs(bench: Bench) -> None:
+    """X-17: it can be followed."""
+    work = bench.start("wait", runs=str(bench.root / "runs.txt"), go=str(bench.root / "go"))
+    assert work.read_log(0, 10) == b""
+    (bench.root / "go").touch()
+    assert end(work) == Succeeded({"waited": True})
+
+
+def test_cancel_asks_and_the_task_ends(bench: Bench) -> None:
+    """X-10: cancellation is mapped; before it the task is seen running."""
+    work = bench.start("sleep", ready=str(bench.root / "ready"))
+    eventually((bench.root / "ready").exists)
+    assert work.poll() == Running()
+    work.cancel()
+    assert end(work) == Failed("killed by SIGTERM")
+    work.cancel(force=True)
+    assert work.poll() == Failed("killed by SIGTERM")
+
+
+def test_cancel_is_safe_from_the_first_moment(bench: Bench) -> None:
+    """X-10: wherever the start has got to."""
+    work = bench.start("sleep", ready=str(bench.root / "ready"))
+    work.cancel()
+    work.cancel(force=True)
+    assert isinstance(end(work), Failed)
+
+
+def test_what_does_not_listen_is_ended_by_force(bench: Bench) -> None:
+    """X-10: a timeout can always be enforced."""
+    work = bench.start("stubborn", ready=str(bench.root / "ready"), asked=str(bench.root / "asked"))
+    eventually((bench.root / "ready").exists)
+    work.cancel()
+    eventually((bench.root / "asked").exists)
+    assert work.poll() == Running()
+    work.cancel(force=True)
+    assert end(work) == Failed("killed by SIGKILL")
+
+
+def test_grandchildren_end_with_the_task(bench: Bench) -> None:
+    """X-10: what a task leaves running does not outlive it, even if it ignores SIGTERM."""
+    lock = bench.root / "lock"
+    lock.touch()
+    assert end(bench.start("grandchild", lock=str(lock), ready=str(bench.root / "ready"), stay=False)) == Succeeded({})
+    eventually(lambda: free(lock))
+
+
+def test_grandchildren_end_when_the_attempt_is_forgotten(bench: Bench) -> None:
+    """X-10: forgetting leaves nothing running."""
+    lock = bench.root / "lock"
+    lock.touch()
+    work = bench.start("grandchild", lock=str(lock), ready=str(bench.root / "ready"), stay=True)
+    eventually((bench.root / "ready").exists)
+    work.forget()
+    eventually(lambda: free(lock))
+
+
+def test_work_survives_the_controllers_death_and_is_adopted(bench: Bench) -> None:
+    """X-10, invariant 5: after `kill -9` of the controller the next finds the same work, and then its answer."""
+    go, runs = bench.root / "go", bench.root / "runs.txt"
+    launch = bench.launch("wait", runs=str(runs), go=str(go))
+    arguments = [bench.kind, str(launch.folder), str(launch.root), json.dumps(launch.spec), json.dumps(launch.input)]
+    controller = subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER, *arguments], stdout=subprocess.PIPE, cwd=Path(plugins.__file__).parents[1]
+    )
+    with controller:
+        assert controller.stdout
+        assert controller.stdout.readline() == b"started\n"
+        eventually(runs.exists)
+        controller.send_signal(signal.SIGKILL)
+    adopted = bench.adopt()
+    assert adopted is not None
+    assert adopted.poll() == Running()
+    go.touch()
+    assert end(adopted) == Succeeded({"waited": True})
+    assert runs.read_text() == "run\n"
+    again = bench.adopt()
+    assert again is not None
+    assert again.poll() == adopted.poll()
+
+
+def test_adopted_work_is_cancelled_like_ones_own(bench: Bench) -> None:
+    """X-10: adoption gives the whole protocol."""
+    bench.start("sleep", ready=str(bench.root / "ready"))
+    eventually((bench.root / "ready").exists)
+    adopted = bench.adopt()
+    assert adopted is not None
+    assert adopted.poll() == Running()
+    adopted.cancel()
+    assert end(adopted) == Failed("killed by SIGTERM")
+    adopted.cancel(force=True)
+    adopted.forget()
+    assert not (bench.root / "runs" / "attempt").exists()
+
+
+def test_an_attempt_asked_to_start_again_runs_once(bench: Bench) -> None:
+    """X-10: start is idempotent per folder."""
+    runs, go = bench.root / "runs.txt", bench.root / "go"
+    values = {"runs": str(runs), "go": str(go)}
+    first = bench.start("wait", **values)
+    eventually(runs.exists)
+    second = bench.start("wait", **values)
+    go.touch()
+    assert end(first) == end(second) == Succeeded({"waited": True})
+    assert bench.start("wait", **values).poll() == Succeeded({"waited": True})
+    assert runs.read_text() == "run\n"
+
+
+def test_an_attempt_given_up_can_never_start(bench: Bench) -> None:
+    """X-10: "never started" is an answer that stays true."""
+    assert bench.adopt() is None
+    assert bench.adopt() is None
+    with pytest.raises(LaunchError, match="given up before it started"):
+        bench.start("nothing")
+
+
+def test_giving_up_and_starting_race_for_one_outcome(bench: Bench) -> None:
+    """Invariant 5: a controller comes back while the supervisor only just begins; one of them wins."""
+    outcomes = set()
+    for number in range(60):
+        runs = bench.root / f"runs{number}"
+        work = bench.start("wait", f"attempt{number}", runs=str(runs), go=str(bench.root))
+        for _ in range(number * 400):  # moves the moment through the supervisor's start
+            pass
+        adopted = bench.launcher.adopt(bench.root / "runs" / f"attempt{number}")
+        outcome = end(work)
+        if adopted is None:
+            assert isinstance(outcome, Lost)
+            assert not runs.exists()
+        else:
+            assert outcome == end(adopted) == Succeeded({"waited": True})
+            assert runs.read_text() == "run\n"
+        outcomes.add(adopted is None)
+    assert outcomes  # which of them come up is up to the machine
+
+
+def test_a_killed_supervisor_is_a_loss_and_its_command_ends(bench: Bench) -> None:
+    """X-10: no answer is not taken for one, and a second attempt does not run beside the first."""
+    lock = bench.root / "lock"
+    lock.touch()
+    work = bench.start("grandchild", lock=str(lock), ready=str(bench.root / "ready"), stay=True)
+    eventually((bench.root / "ready").exists)
+    os.kill(int((bench.root / "runs" / "attempt" / "pid").read_text()), signal.SIGKILL)
+    assert isinstance(end(work), Lost)
+    eventually(lambda: free(lock))
+    adopted = bench.adopt()
+    assert adopted is not None
+    assert adopted.poll() == work.poll()
+
+
+def test_two_hundred_at_once_all_succeed(bench: Bench) -> None:
+    """X-10: and no zombie is left of them."""
+    works = [bench.start("nothing", f"attempt{number}") for number in range(200)]
+    assert {str(end(work)) for work in works} == {str(Succeeded({}))}
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_faults_name_the_place_and_a_way_out(bench: Bench) -> None:
+    """R-18: a task's block is judged before it is stored."""
+    assert bench.launcher.faults(BLOCKS[bench.kind]("echo")) == []
+    for spec, path in WRONG_BLOCKS[bench.kind]:
+        faults = bench.launcher.faults(spec)
+        assert path in [fault[0] for fault in faults], spec
+        assert all(message and hint for _, message, hint in faults), spec
+
+
+def test_a_wrong_block_does_not_start(bench: Bench) -> None:
+    """X-10: also one that was stored by an older version."""
+    for spec, _ in WRONG_BLOCKS[bench.kind]:
+        if spec:
+            with pytest.raises(LaunchError):
+                bench.start("", spec=spec)
+
+
+def test_a_folder_that_cannot_be_used_is_a_launch_error(bench: Bench) -> None:
+    """X-10: start says why it cannot."""
+    (bench.root / "runs").write_text("in the way")
+    with pytest.raises(LaunchError, match="cannot use the folder"):
+        bench.start("nothing")

@@ -1,0 +1,83 @@
+"""What only the `process` launcher does: finding commands, `cwd`, `env`."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconcile.launchers.process import launcher
+from reconcile.ports import Launch, LaunchError, Progress, Running, Succeeded
+from tests.waiting import eventually
+
+
+def run(root: Path, **block: Any) -> tuple[Progress, str]:
+    """How it ended, and its log."""
+    work = launcher.start(Launch("r1", 1, root / "attempt", root, block, {"input": {}}, {}))
+    eventually(lambda: not isinstance(work.poll(), Running))
+    try:
+        return work.poll(), work.read_log(0, 10_000).decode()
+    finally:
+        work.forget()
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        ({"command": ["no-such-command"]}, r"command not found: 'no-such-command' \(looked in PATH: .+\)"),
+        ({"command": ["exit"]}, r"command not found: 'exit'"),
+        ({"command": ["ls"], "env": {"PATH": "/nowhere"}}, r"'ls' \(looked in PATH: /nowhere\)"),
+        ({"command": ["./missing"], "cwd": "."}, r"command not found: './missing' \(looked in /.+\)"),
+        ({"command": ["/missing"]}, r"command not found: '/missing'$"),
+        ({"command": ["./plain"], "cwd": "."}, r"command is not executable: './plain'"),
+        ({"command": ["./folder"], "cwd": "."}, r"command is not executable: './folder'"),
+        ({"command": ["ls"], "cwd": "missing"}, r"no such folder: /.+/missing \(cwd\)"),
+    ],
+)
+def test_what_cannot_start_says_so_and_leaves_nothing(tmp_path: Path, block: Any, words: str) -> None:
+    """X-10: a clear error instead of exit 127."""
+    (tmp_path / "plain").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(LaunchError, match=words):
+        run(tmp_path, **block)
+    assert not (tmp_path / "attempt").exists()
+
+
+def test_a_command_is_a_program_even_when_the_shell_has_one_of_the_name(tmp_path: Path) -> None:
+    """X-10: no word of the shell is reachable through a command."""
+    (tmp_path / "kill").write_text("#!/bin/sh\necho program\n")
+    (tmp_path / "kill").chmod(0o755)
+    _, log = run(tmp_path, command=["kill", "-9", "0"], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert log == "program\n"
+
+
+def test_arguments_arrive_as_they_were_written(tmp_path: Path) -> None:
+    """X-10: no quoting, splitting or expanding on the way."""
+    arguments = ["a  b", "", "$HOME", "*", "'", '"', "\\", "\n", "--", "-e", "ü", ";exit"]
+    _, log = run(tmp_path, command=["printf", "[%s]", *arguments])
+    assert log == "".join(f"[{argument}]" for argument in arguments)
+
+
+def test_env_is_added_and_cwd_is_below_the_root(tmp_path: Path) -> None:
+    """X-10: the block's own variables and folder."""
+    (tmp_path / "below").mkdir()
+    _, log = run(tmp_path, command=["sh", "-c", 'echo "$LEVEL"; pwd -P'], env={"LEVEL": "in fo"}, cwd="below")
+    assert log.splitlines() == ["in fo", str((tmp_path / "below").resolve())]
+
+
+def test_without_cwd_it_runs_in_a_fresh_folder(tmp_path: Path) -> None:
+    """X-10: private to the attempt and empty."""
+    _, log = run(tmp_path, command=["sh", "-c", "pwd -P; ls -A"])
+    assert log == f"{(tmp_path / 'attempt' / 'work').resolve()}\n"
+
+
+def test_the_document_is_standard_input_and_a_file(tmp_path: Path) -> None:
+    """X-10: standard input for `process`, the file named by TRIGGERCTL_INPUT for all."""
+    progress, log = run(tmp_path, command=["sh", "-c", 'cat; cat "$TRIGGERCTL_INPUT"'])
+    assert (progress, log) == (Succeeded({}), '{"input": {}}' * 2)
+
+
+def test_a_fault_names_the_nearest_field() -> None:
+    """R-18: unknown fields name the nearest known one."""
+    faults = launcher.faults({"comand": ["ls"]})
+    assert ("comand", "is not a known field", "did you mean command?") in faults

@@ -1,0 +1,16 @@
+"""Waiting for an observation, never for a time."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Seen = TypeVar("Seen")
+
+
+def eventually(look: Callable[[], Seen], seconds: float = 10.0) -> Seen:
+    """The first thing worth the name that `look` answers; fails when there is none within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < deadline, f"nothing seen within {seconds} s"
+        time.sleep(0.002)
+    return seen

@@ -1,0 +1,119 @@
+"""A whole product without threads: one database, a clock driven by hand, passes called by hand."""
+
+from datetime import timedelta
+from typing import Any
+
+from reconcile.deciding import Deciding, Pace
+from reconcile.deploying import Caller, Changed, Deploying
+from reconcile.firing import Firing
+from reconcile.loop import Loop
+from reconcile.observe import Observations
+from reconcile.registering import Registered, Registering
+from reconcile.rules.preconditions import Expected
+from revisions.clock import HandClock
+from revisions.ids import TriggerKey
+from revisions.manifests import Task, Trigger
+from revisions.store import occurrences, runs, status, triggers
+from revisions.store.database import Database
+from revisions.store.occurrences import Skip
+from revisions.store.runs import Run
+from revisions.store.status import StatusRow
+from revisions.triggers import Revision
+
+UNLIMITED = Pace(execution_qps=0, max_catchup_runs_per_loop=1_000_000)
+
+
+def task_document(version: str = "v1", name: str = "report", **spec: Any) -> dict[str, Any]:
+    """A task that succeeds at once."""
+    return {
+        "apiVersion": "triggerctl/v1",
+        "kind": "Task",
+        "metadata": {"project": "acme", "domain": "production", "name": name, "version": version},
+        "spec": {"launcher": "process", "process": {"command": ["true"]}, **spec},
+    }
+
+
+def trigger_document(name: str = "tick", task: str = "report", tags: Any = None, **spec: Any) -> dict[str, Any]:
+    """A trigger of version v1 that fires every minute, unless the spec says otherwise."""
+    metadata = {"project": "acme", "domain": "production", "task": task, "name": name}
+    return {
+        "apiVersion": "triggerctl/v1",
+        "kind": "Trigger",
+        "metadata": metadata if tags is None else metadata | {"tags": tags},
+        "spec": {"task_version": "v1", "schedule": {"every": "1m"}, **spec},
+    }
+
+
+class World:
+    """What a person or the loop can do, in one line each; `spec` arguments stand in the trigger's spec."""
+
+    def __init__(self, database: Database, clock: HandClock, pace: Pace = UNLIMITED) -> None:
+        self.database, self.clock = database, clock
+        self.observations = Observations()
+        self.deploying = Deploying(database, self.observations)
+        self.registering = Registering(database, self.deploying, self.observations)
+        self.firing = Firing(database, self.observations)
+        self.loop = self.another_loop(pace)
+
+    def another_loop(self, pace: Pace = UNLIMITED) -> Loop:
+        """A replica, or the same one after a restart."""
+        return Loop(
+            self.database, self.deploying, Deciding(self.database, self.observations, pace), self.observations
+        )
+
+    def register(self, version: str = "v1", **options: Any) -> Registered:
+        return self.registering.register(Task.read(task_document(version, **options)), Caller("ann"))
+
+    def create(self, name: str = "tick", **spec: Any) -> Changed:
+        return self.deploy(name, Expected(absent=True), **spec)
+
+    def update(self, name: str, revision: int, **spec: Any) -> Changed:
+        return self.deploy(name, Expected(revision=revision), **spec)
+
+    def deploy(self, name: str, expected: Expected, caller: Caller | None = None, **spec: Any) -> Changed:
+        return self.deploying.deploy(Trigger.read(trigger_document(name, **spec)), expected, caller or Caller("ann"))
+
+    def activate(self, name: str, revision: int) -> Changed:
+        return self.deploying.activate(key(name), Expected(revision=revision), Caller("ann"))
+
+    def deactivate(self, name: str, revision: int, reason: str = "", **options: Any) -> Changed:
+        return self.deploying.deactivate(key(name), Expected(revision=revision), Caller("ann", reason), **options)
+
+    def delete(self, name: str, revision: int) -> Changed:
+        return self.deploying.delete(key(name), Expected(revision=revision), Caller("ann"))
+
+    def advance(self, **span: float) -> None:
+        """Lets time go by; nothing happens until a pass is called."""
+        self.clock.advance(timedelta(**span))
+
+    def runs(self, name: str = "tick") -> list[Run]:
+        """Oldest scheduled first."""
+        with self.database.read() as connection:
+            found = runs.page(connection, None, 100_000, trigger_id=self.id(name))
+        return sorted(found, key=lambda run: (run.scheduled_at, run.id))
+
+    def skips(self, name: str = "tick") -> list[Skip]:
+        """Oldest scheduled first."""
+        with self.database.read() as connection:
+            return occurrences.skips_of(connection, self.id(name))
+
+    def status(self, name: str = "tick") -> StatusRow:
+        with self.database.read() as connection:
+            row = status.get(connection, self.id(name))
+        assert row is not None
+        return row
+
+    def history(self, name: str = "tick") -> list[Revision]:
+        """Newest first."""
+        with self.database.read() as connection:
+            return triggers.history(connection, self.id(name), None, 1_000)
+
+    def id(self, name: str) -> str:
+        with self.database.read() as connection:
+            trigger = triggers.get(connection, key(name))
+        assert trigger is not None
+        return trigger.trigger_id
+
+
+def key(name: str, task: str = "report") -> TriggerKey:
+    return TriggerKey("acme", "production", task, name)
