@@ -29,9 +29,15 @@ class Attempt:
         self.run = run
         self.work = work
         self.stored = stored
+        self.postponed_until = float("-inf")
         self._deadline = deadline
         self._ending: Outcome | None = None
         self._force_at = float("inf")
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Run and claim number: what this worker holds."""
+        return self.run.id, self.run.claim
 
     def watch(self, now: float) -> Ended | None:
         """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain."""

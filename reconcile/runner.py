@@ -1,75 +1,29 @@
-"""The worker: claims runs, launches them, keeps their leases while they live, and settles how they end.
+"""The worker's thread: one pass after another, quick while work is under way, never spinning, never dying."""
 
-A pass is: what ended, what is to end, what must be renewed, who lost his worker, what can be claimed. All that a worker
-knows beside the database is which attempts it watches; the folders of its workplace let the next one find them again.
-"""
-
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 
-from reconcile import launching
-from reconcile.attempts import Attempt, Ended
+from reconcile.attempts import SECONDS_TO_END
 from reconcile.observe import Observations
-from reconcile.ports import Launcher, LaunchError, Work
-from reconcile.rules.retry import Final, HandBack, Outcome, Retry
-from reconcile.settle import settle
-from reconcile.workplace import WorkPlace
-from revisions.errors import TriggerctlError, Unavailable
-from revisions.ids import fresh
-from revisions.store import claims, logs, runs
-from revisions.store.claims import Claimed
+from reconcile.ports import Launcher
+from reconcile.worker import Deactivate, PassReport, RunnerSettings, Worker
+from revisions.clock import Clock
+from revisions.errors import Unavailable
 from revisions.store.database import Database
-from revisions.store.runs import Run
 
-LOOK_SECONDS = 1.0
-"""Between two looks at what the database wants of what runs here."""
-LOG_BYTES_PER_LOOK = 256 * 1024
-LOG_BYTES_AT_END = logs.HEAD + logs.TAIL
-FAILURES = "failures"
-"""Why a trigger is deactivated that failed too often."""
+__all__ = ["Deactivate", "PassReport", "Runner", "RunnerSettings"]
 
-Deactivate = Callable[[str, str], None]
-"""Deactivates a trigger (its id, the reason) as the system."""
+BUSY_SECONDS = 0.05
+IDLE_SECONDS = 1.0
+LONGEST_BACKOFF_SECONDS = 5.0
+SECONDS_TO_HAND_BACK = 10.0
+"""Beyond the grace and the time to end; with the database gone for longer, the next worker finds the claims."""
+_BUSY_PASSES_PER_LOOK = round(IDLE_SECONDS / BUSY_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerSettings:
-    """`max_running` holds for all workers together, `capacity` for this one (by default the same).
-
-    `work_dir` is where attempts live, `task_root` what tasks' folders are relative to, `url` where tasks reach the API.
-    """
-
-    work_dir: Path
-    task_root: Path = field(default_factory=Path.cwd)
-    url: str = ""
-    max_running: int = 20
-    capacity: int | None = None
-    lease: timedelta = timedelta(seconds=60)
-
-
-@dataclass(frozen=True, slots=True)
-class PassReport:
-    """How many runs a pass did what with; `live` are under way here after it."""
-
-    claimed: int
-    adopted: int
-    succeeded: int
-    failed: int
-    retried: int
-    handed_back: int
-    lost: int
-    live: int
-
-    @property
-    def ended(self) -> int:
-        return self.succeeded + self.failed + self.retried + self.handed_back + self.lost
-
-
-class Worker:
-    """Passes, driven from outside by one thread at a time."""
+class Runner:
+    """Runs passes in a thread between `start` and `stop`, or by hand with `run_pass`."""
 
     def __init__(
         self,
@@ -80,77 +34,77 @@ class Worker:
         settings: RunnerSettings,
         deactivate: Deactivate,
     ) -> None:
-        self._database = database
+        self._worker = Worker(database, observations, launchers, settings=settings, deactivate=deactivate)
+        self._clock: Clock = database.clock
         self._observations = observations
-        self._launchers = launchers
-        self._settings = settings
-        self._deactivate = deactivate
-        self._live: dict[tuple[str, int], Attempt] = {}
-        self._place: WorkPlace | None = None
-        self._in_doubt = False
-        self._next_look = self._next_renewal = self._reap_from = float("-inf")
-        self._drain_at = float("inf")
-        self._counted: Counter[str] = Counter()
+        self._changed = threading.Condition()
+        self._woken = True
+        self._give_up_at: float | None = None
+        self._thread: threading.Thread | None = None
 
     @property
     def live(self) -> int:
         """How many attempts are under way here."""
-        return len(self._live)
+        return self._worker.live
 
-    def run_pass(self, *, look: bool = True) -> PassReport:
-        """Everything that is due now; without `look` only what can be seen without asking the database.
+    def run_pass(self) -> PassReport:
+        """One pass by hand. Raises Unavailable."""
+        return self._worker.run_pass()
 
-        Raises Unavailable when the database cannot be reached; the work goes on, and the next pass finds it again.
-        """
-        self._counted.clear()
-        try:
-            self._settle_ended()
-            if look or self._counted:
-                self._ask()
-        except Unavailable:
-            self._in_doubt = True
-            # Everybody's leases lapsed meanwhile: those who come back must have the time to renew them.
-            self._reap_from = self._monotonic() + self._settings.lease.total_seconds()
-            raise
-        return PassReport(live=self.live, **{name: self._counted[name] for name in _COUNTED})
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
+        self._thread.start()
 
-    def drain(self, grace_seconds: float) -> None:
-        """Claims nothing more; what still runs after the grace is ended and handed back by the following passes."""
-        self._drain_at = self._monotonic() + grace_seconds
+    def wake(self) -> None:
+        """Says that there may be something to claim or to cancel; lost or doubled, it is harmless."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify()
 
-    def leave(self) -> None:
-        """Ends whatever is left and gives up the workplace; what could not be handed back is found by whoever comes."""
-        for attempt in self._live.values():
-            self._drop(attempt)
-        self._live.clear()
-        if self._place is not None:
-            self._place.leave()
-            self._place = None
+    def stop(self, grace: timedelta) -> None:
+        """Claims nothing more, lets what runs end within the grace, then ends it and hands it back (X-07)."""
+        self._worker.drain(grace.total_seconds())
+        spare = SECONDS_TO_END + SECONDS_TO_HAND_BACK
+        self._give_up_at = self._clock.monotonic() + grace.total_seconds() + spare
+        self.wake()
+        if self._thread is None:
+            self._run()
+        else:
+            self._thread.join()
+        self._worker.leave()
 
-    def _ask(self) -> None:
-        place = self._place or self._move_in()
-        if self._in_doubt and self._place is not None:
-            self._recover([place.instance])  # a commit whose answer was lost may have left us claims we do not know
-        self._in_doubt = False
-        if self._monotonic() >= self._next_look:
-            self._tend()
-            if self._monotonic() >= self._reap_from:
-                self._reap(place)
-            self._next_look = self._monotonic() + LOOK_SECONDS
-        if self._drain_at == float("inf"):
-            self._claim(place)
+    def _run(self) -> None:
+        failures = passes = 0
+        while not self._is_over():
+            woken = self._take_wake()
+            try:
+                self._worker.run_pass(look=woken or failures > 0 or passes % _BUSY_PASSES_PER_LOOK == 0)
+                failures = 0
+            except Unavailable as error:
+                failures += 1
+                self._observations.emit("runner.unavailable", error=error.detail)
+            except Exception as error:  # noqa: BLE001 - nothing may end this thread; the next pass reads the truth again
+                failures += 1
+                self._observations.emit("runner.failed", error=repr(error))
+            passes = passes + 1 if self.live else 0
+            self._wait(self._pause(failures))
 
-    def _move_in(self) -> WorkPlace:
-        """Occupies the workplace, and takes up what workers left there that are no more."""
-        with self._database.read() as connection:
-            place = WorkPlace(self._settings.work_dir, fresh(self._database.clock.now(connection)))
-        place.occupy()
-        self._place = place
-        ...
-        return place
+    def _is_over(self) -> bool:
+        if self._give_up_at is None:
+            return False
+        return not self.live or self._clock.monotonic() >= self._give_up_at
 
-    def _monotonic(self) -> float:
-        return self._database.clock.monotonic()
+    def _pause(self, failures: int) -> float:
+        if failures:
+            return min(BUSY_SECONDS * (1 << min(failures, 10)), LONGEST_BACKOFF_SECONDS)
+        return BUSY_SECONDS if self.live else IDLE_SECONDS
 
+    def _wait(self, seconds: float) -> None:
+        with self._changed:
+            if not self._woken:
+                self._changed.wait(seconds)
 
-_COUNTED = ("claimed", "adopted", "succeeded", "failed", "retried", "handed_back", "lost")
+    def _take_wake(self) -> bool:
+        with self._changed:
+            woken, self._woken = self._woken, False
+            return woken

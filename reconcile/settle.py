@@ -73,14 +73,13 @@ def _write(
         claims.hand_back(connection, run, decision.at)
         notices.runs_pending(connection)
         return Settled(decision)
-    logs.append(connection, run.id, run.attempt, printed)
-    result = {"output": _json(ended.output), "error": _text(ended.error), "cost": _cost(ended.output)}
+    logs.append(connection, {(run.id, run.attempt): printed})
+    output, error, cost = _json(ended.output), _text(ended.error), _cost(run.cost, ended.output)
     if isinstance(decision, Retry):
-        claims.retry(connection, run, decision.at, **result)
+        claims.retry(connection, run, decision.at, output=output, error=error, cost=cost)
         return Settled(decision)
-    claims.finish(connection, run, now, decision.status, **result)
-    limit = any(_keep(connection, row, run, decision.status, result["error"], now) for row in locked)
-    return Settled(decision, limit)
+    claims.finish(connection, run, now, decision.status, output=output, error=error, cost=cost)
+    return Settled(decision, any(_keep(connection, row, run, decision.status, error, now) for row in locked))
 
 
 def _keep(connection: Connection, row: StatusRow, run: Run, ended_as: str, error: str | None, now: datetime) -> bool:
@@ -128,10 +127,11 @@ def _text(error: str | None) -> str | None:
     return error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
-def _cost(output: Mapping[str, Any] | None) -> float | None:
+def _cost(so_far: float | None, output: Mapping[str, Any] | None) -> float | None:
+    """What all attempts cost together."""
     match (output or {}).get("cost"):
         case bool():
-            return None
+            return so_far
         case int() | float() as cost if cost >= 0:
-            return float(cost)
-    return None
+            return (so_far or 0.0) + cost
+    return so_far

@@ -1,7 +1,7 @@
 """The folder where workers of one machine keep their attempts, and where they see which of them are still alive.
 
-    <run>-<attempt>/           one attempt; the launcher's
-    instances/<instance>.lock  locked by a worker as long as it lives
+<run>-<attempt>/           one attempt; the launcher's
+instances/<instance>.lock  locked by a worker as long as it lives
 """
 
 import re
@@ -36,9 +36,10 @@ class WorkPlace:
                     return
             self._held.close()
 
-    def leave(self) -> None:
-        """Gives the lock up; this worker has no attempts any more."""
-        self._lock(self.instance).unlink(missing_ok=True)
+    def leave(self, *, forgotten: bool) -> None:
+        """Gives the lock up; `forgotten`: no run is claimed by this worker any more."""
+        if forgotten:
+            self._lock(self.instance).unlink(missing_ok=True)
         self._held.close()
 
     def dead(self) -> list[str]:

@@ -207,9 +207,10 @@ def _days_of_month(text: str) -> list[tuple[str, int]]:
             raise _DAY.error(f"{shown(item)} is not a nearest weekday", "write a single day alone, such as 15W")
         if item != "L" and "L" in item:
             raise _DAY.error(f"{shown(item)} is not a last day", "write L alone or in a list, such as 15,L")
-    plain = ",".join(item for item in items if item != "L")
-    days = [_listed(_values(_DAY, plain))] if plain or "L" not in items else []
-    return [(",".join(days + ["l"] * ("L" in items)), 1)]
+    # L walks apart: croniter takes thirty days and L for all of the 31 days of a month.
+    walks = [("l", 1)] if "L" in items else []
+    plain = [item for item in items if item != "L"]
+    return walks + ([(_listed(_values(_DAY, ",".join(plain))), 1)] if plain else [])
 
 
 def _days_of_week(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Claims on runs: taken one claimer at a time, kept by leases, fenced by their number, given up by settling (X-04, X-05).
+"""Claims on runs: taken one claimer at a time, kept by leases, fenced by numbers, given up by settling (X-04, X-05).
 
 Whoever writes to a running run names the claim's number; when it is no longer the run's, the write changes nothing.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, not_, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, not_, or_, select, tuple_, update
 
 from revisions.ids import TriggerKey
 from revisions.store.runs import Run, from_row, in_status
@@ -75,6 +75,7 @@ def claim(
             claimed_by=claimed_by,
             lease_until=now + lease,
             started_at=now,
+            output=None,
             error=None,
         )
     )
@@ -82,7 +83,7 @@ def claim(
 
 
 def renew(connection: Connection, held: Collection[Run], now: datetime, lease: timedelta) -> Standings:
-    """Prolongs the leases of claims that are still theirs, also lapsed ones nobody took, and answers how each stands."""
+    """Prolongs the leases of claims still theirs, also lapsed ones that nobody took, and answers how each stands."""
     still = (
         update(runs)
         .where(_are(held))
@@ -113,6 +114,11 @@ def running_of(connection: Connection, workers: Collection[str]) -> list[Run]:
     """The running runs that these workers claimed."""
     statement = select(runs).where(in_status("running"), runs.c.claimed_by.in_(list(workers))).order_by(runs.c.id)
     return [from_row(row) for row in connection.execute(statement)] if workers else []
+
+
+def get(connection: Connection, run_ids: Collection[str]) -> list[Claimed]:
+    """These runs with what belongs to them, whoever's they are."""
+    return _claimed(connection, runs.c.id.in_(list(run_ids))) if run_ids else []
 
 
 def take_over(
@@ -224,7 +230,7 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
     return [_claimed_row(row) for row in connection.execute(statement)]
 
 
-def _claimed_row(row: Row[Any]) -> Claimed:
+def _claimed_row(row: Any) -> Claimed:
     run = Run(**{name: getattr(row, f"run_{name}") for name in Run.__slots__})
     key = TriggerKey(run.project, run.domain, run.task, row.trigger_name) if row.trigger_name else None
     return Claimed(run, row.task_spec, key, row.trigger_spec, row.last_success_at)

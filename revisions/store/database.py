@@ -1,10 +1,13 @@
 """Connections, transactions and the database's own clock, on PostgreSQL and SQLite."""
 
+import math
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +16,9 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    Insert,
     Table,
+    Update,
     bindparam,
     create_engine,
     event,
@@ -24,8 +29,9 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
@@ -39,6 +45,7 @@ SESSION_TIMEOUTS = {
 """Below the lease, so that a stalled participant cannot hold up the others (O-08)."""
 TCP_USER_TIMEOUT_MILLISECONDS = 10_000
 SQLITE_BUSY_SECONDS = 30.0
+ASKED_WHEN_IDLE_SECONDS = 1.0
 
 
 class ServerClock(HostClock):
@@ -146,12 +153,11 @@ def _reason(error: Exception) -> str:
 
 def _postgresql_engine(url: URL, pool_size: int) -> Engine:
     timeouts = " ".join(f"-c {name}={value}" for name, value in SESSION_TIMEOUTS.items())
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=10,
         pool_timeout=10,
-        pool_pre_ping=True,
         connect_args={
             "connect_timeout": 5,
             "options": timeouts,
@@ -159,6 +165,22 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
             "application_name": "triggerctl",
         },
     )
+
+    @event.listens_for(engine, "checkin")
+    def note(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info["idle_since"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ask(connection: psycopg.Connection[Any], record: ConnectionPoolEntry, _: Any) -> None:
+        """A connection that lay idle is asked whether it still stands; a busy one need not pay for the answer."""
+        if time.monotonic() - record.info.get("idle_since", math.inf) > ASKED_WHEN_IDLE_SECONDS:
+            try:
+                connection.execute("")
+                connection.rollback()
+            except psycopg.Error as error:
+                raise DisconnectionError(str(error)) from error
+
+    return engine
 
 
 def _sqlite_engine(url: URL, create: bool) -> Engine:
@@ -184,18 +206,26 @@ def _sqlite_engine(url: URL, create: bool) -> Engine:
 
 def insert_if_absent(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> int:
     """Inserts the rows whose keys are free and answers how many those were: the insert is the claim (X-01)."""
-    dialect_insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = dialect_insert(table).on_conflict_do_nothing()
+    statement = _insert_if_absent(table, connection.dialect.name)
     return connection.execute(statement, rows if len(rows) > 1 else rows[0]).rowcount
+
+
+@lru_cache
+def _insert_if_absent(table: Table, dialect: str) -> Insert:
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    return insert(table).on_conflict_do_nothing()
 
 
 def update_many(connection: Connection, table: Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Writes many rows, each named by its key and giving the same columns."""
-    if not rows:
-        return
-    statement = update(table).where(table.c[key] == bindparam("of_key"))
-    statement = statement.values({column: bindparam(column) for column in rows[0] if column != key})
-    connection.execute(statement, [{**row, "of_key": row[key]} for row in rows])
+    if rows:
+        of_key = [{("of_key" if name == key else name): value for name, value in row.items()} for row in rows]
+        connection.execute(_update_many(table, key), of_key)
+
+
+@lru_cache
+def _update_many(table: Table, key: str) -> Update:
+    return update(table).where(table.c[key] == bindparam("of_key"))
 
 
 @contextmanager

@@ -1,16 +1,24 @@
 """What runs printed, as bytes, per attempt: the first and the last 512 KiB of each (X-17)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
 
 from revisions.store.tables import run_logs
 
 HEAD = TAIL = 512 * 1024
 _CHUNK = 64 * 1024
 """Bytes in a row: what is stored beyond the tail until the next row comes is at most this."""
+
+
+_DROP_MIDDLE = delete(run_logs).where(
+    run_logs.c.run_id == bindparam("of_run"),
+    run_logs.c.attempt == bindparam("of_attempt"),
+    run_logs.c.position >= HEAD,
+    run_logs.c.position + func.length(run_logs.c.data) <= bindparam("tail_from"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +67,27 @@ def sizes(connection: Connection, attempts: Collection[tuple[str, int]]) -> dict
     return {(row[0], row[1]): row[2] for row in connection.execute(statement)} if attempts else {}
 
 
-def append(connection: Connection, run_id: str, attempt: int, pieces: Sequence[Piece]) -> None:
-    """Stores what came since, in order, and drops what lies between head and tail now; the caller holds the claim."""
+def append(connection: Connection, printed: Mapping[tuple[str, int], Sequence[Piece]]) -> None:
+    """Stores what these (run, attempt) printed since, and drops what lies between head and tail now.
+
+    The caller holds the claims.
+    """
     rows = [
         {"run_id": run_id, "attempt": attempt, "position": piece.position + start, "data": piece.data[start:end]}
+        for (run_id, attempt), pieces in printed.items()
         for piece in pieces
         for start, end in pairwise(_cuts(piece))
     ]
     if not rows:
         return
     connection.execute(insert(run_logs), rows)
-    tail_from = pieces[-1].end - TAIL
-    if tail_from > HEAD:
-        connection.execute(
-            delete(run_logs).where(
-                run_logs.c.run_id == run_id,
-                run_logs.c.attempt == attempt,
-                run_logs.c.position >= HEAD,
-                run_logs.c.position + func.length(run_logs.c.data) <= tail_from,
-            )
-        )
+    long = [
+        {"of_run": run_id, "of_attempt": attempt, "tail_from": pieces[-1].end - TAIL}
+        for (run_id, attempt), pieces in printed.items()
+        if pieces and pieces[-1].end > HEAD + TAIL
+    ]
+    if long:
+        connection.execute(_DROP_MIDDLE, long)
 
 
 def read(connection: Connection, run_id: str, attempt: int) -> LogText:

@@ -1,9 +1,10 @@
 """Wake-ups through the database: an id and nothing else, so that a lost or doubled one is harmless."""
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 CHANGES = "triggerctl_changes"
 RUNS = "triggerctl_runs"
+_NOTIFY = select(func.pg_notify(bindparam("channel"), bindparam("payload")))
 
 
 def changed(connection: Connection, trigger_id: str) -> None:
@@ -18,4 +19,4 @@ def runs_pending(connection: Connection) -> None:
 
 def _notify(connection: Connection, channel: str, payload: str) -> None:
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_notify(channel, payload)))
+        connection.execute(_NOTIFY, {"channel": channel, "payload": payload})

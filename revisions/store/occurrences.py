@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, Text, literal, null, select, tuple_, union_all
 
 from revisions.store.database import insert_if_absent
-from revisions.store.tables import occurrences
+from revisions.store.tables import Instant, occurrences, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,61 @@ def skips_of(connection: Connection, trigger_id: str) -> list[Skip]:
     """All that was skipped of a trigger, oldest first."""
     statement = select(occurrences).where(occurrences.c.trigger_id == trigger_id).order_by(occurrences.c.scheduled_at)
     return [Skip(**row._mapping) for row in connection.execute(statement)]
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A line of the ledger: a run (`started`, with its id) or a skip."""
+
+    occurrence_id: str
+    scheduled_at: datetime
+    scheduled_until: datetime
+    decided_at: datetime
+    outcome: str
+    reason: str
+    revision: int
+    run_id: str | None
+    count: int | None
+
+
+STARTED = "started"
+
+
+def ledger(
+    connection: Connection, trigger_id: str, before: tuple[datetime, str, bool] | None, limit: int
+) -> list[Occurrence]:
+    """Runs and skips of a trigger in one list, newest first, those before (scheduled_at, occurrence_id, is a skip).
+
+    Where an occurrence has both, skipped first and started by hand later, the skip stands before the run.
+    """
+    parts = []
+    for table, is_skip in ((runs, False), (occurrences, True)):
+        place = tuple_(table.c.scheduled_at, table.c.occurrence_id)
+        statement = select(*_line(is_skip)).where(table.c.trigger_id == trigger_id)
+        if before is not None:
+            at_cursor = tuple_(literal(before[0], Instant), literal(before[1], Text))
+            both = before[2] and not is_skip
+            statement = statement.where(place <= at_cursor if both else place < at_cursor)
+        newest = statement.order_by(table.c.scheduled_at.desc(), table.c.occurrence_id.desc()).limit(limit)
+        parts.append(select(newest.subquery()))
+    merged = union_all(*parts).subquery()
+    order = (merged.c.scheduled_at.desc(), merged.c.occurrence_id.desc(), merged.c.is_skip.desc())
+    found = connection.execute(select(merged).order_by(*order).limit(limit))
+    return [Occurrence(**{name: getattr(row, name) for name in Occurrence.__slots__}) for row in found]
+
+
+def _line(is_skip: bool) -> list[ColumnElement[Any]]:
+    """The columns of a line, in one order and under the same names for both tables."""
+    table = occurrences if is_skip else runs
+    return [
+        table.c.occurrence_id,
+        table.c.scheduled_at,
+        (occurrences.c.scheduled_until if is_skip else runs.c.scheduled_at).label("scheduled_until"),
+        (occurrences.c.decided_at if is_skip else runs.c.created_at).label("decided_at"),
+        occurrences.c.outcome if is_skip else literal(STARTED).label("outcome"),
+        occurrences.c.reason if is_skip else literal("").label("reason"),
+        table.c.revision,
+        (null() if is_skip else runs.c.id).label("run_id"),
+        occurrences.c.count if is_skip else literal(1).label("count"),
+        literal(int(is_skip)).label("is_skip"),
+    ]

@@ -75,6 +75,8 @@ class Facts:
     has_live_run: bool
 
 
+_UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
+
 LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_status.c)
 """The status columns under names that stand beside those of another table."""
 
@@ -128,9 +130,7 @@ def follow(connection: Connection, revision: Revision, baseline: Baseline | None
         return
     if revision.action in (Action.DEPLOY, Action.ACTIVATE):
         values["consecutive_failures"] = 0
-    connection.execute(
-        update(trigger_status).where(trigger_status.c.trigger_id == revision.trigger_id).values(**values)
-    )
+    connection.execute(_UPDATE, values | {"of_trigger": revision.trigger_id})
     if baseline:
         connection.execute(delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == revision.trigger_id))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, case, false, func, null, select, true, tuple_, update
+from sqlalchemy import Connection, Row, Update, and_, bindparam, case, false, func, null, select, true, tuple_, update
 
 from revisions.ids import TaskKey
 from revisions.store.database import insert_if_absent
@@ -32,19 +32,20 @@ class TaskRow:
 _IDENTITY = (tasks.c.project, tasks.c.domain, tasks.c.name, tasks.c.version)
 
 
+_IS = and_(*(column == bindparam(f"of_{column.name}") for column in _IDENTITY))
+_GET = select(tasks).where(_IS)
+_MARK = update(tasks).where(_IS)
+_LOCK = select(tasks).where(_IS).with_for_update(key_share=True)
+
+
 def lock(connection: Connection, keys: Iterable[TaskKey]) -> dict[TaskKey, TaskRow]:
     """The rows of these keys that exist, locked in key order: first in the lock order that holds everywhere."""
-    statement = (
-        select(tasks)
-        .where(tuple_(*_IDENTITY).in_(sorted(set(keys))))
-        .order_by(*_IDENTITY)
-        .with_for_update(key_share=True)
-    )
-    return {row.key: row for row in map(_task, connection.execute(statement))}
+    found = (connection.execute(_LOCK, _of(key)).one_or_none() for key in sorted(set(keys)))
+    return {row.key: row for row in (_task(row) for row in found if row)}
 
 
 def get(connection: Connection, key: TaskKey) -> TaskRow | None:
-    row = connection.execute(select(tasks).where(_is(key))).one_or_none()
+    row = connection.execute(_GET, _of(key)).one_or_none()
     return _task(row) if row else None
 
 
@@ -86,37 +87,44 @@ def register(connection: Connection, row: TaskRow) -> bool:
 
 def restore(connection: Connection, key: TaskKey) -> None:
     """Brings a deleted version back, whose spec is the same (R-14)."""
-    connection.execute(update(tasks).where(_is(key)).values(deleted=False))
+    connection.execute(_MARK, _of(key) | {"deleted": False})
 
 
 def delete(connection: Connection, key: TaskKey) -> None:
     """Marks a locked version as deleted (R-14)."""
-    connection.execute(update(tasks).where(_is(key)).values(deleted=True))
+    connection.execute(_MARK, _of(key) | {"deleted": True})
 
 
 def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
     """Recomputes the summary of locked versions, in statements of its own, which see what the locks waited for."""
     for key in sorted(set(keys)):
-        attached = and_(
-            triggers.c.project == key.project,
-            triggers.c.domain == key.domain,
-            triggers.c.task == key.name,
-            triggers.c.task_version == key.version,
-            triggers.c.deleted == false(),
-        )
-        only = func.count() == 1
-        summary = {
-            "total_triggers": func.count(),
-            "active_triggers": func.count(case((triggers.c.active == true(), 1))),
-            "trigger_name": case((only, func.min(triggers.c.name)), else_=null()),
-            "trigger_automation": case((only, func.min(triggers.c.automation)), else_=null()),
-        }
-        values = {name: select(value).where(attached).scalar_subquery() for name, value in summary.items()}
-        connection.execute(update(tasks).where(_is(key)).values(**values))
+        connection.execute(_SUMMARISE, _of(key))
 
 
-def _is(key: TaskKey) -> Any:
-    return and_(*(column == part for column, part in zip(_IDENTITY, key, strict=True)))
+def _summary() -> Update:
+    attached = and_(
+        triggers.c.project == bindparam("of_project"),
+        triggers.c.domain == bindparam("of_domain"),
+        triggers.c.task == bindparam("of_name"),
+        triggers.c.task_version == bindparam("of_version"),
+        triggers.c.deleted == false(),
+    )
+    only = func.count() == 1
+    summary = {
+        "total_triggers": func.count(),
+        "active_triggers": func.count(case((triggers.c.active == true(), 1))),
+        "trigger_name": case((only, func.min(triggers.c.name)), else_=null()),
+        "trigger_automation": case((only, func.min(triggers.c.automation)), else_=null()),
+    }
+    values = {name: select(value).where(attached).scalar_subquery() for name, value in summary.items()}
+    return update(tasks).where(_IS).values(**values)
+
+
+_SUMMARISE = _summary()
+
+
+def _of(key: TaskKey) -> dict[str, str]:
+    return {f"of_{name}": part for name, part in key._asdict().items()}
 
 
 def _task(row: Row[Any]) -> TaskRow:

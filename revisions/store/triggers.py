@@ -1,10 +1,11 @@
 """Triggers: the current rows, their append-only revisions, and the one function that changes them (invariant 1)."""
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, false, func, insert, select, true, tuple_, update
+from sqlalchemy import Connection, Row, and_, bindparam, false, func, insert, select, true, tuple_, update
 
 from revisions.chain import canonical
 from revisions.errors import Conflict
@@ -18,6 +19,17 @@ from revisions.store.tables import trigger_changes, trigger_revisions, trigger_s
 from revisions.triggers import Action, Revision, Trigger, apply
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
+_IS = and_(*(column == bindparam(f"of_{column.name}") for column in _KEY))
+_GET = select(triggers).where(_IS)
+_LOCK = (
+    select(triggers, *status.LABELLED)
+    .join(trigger_status, trigger_status.c.trigger_id == triggers.c.trigger_id)
+    .where(_IS)
+    .with_for_update(key_share=True)
+)
+_APPEND = insert(trigger_revisions)
+_CURRENT = update(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
+_CHANGE = insert(trigger_changes).inline()
 
 
 def task_key(trigger: Trigger) -> TaskKey:
@@ -27,7 +39,7 @@ def task_key(trigger: Trigger) -> TaskKey:
 
 def get(connection: Connection, key: TriggerKey) -> Trigger | None:
     """The current row, deleted or not, without a lock."""
-    row = connection.execute(select(triggers).where(_is(key))).one_or_none()
+    row = connection.execute(_GET, _of(key)).one_or_none()
     return _trigger(row) if row else None
 
 
@@ -36,18 +48,18 @@ def by_id(connection: Connection, trigger_id: str) -> Trigger | None:
     return _trigger(row) if row else None
 
 
+def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
+    """The names of triggers by their ids, deleted ones too."""
+    statement = select(triggers.c.trigger_id, *_KEY).where(triggers.c.trigger_id.in_(sorted(set(ids))))
+    return {row[0]: TriggerKey(*row[1:]) for row in connection.execute(statement)}
+
+
 def lock(connection: Connection, key: TriggerKey) -> tuple[Trigger, status.StatusRow] | None:
     """The current row and its status, both locked, in this order; the task rows must be locked already.
 
     NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
     """
-    statement = (
-        select(triggers, *status.LABELLED)
-        .join(trigger_status, trigger_status.c.trigger_id == triggers.c.trigger_id)
-        .where(_is(key))
-        .with_for_update(key_share=True)
-    )
-    row = connection.execute(statement).one_or_none()
+    row = connection.execute(_LOCK, _of(key)).one_or_none()
     return (_trigger(row), status.labelled(row)) if row else None
 
 
@@ -115,13 +127,13 @@ def append(connection: Connection, previous: Trigger | None, revision: Revision,
         raise Conflict(f"{revision.key} was created by somebody else in the meantime")
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
     with pipelined(connection):
-        connection.execute(insert(trigger_revisions), _revision_columns(revision))
+        connection.execute(_APPEND, _revision_columns(revision))
         if previous is not None:
-            connection.execute(update(triggers).where(triggers.c.trigger_id == current.trigger_id).values(**row))
+            connection.execute(_CURRENT, row | {"of_trigger": current.trigger_id})
         status.follow(connection, revision, baseline, created=previous is None)
         if baseline and baseline.superseded:
             occurrences.record(connection, [baseline.superseded])
-        connection.execute(insert(trigger_changes).inline(), _change(revision))
+        connection.execute(_CHANGE, {"trigger_id": revision.trigger_id, "revision": revision.revision})
         notices.changed(connection, revision.trigger_id)
         task_store.summarise(connection, touched)
     return current
@@ -172,12 +184,8 @@ def newest_change(connection: Connection) -> int:
     return newest
 
 
-def _change(revision: Revision) -> dict[str, Any]:
-    return {"trigger_id": revision.trigger_id, "revision": revision.revision}
-
-
-def _is(key: TriggerKey) -> Any:
-    return and_(*(column == part for column, part in zip(_KEY, key, strict=True)))
+def _of(key: TriggerKey) -> dict[str, str]:
+    return {f"of_{name}": part for name, part in key._asdict().items()}
 
 
 def _columns(trigger: Trigger) -> dict[str, Any]:

@@ -88,6 +88,7 @@ def test_what_is_wrong_with_a_block_is_named(block: dict[str, Any], path: str) -
         ("0 22-2 * * *", "hour: 22-2 runs backwards"),
         ("*/0 * * * *", "minute: '0' is not a step"),
         ("0 0 LW * *", "day of month: 'LW' is not a nearest weekday"),
+        ("0 0 L, * *", "day of month: an item is empty"),
         ("0 0 1,15W * *", "day of month: '15W' is not a nearest weekday"),
         ("0 0 * * L", "day of week: L needs a day"),
         ("0 0 * * FRI#6", "day of week: 'FRI#6' is not an nth weekday"),
@@ -248,6 +249,7 @@ def test_what_a_night_leaves_out_is_listed_with_its_reason() -> None:
     [
         ("0 0 15 * FRI#2", [9, 15]),
         ("0 0 2-2 * *", [2]),
+        ("0 0 2-31,L * *", list(range(2, 32))),
         ("0 0 * * MON-MON", [5, 12, 19, 26]),
         ("0 0 * * THU-TUE/2", [1, 3, 5, 8, 10, 12, 15, 17, 19, 22, 24, 26, 29, 31]),
         ("0 0 * * 5,6#3", [2, 9, 16, 17, 23, 30]),

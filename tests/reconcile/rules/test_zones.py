@@ -62,16 +62,36 @@ def test_spans_are_those_of_the_file(name: str) -> None:
         assert zones.span_at(name, at - 1).end == at
 
 
-def test_an_hour_repeated_over_the_end_of_a_stretch_stays_repeated() -> None:
-    """S-04: wherever the years are cut, the second pass is known as one, on every second of two years."""
-    fold = schedule.instant("2026-10-25T01:00:00Z")
-    for name in ("Europe/Berlin", "Pacific/Apia"):
+def test_spans_follow_one_another_and_know_second_passes() -> None:
+    """S-04: over two years, every half hour lies in one span, which knows whether the clock shows it again."""
+    start = int(schedule.instant("2025-09-20T00:00:00Z").timestamp())
+    for name in ("Europe/Berlin", "Africa/Casablanca"):
         here = zones.zone(name)
-        start = int(fold.timestamp()) - 400 * 86400
         for at in range(start, start + 730 * 86400, 1800):
             span, local = zones.span_at(name, at), datetime.fromtimestamp(at, here)
             assert span.start <= at < span.end
             assert (at + span.offset < span.fresh) == bool(local.fold)
+
+
+@pytest.mark.parametrize("turn", ["2026-10-25T01:00:00Z", "2026-03-29T01:00:00Z"])
+def test_a_stretch_that_ends_just_after_a_change_changes_nothing(turn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S-04: where the years are cut within an hour of a change, second passes and gaps stay what they are."""
+    at = int(schedule.instant(turn).timestamp())
+    probe = next(probe for probe in range(340_000, 350_000) if 0 < -at % (91 * probe) < 3000)
+    cut = at + -at % (91 * probe)
+    due = schedule.parse({"cron": "*/5 1,2,3 * * *", "timezone": "Europe/Berlin", "gap": "shift"})
+    after, until = datetime.fromtimestamp(at - 7200, UTC), datetime.fromtimestamp(at + 7200, UTC)
+    expected = schedule.fires(due, after, until, 999)
+    monkeypatch.setattr(zones, "PROBE_SECONDS", probe)
+    monkeypatch.setattr(zones, "_BLOCK_SECONDS", 91 * probe)
+    zones._spans.cache_clear()
+    try:
+        assert zones.span_at("Europe/Berlin", cut).start == cut
+        assert schedule.fires(due, after, until, 999) == expected
+        assert schedule.last(due, after, until) == expected[-1]
+        assert schedule.count(due, after, until, 999) == len(expected)
+    finally:
+        zones._spans.cache_clear()
 
 
 def test_a_misspelt_zone_is_refused_with_the_nearest_name() -> None:

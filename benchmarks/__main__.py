@@ -1,0 +1,13 @@
+"""`python -m benchmarks [name …]`: runs the benchmarks and prints their ratios."""
+
+import sys
+
+from benchmarks import burst, deploys
+from benchmarks.ratio import show
+
+ALL = {"deploys": deploys.measure, "burst": burst.measure}
+
+chosen = sys.argv[1:] or list(ALL)
+if unknown := set(chosen) - set(ALL):
+    sys.exit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+show([ratio for name in chosen for ratio in ALL[name]()])

@@ -1,0 +1,73 @@
+"""A burst of occurrences due at one instant, from due to committed runs, against the same rows by bare psycopg."""
+
+import time
+from datetime import timedelta
+
+import psycopg
+from sqlalchemy import text
+
+from benchmarks.ratio import Ratio
+from benchmarks.server import bare_url, fresh_database
+from benchmarks.subjects import task, trigger
+from reconcile.deciding import Deciding, Pace
+from reconcile.deploying import Caller, Deploying
+from reconcile.loop import Loop
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from reconcile.rules.preconditions import Expected
+from revisions.clock import HandClock
+from revisions.store.database import Database
+
+TRIGGERS = 10_000
+BATCH = 500
+ROUNDS = 3
+
+
+def measure() -> list[Ratio]:
+    """The median of three bursts of 10,000, each followed by its baseline; no rate limit, overlap allowed."""
+    with fresh_database() as database:
+        with database.read() as connection:
+            clock = HandClock(database.clock.now(connection))
+        database.clock = clock
+        observations = Observations()
+        deploying = Deploying(database, observations)
+        Registering(database, deploying, observations).register(task(), Caller())
+        for number in range(TRIGGERS):
+            deploying.deploy(trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller())
+        loop = Loop(database, deploying, Deciding(database, observations, Pace(execution_qps=0)), observations)
+        loop.resync()
+        with psycopg.connect(bare_url(database)) as connection:
+            connection.execute("CREATE TABLE bare_runs (LIKE runs INCLUDING ALL)")
+            connection.commit()
+            ours, bare = [], []
+            for _ in range(ROUNDS):
+                clock.advance(timedelta(minutes=1))
+                ours.append(_ours(database, loop))
+                bare.append(_bare(connection))
+    middle = ROUNDS // 2
+    return [Ratio("burst of 10,000 due, to committed runs", sorted(ours)[middle], sorted(bare)[middle], goal=0.2)]
+
+
+def _ours(database: Database, loop: Loop) -> float:
+    with database.read() as connection:
+        ids = list(connection.execute(text("SELECT trigger_id FROM trigger_status")).scalars())
+    began = time.monotonic()
+    started = loop.due(ids)
+    seconds = time.monotonic() - began
+    assert started == TRIGGERS, f"{started} runs instead of {TRIGGERS}"
+    return started / seconds
+
+
+def _bare(connection: psycopg.Connection[tuple[object, ...]]) -> float:
+    """The rows of the newest burst once more, into a table of the same shape and indexes."""
+    cursor = connection.execute("SELECT * FROM runs ORDER BY id DESC LIMIT %s", (TRIGGERS,))
+    rows = cursor.fetchall()
+    connection.execute("TRUNCATE bare_runs")
+    connection.commit()
+    places = ", ".join(["%s"] * len(rows[0]))
+    began = time.monotonic()
+    with connection.cursor() as inserting:
+        for start in range(0, TRIGGERS, BATCH):
+            inserting.executemany(f"INSERT INTO bare_runs VALUES ({places})", rows[start : start + BATCH])
+            connection.commit()
+    return TRIGGERS / (time.monotonic() - began)

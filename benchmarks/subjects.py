@@ -1,0 +1,29 @@
+"""The task and the triggers that are measured."""
+
+from typing import Any
+
+from revisions.manifests import Task, Trigger
+
+
+def task() -> Task:
+    """A task version that no benchmark launches."""
+    return Task.read(
+        {
+            "apiVersion": "triggerctl/v1",
+            "kind": "Task",
+            "metadata": {"project": "acme", "domain": "production", "name": "report", "version": "v1"},
+            "spec": {"launcher": "process", "process": {"command": ["true"]}},
+        }
+    )
+
+
+def trigger(name: str, **spec: Any) -> Trigger:
+    """A trigger that is due every minute."""
+    return Trigger.read(
+        {
+            "apiVersion": "triggerctl/v1",
+            "kind": "Trigger",
+            "metadata": {"project": "acme", "domain": "production", "task": "report", "name": name},
+            "spec": {"task_version": "v1", "schedule": {"cron": "* * * * *", "timezone": "Europe/Berlin"}, **spec},
+        }
+    )

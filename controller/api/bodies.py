@@ -1,0 +1,124 @@
+"""Request bodies: taken in up to a limit, JSON or YAML, judged field by field like manifests."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from controller.errors import TooLarge, unknown
+from revisions import documents, manifests
+from revisions.errors import Fault, Invalid, Malformed
+
+LARGEST = 1024 * 1024
+_DRAINED = 16 * LARGEST
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What was sent."""
+
+    content: bytes
+    media_type: str
+
+    def document(self) -> Any:
+        """The one document in it. Raises Malformed, with line and column."""
+        try:
+            text = self.content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise Malformed("body: is not UTF-8") from None
+        if self.media_type not in _YAML:
+            return _json(text)
+        found = documents.load(text, "body")
+        if len(found) != 1:
+            raise Malformed(f"body: holds {len(found)} documents, one is taken")
+        return found[0]
+
+    def fields(self, **kinds: type) -> dict[str, Any]:
+        """The named fields of a JSON object, None for those left out; an empty body is an empty object.
+
+        Raises Malformed and Invalid.
+        """
+        value = self.document() if self.content.strip() else {}
+        if not isinstance(value, dict):
+            raise Invalid.at("body", f"must be an object, not {type(value).__name__}", "send {}")
+        documents.check(value)
+        faults = [unknown(name, name, kinds) for name in value if name not in kinds]
+        for name, kind in kinds.items():
+            if value.get(name) is not None and not isinstance(value[name], kind):
+                faults.append(Fault(name, f"must be {_CALLED[kind]}, not {type(value[name]).__name__}"))
+        if faults:
+            raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+        return {name: value.get(name) for name in kinds}
+
+
+_CALLED: Mapping[type, str] = {str: "a string", dict: "an object"}
+
+
+async def body(request: Request) -> Body:
+    """Takes the body in. Raises TooLarge beyond the limit; what little more was sent is read, so that it is heard."""
+    content = bytearray()
+    taken = 0
+    async for chunk in request.stream():
+        taken += len(chunk)
+        if taken <= LARGEST:
+            content += chunk
+        elif taken > _DRAINED:
+            break
+    if taken > LARGEST:
+        raise TooLarge(f"the body is larger than {LARGEST} bytes")
+    return Body(bytes(content), request.headers.get("content-type", "").partition(";")[0].strip().lower())
+
+
+Sent = Annotated[Body, Depends(body)]
+
+MANIFEST: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "a manifest, as JSON or YAML; what its metadata names must agree with the path",
+        "content": {kind: {"schema": {"type": "object"}} for kind in ("application/json", "application/yaml")},
+    }
+}
+
+
+def fields_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """`openapi_extra` of a route whose body is read by `Body.fields`."""
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
+
+
+def manifest_at(document: Any, kind: str, names: Mapping[str, str]) -> Any:
+    """A manifest with what the path says filled in. Raises Invalid where the two disagree."""
+    if not isinstance(document, dict):
+        return document
+    given = document.get("metadata", {})
+    if not isinstance(given, dict):
+        return document
+    faults = [
+        Fault(f"metadata.{field}", f"says {given[field]!r}, the path {text!r}", "make them agree, or leave it out")
+        for field, text in names.items()
+        if field in given and given[field] != text
+    ]
+    if faults:
+        documents.check(document)
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    return {"apiVersion": manifests.API_VERSION, "kind": kind} | document | {"metadata": given | dict(names)}
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise Malformed(f"body, line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except (RecursionError, ValueError) as error:
+        raise Malformed(f"body: {error}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
+    return found

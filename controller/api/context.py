@@ -1,0 +1,92 @@
+"""What every route asks for: the services, who calls, which trigger, under which precondition."""
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+
+from controller.services import Services
+from reconcile.deploying import Caller
+from reconcile.rules.preconditions import Expected
+from revisions.errors import Fault, Invalid
+from revisions.ids import TaskKey, TriggerKey, name_faults
+
+ACTOR = "triggerctl.actor"
+"""Where the in-process command line leaves its actor in the ASGI scope; nothing that comes over a network sets it."""
+LOCAL = "local"
+"""The actor over HTTP where no access is configured."""
+LONGEST_KEY = 255
+
+_ETAG = re.compile(r'"(\d{1,18})"|(\d{1,18})')
+
+
+async def services(request: Request) -> Services:
+    found: Services = request.app.state.services
+    return found
+
+
+Here = Annotated[Services, Depends(services)]
+
+
+def usable(here: Here) -> None:
+    """Raises Unavailable for a database of another schema, before anything is read from it."""
+    here.gate.check()
+
+
+async def caller(request: Request, idempotency_key: Annotated[str | None, Header()] = None) -> Caller:
+    """Who asks, and under which key a retry is recognised (R-04)."""
+    if idempotency_key is not None and not (idempotency_key.isprintable() and 0 < len(idempotency_key) <= LONGEST_KEY):
+        raise Invalid.at("Idempotency-Key", "is not a key", f"1 to {LONGEST_KEY} printable characters")
+    return Caller(actor=request.scope.get(ACTOR, LOCAL), idempotency_key=idempotency_key)
+
+
+Asking = Annotated[Caller, Depends(caller)]
+
+
+async def trigger_key(project: str, domain: str, task: str, name: str) -> TriggerKey:
+    """The trigger that the path names. Raises Invalid for what can be no name (R-01)."""
+    key = TriggerKey(project, domain, task, name)
+    _refuse(name_faults("", **key._asdict()))
+    return key
+
+
+async def task_key(project: str, domain: str, name: str, version: str) -> TaskKey:
+    """The task version that the path names. Raises Invalid for what can be no name."""
+    faults = name_faults("", project=project, domain=domain, task=name, version=version)
+    _refuse([Fault("name" if fault.path == "task" else fault.path, fault.message, fault.hint) for fault in faults])
+    return TaskKey(project, domain, name, version)
+
+
+Named = Annotated[TriggerKey, Depends(trigger_key)]
+NamedTask = Annotated[TaskKey, Depends(task_key)]
+
+
+async def expected(
+    if_match: Annotated[str | None, Header(description='the revision last read, as "N"')] = None,
+    if_none_match: Annotated[str | None, Header(description="* : it must not exist")] = None,
+) -> Expected:
+    """The precondition of a change (R-04, R-05). Raises Invalid when it cannot be understood."""
+    if if_match is not None and if_none_match is not None:
+        raise Invalid.at("If-Match", "stands beside If-None-Match", "send If-Match to change, If-None-Match to create")
+    if if_none_match is not None:
+        if if_none_match.strip() != "*":
+            raise Invalid.at("If-None-Match", f"{if_none_match!r} is not *", "send * to create")
+        return Expected(absent=True)
+    if if_match is None:
+        return Expected()
+    tag = _ETAG.fullmatch(if_match.strip())
+    if tag is None:
+        raise Invalid.at("If-Match", f"{if_match!r} names no revision", 'send the revision you read, like "3"')
+    return Expected(revision=int(tag[1] or tag[2]))
+
+
+Precondition = Annotated[Expected, Depends(expected)]
+
+
+def etag(revision: int) -> str:
+    return f'"{revision}"'
+
+
+def _refuse(faults: list[Fault]) -> None:
+    if faults:
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)

@@ -1,0 +1,133 @@
+"""Whatever goes wrong in a request becomes a problem document (RFC 9457), and nothing of the inside gets out."""
+
+import json
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import NotRequired, TypedDict
+
+from controller.api.context import ACTOR
+from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, document_of, problem
+from revisions.errors import Fault, Invalid, TriggerctlError, Unavailable
+
+log = logging.getLogger(__name__)
+
+
+class FaultShape(TypedDict):
+    path: str
+    message: str
+    hint: str
+
+
+class Problem(TypedDict):
+    """RFC 9457 problem details; the last three stand in conflicts."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[FaultShape]
+    current_revision: NotRequired[int | None]
+    changed_by: NotRequired[str | None]
+    changed_at: NotRequired[str | None]
+
+
+DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "what was asked cannot be done", "model": Problem},
+    "5XX": {"description": "not now", "model": Problem},
+}
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of an application a problem document."""
+    app.add_exception_handler(TriggerctlError, _known)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_middleware(Boundary)
+
+
+class Boundary:
+    """The outermost: an error that nobody expected is logged here; a caller in this process gets it as it is."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            answer = await _unexpected(scope, error)
+            if started:
+                raise
+            await answer(scope, receive, send)
+
+
+async def _unexpected(scope: Scope, error: Exception) -> Response:
+    """503 when the database turns out to be of another schema; else 500, the cause in the log alone."""
+    gate = scope["app"].state.services.gate
+    gate.forget()
+    try:
+        await run_in_threadpool(gate.check)
+    except Unavailable as reason:
+        return respond(problem(reason))
+    if ACTOR in scope:
+        raise error
+    log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+    return respond(document_of(UNEXPECTED, "something went wrong inside; the controller's log says what"))
+
+
+def respond(document: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    content = json.dumps(document).encode()  # in ASCII, for a text that is refused may hold half a character
+    return Response(content, document["status"], headers, MEDIA_TYPE)
+
+
+async def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TriggerctlError)
+    if isinstance(error, Unavailable):
+        request.app.state.services.gate.forget()
+    return respond(problem(error))
+
+
+async def _validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [_fault(details) for details in error.errors()]
+    return respond(problem(Invalid(f"{faults[0].path}: {faults[0].message}", faults)))
+
+
+def _fault(details: Any) -> Fault:
+    path = ".".join(map(str, details["loc"][1:])) or str(details["loc"][0])
+    message = str(details["msg"]).removeprefix("Value error, ")
+    return Fault(path, message[0].lower() + message[1:])
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    """What Starlette answers by itself: no such route, no such method."""
+    assert isinstance(error, HTTPException)
+    code = next((code for code, kind in KINDS.items() if kind.status == error.status_code), UNEXPECTED)
+    match error.status_code:
+        case 404:
+            detail = f"there is no {request.url.path}"
+        case 405:
+            detail = f"{request.method} cannot be done with {request.url.path}"
+        case _:
+            detail = str(error.detail) or HTTPStatus(error.status_code).phrase
+    document = document_of(code, detail, error.status_code)
+    return respond(document, dict(error.headers) if error.headers else None)

@@ -1,0 +1,97 @@
+"""Runs: list, read, logs, cancel."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from controller import shapes
+from controller.api.context import Here
+from controller.api.history import existing
+from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
+from controller.shapes import Page, RunShape
+from revisions.errors import NotFound
+from revisions.ids import TriggerKey
+from revisions.store import logs
+from revisions.store import runs as store
+from revisions.store import triggers as trigger_store
+from revisions.store.runs import Run
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+_ID = re.compile(r"[0-9A-Z]{26}")
+Status = Literal["pending", "running", "waiting", "parked", "succeeded", "failed", "timed_out", "cancelled", "expired"]
+
+
+@router.get("")
+def listing(
+    here: Here,
+    project: Filter = None,
+    domain: Filter = None,
+    task: Filter = None,
+    trigger: Annotated[Filter, Query(description="project/domain/task/name")] = None,
+    status: Annotated[Status | None, Query()] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[RunShape]:
+    """Runs, newest first."""
+    start = unpack(cursor, 1)
+    if start and not _ID.fullmatch(start[0]):
+        raise bad_cursor()
+    key = TriggerKey.parse(trigger) if trigger is not None else None
+    with here.database.read() as connection:
+        found = store.page(
+            connection,
+            start[0] if start else None,
+            limit + 1,
+            trigger_id=existing(connection, key).trigger_id if key else None,
+            project=project,
+            domain=domain,
+            task=task,
+            status=status,
+        )
+        names = trigger_store.keys(connection, [run.trigger_id for run in found])
+    return page(found, limit, lambda run: shapes.run(run, names), lambda run: pack(run.id))
+
+
+@router.get("/{id}")
+def show(id: str, here: Here) -> RunShape:
+    """One run."""
+    with here.database.read() as connection:
+        return _shape(connection, _get(connection, id))
+
+
+@router.get("/{id}/logs", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def log(id: str, here: Here, attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None) -> Response:
+    """What an attempt printed, as bytes; without a number the newest attempt (X-17)."""
+    with here.database.read() as connection:
+        run = _get(connection, id)
+        if attempt is not None and attempt > run.attempt:
+            raise NotFound(f"run {id} has no attempt {attempt}; it had {run.attempt}")
+        text = logs.read(connection, id, attempt or run.attempt)
+    gap = f"\n[{text.dropped} bytes were not kept]\n".encode() if text.dropped else b""
+    headers = {"X-Content-Type-Options": "nosniff"}
+    return Response(text.head + gap + text.tail, headers=headers, media_type="text/plain; charset=utf-8")
+
+
+@router.post("/{id}/cancel")
+def cancel(id: str, here: Here) -> RunShape:
+    """Cancels a run that waits, asks one that runs to end, and leaves a finished one as it is (X-11)."""
+    with here.database.write() as connection:
+        _get(connection, id)
+        run = store.request_cancel(connection, id, here.database.clock.now(connection))
+        assert run is not None
+        answer = _shape(connection, run)
+    here.observations.emit("run.cancel_requested", run=id, status=run.status)
+    here.wake_runner()
+    return answer
+
+
+def _get(connection: Any, id: str) -> Run:
+    run = store.get(connection, id) if _ID.fullmatch(id) else None
+    if run is None:
+        raise NotFound(f"there is no run {id}")
+    return run
+
+
+def _shape(connection: Any, run: Run) -> RunShape:
+    return shapes.run(run, trigger_store.keys(connection, [run.trigger_id]))

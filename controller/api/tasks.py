@@ -1,0 +1,63 @@
+"""Task versions: register, read, list, delete."""
+
+from fastapi import APIRouter, Response
+
+from controller import shapes
+from controller.api.bodies import MANIFEST, Sent, manifest_at
+from controller.api.context import Asking, Here, NamedTask
+from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
+from controller.shapes import Page, RegisteredTaskShape, TaskShape
+from revisions.errors import NotFound
+from revisions.ids import TaskKey
+from revisions.manifests import Task as Manifest
+from revisions.store import tasks as store
+
+router = APIRouter(prefix="/tasks", tags=["tasks"])
+ONE = "/{project}/{domain}/{name}/{version}"
+
+
+@router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "new", "model": RegisteredTaskShape}})
+def register(key: NamedTask, body: Sent, caller: Asking, here: Here, response: Response) -> RegisteredTaskShape:
+    """Registers a version; the same spec again changes nothing, another is a conflict (R-23)."""
+    manifest = Manifest.read(manifest_at(body.document(), "Task", key._asdict()))
+    registered = here.registering.register(manifest, caller)
+    if registered.changed:
+        response.status_code = 201
+    return {**shapes.task(registered.task), "changed": registered.changed}
+
+
+@router.get(ONE)
+def show(key: NamedTask, here: Here) -> TaskShape:
+    """One version with the summary of its triggers (R-12)."""
+    with here.database.read() as connection:
+        row = store.get(connection, key)
+        there = store.versions(connection, key.project, key.domain, key.name)
+    if row is None or row.deleted:
+        known = f"; there are {', '.join(there)}" if there else ""
+        raise NotFound(f"there is no task {key}{known}")
+    return shapes.task(row)
+
+
+@router.delete(ONE)
+def delete(key: NamedTask, caller: Asking, here: Here) -> TaskShape:
+    """Deletes a version softly, with the triggers bound to it (R-14)."""
+    deleted = here.registering.delete(key, caller)
+    here.wake_loop()
+    return shapes.task(deleted)
+
+
+@router.get("")
+def listing(
+    here: Here,
+    project: Filter = None,
+    domain: Filter = None,
+    name: Filter = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[TaskShape]:
+    """The versions that are not deleted, by name."""
+    start = unpack(cursor, 4)
+    after = TaskKey(*start) if start else None
+    with here.database.read() as connection:
+        found = store.page(connection, after, limit + 1, project=project, domain=domain, name=name)
+    return page(found, limit, shapes.task, lambda row: pack(*row.key))

@@ -1,0 +1,136 @@
+"""Triggers: deploy, read, list, activate, deactivate, delete, fire."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from controller import shapes
+from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
+from controller.api.context import Asking, Here, Named, Precondition, etag
+from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
+from controller.services import Services
+from controller.shapes import ChangedTriggerShape, Page, RunShape, TriggerShape
+from reconcile.deploying import Caller, Changed
+from reconcile.rules.notation import ScheduleError, instant
+from revisions.errors import Invalid, NotFound
+from revisions.ids import TriggerKey
+from revisions.manifests import Trigger as Manifest
+from revisions.store import status as status_store
+from revisions.store import triggers as store
+from revisions.triggers import Trigger
+
+router = APIRouter(prefix="/triggers", tags=["triggers"])
+ONE = "/{project}/{domain}/{task}/{name}"
+_REASON = {"type": "string"}
+
+
+@router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "created", "model": ChangedTriggerShape}})
+def deploy(
+    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
+) -> ChangedTriggerShape:
+    """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a trigger from its manifest (R-04 to R-06)."""
+    manifest = Manifest.read(manifest_at(body.document(), "Trigger", key._asdict()))
+    changed = here.deploying.deploy(manifest, expected, caller)
+    if changed.created:
+        response.status_code = 201
+    return _changed(here, changed, response)
+
+
+@router.get(ONE)
+def show(key: Named, here: Here, response: Response) -> TriggerShape:
+    """The trigger as it stands; a deleted one says so."""
+    with here.database.read() as connection:
+        current = store.get(connection, key)
+        row = status_store.get(connection, current.trigger_id) if current else None
+    if current is None or row is None:
+        raise NotFound(f"there is no trigger {key}")
+    response.headers["ETag"] = etag(current.revision)
+    return shapes.trigger(current, row)
+
+
+@router.get("")
+def listing(
+    here: Here,
+    project: Filter = None,
+    domain: Filter = None,
+    task: Filter = None,
+    tag: Filter = None,
+    active: Annotated[bool | None, Query()] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[TriggerShape]:
+    """The triggers that are not deleted, by name."""
+    start = unpack(cursor, 4)
+    with here.database.read() as connection:
+        found = store.page(
+            connection,
+            TriggerKey(*start) if start else None,
+            limit + 1,
+            project=project,
+            domain=domain,
+            task=task,
+            tag=tag,
+            active=active,
+        )
+    return page(found, limit, lambda row: shapes.trigger(*row), lambda row: pack(*row[0].key))
+
+
+@router.post(f"{ONE}/activate", openapi_extra=fields_schema(reason=_REASON))
+def activate(
+    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
+) -> ChangedTriggerShape:
+    """Resumes a trigger from now on (R-08, R-20)."""
+    said = body.fields(reason=str)
+    return _changed(here, here.deploying.activate(key, expected, _because(caller, said["reason"])), response)
+
+
+@router.post(
+    f"{ONE}/deactivate", openapi_extra=fields_schema(reason=_REASON, until={"type": "string", "format": "date-time"})
+)
+def deactivate(
+    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
+) -> ChangedTriggerShape:
+    """Pauses a trigger, for good or until an instant (R-08, R-20)."""
+    said = body.fields(reason=str, until=str)
+    try:
+        until = instant(said["until"], "until") if said["until"] is not None else None
+    except ScheduleError as error:
+        raise Invalid.at(error.path, error.message, error.hint) from None
+    because = _because(caller, said["reason"])
+    return _changed(here, here.deploying.deactivate(key, expected, because, until=until), response)
+
+
+@router.delete(ONE, openapi_extra=fields_schema(reason=_REASON))
+def delete(
+    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
+) -> ChangedTriggerShape:
+    """Deletes a trigger softly; its history stays (R-08)."""
+    said = body.fields(reason=str)
+    return _changed(here, here.deploying.delete(key, expected, _because(caller, said["reason"])), response)
+
+
+@router.post(
+    f"{ONE}/fire", status_code=201, openapi_extra=fields_schema(input={"type": "object"}, overlap={"type": "string"})
+)
+def fire(key: Named, body: Sent, caller: Asking, here: Here) -> RunShape:
+    """Makes a run now, whatever the schedule says (X-11)."""
+    said = body.fields(input=dict, overlap=str)
+    made = here.firing.fire(key, said["input"], caller, said["overlap"])
+    here.wake_runner()
+    return shapes.run(made, {made.trigger_id: key})
+
+
+def _because(caller: Caller, reason: str | None) -> Caller:
+    return Caller(caller.actor, reason or "", caller.idempotency_key)
+
+
+def _changed(here: Services, changed: Changed, response: Response) -> ChangedTriggerShape:
+    if changed.changed:
+        here.wake_loop()
+    current: Trigger = changed.trigger
+    with here.database.read() as connection:
+        row = status_store.get(connection, current.trigger_id)
+    if row is None:
+        raise NotFound(f"there is no trigger {current.key}")
+    response.headers["ETag"] = etag(current.revision)
+    return {**shapes.trigger(current, row), "changed": changed.changed}

@@ -1,0 +1,103 @@
+"""Errors as the surfaces show them: RFC 9457 problem documents and exit codes, both by the error's stable `code`."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from revisions.errors import Conflict, Fault, PreconditionFailed, TriggerctlError
+from revisions.ids import utc_text
+
+MEDIA_TYPE = "application/problem+json"
+UNEXPECTED = "unexpected"
+
+
+class TooLarge(TriggerctlError):
+    """More was sent than is taken in at once."""
+
+    code = "too_large"
+
+
+class Unauthenticated(TriggerctlError):
+    """Who asks could not be made out."""
+
+    code = "unauthenticated"
+
+
+class Exit(IntEnum):
+    """What the command's exit status says."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    INVALID = 5
+    NOT_ALLOWED = 6
+    NOT_REACHABLE = 7
+
+
+class _Kind(NamedTuple):
+    status: int
+    title: str
+    exit: Exit
+
+
+KINDS: Mapping[str, _Kind] = {
+    "malformed": _Kind(400, "The text cannot be read", Exit.INVALID),
+    "unauthenticated": _Kind(401, "Say who you are", Exit.NOT_ALLOWED),
+    "forbidden": _Kind(403, "Not allowed", Exit.NOT_ALLOWED),
+    "not_found": _Kind(404, "There is no such thing", Exit.NOT_FOUND),
+    "method_not_allowed": _Kind(405, "This cannot be done with it", Exit.FAILED),
+    "conflict": _Kind(409, "Something else is there", Exit.CONFLICT),
+    "too_large": _Kind(413, "Too large", Exit.INVALID),
+    "invalid": _Kind(422, "The input says something wrong", Exit.INVALID),
+    "precondition_required": _Kind(428, "Name the revision you read", Exit.CONFLICT),
+    UNEXPECTED: _Kind(500, "Something went wrong inside", Exit.FAILED),
+    "unavailable": _Kind(503, "Cannot be used now", Exit.NOT_REACHABLE),
+}
+
+
+def status_of(error: TriggerctlError) -> int:
+    """The HTTP status: 412 where the caller itself named what failed, else by the code."""
+    return 412 if isinstance(error, PreconditionFailed) else KINDS[error.code].status
+
+
+def problem(error: TriggerctlError) -> dict[str, Any]:
+    """The problem document of an error."""
+    document = document_of(error.code, error.detail, status_of(error))
+    document["errors"] = [asdict(fault) for fault in error.errors]
+    if isinstance(error, Conflict):
+        document["current_revision"] = error.current_revision
+        document["changed_by"] = error.changed_by
+        document["changed_at"] = utc_text(error.changed_at) if error.changed_at else None
+    return document
+
+
+def document_of(code: str, detail: str, status: int | None = None) -> dict[str, Any]:
+    """A problem document without faults."""
+    kind = KINDS[code]
+    return {
+        "type": f"urn:triggerctl:problem:{code}",
+        "title": kind.title,
+        "status": status or kind.status,
+        "code": code,
+        "detail": detail,
+        "errors": [],
+    }
+
+
+def exit_code(code: str) -> Exit:
+    """The exit status for a code; one that a newer server made up is a failure."""
+    return KINDS[code].exit if code in KINDS else Exit.FAILED
+
+
+def unknown(path: str, name: str, known: Iterable[str], what: str = "field") -> Fault:
+    """The fault of a name that is not known, with the nearest one that is."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return Fault(
+        path,
+        f"is not a known {what}",
+        f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}",
+    )

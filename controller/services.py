@@ -1,0 +1,79 @@
+"""What the surfaces work with, in one value."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+from controller.settings import Settings
+from reconcile.deploying import Deploying
+from reconcile.firing import Firing
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from revisions.store.database import Database
+
+
+class SchemaGate:
+    """Lets requests through once the database was seen to have this release's schema; asks again after a failure."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._seen = False
+
+    def check(self) -> None:
+        """Raises Unavailable when the database is gone, not set up, or of another schema (R-19)."""
+        if self._seen:
+            return
+        with self._lock:
+            if not self._seen:
+                self._database.check_schema()
+                self._seen = True
+
+    def forget(self) -> None:
+        """Something went wrong: the next request looks again."""
+        self._seen = False
+
+
+def _nobody() -> None:
+    """Nobody to wake in this process; the database's notices and polls reach those elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The changes and the reads behind API and web page; the wakes are hints, lost ones are harmless."""
+
+    settings: Settings
+    database: Database
+    observations: Observations
+    deploying: Deploying
+    registering: Registering
+    firing: Firing
+    gate: SchemaGate
+    wake_loop: Callable[[], None] = field(default=_nobody)
+    wake_runner: Callable[[], None] = field(default=_nobody)
+
+    @classmethod
+    def over(
+        cls,
+        database: Database,
+        settings: Settings,
+        observations: Observations | None = None,
+        *,
+        wake_loop: Callable[[], None] = _nobody,
+        wake_runner: Callable[[], None] = _nobody,
+    ) -> Self:
+        """All services over one database."""
+        heard = observations or Observations()
+        deploying = Deploying(database, heard)
+        return cls(
+            settings=settings,
+            database=database,
+            observations=heard,
+            deploying=deploying,
+            registering=Registering(database, deploying, heard),
+            firing=Firing(database, heard),
+            gate=SchemaGate(database),
+            wake_loop=wake_loop,
+            wake_runner=wake_runner,
+        )

@@ -1,0 +1,190 @@
+"""Every setting of the controller: command line before environment before file, each value checked where it enters."""
+
+import hashlib
+import ipaddress
+import os
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
+
+from controller.errors import unknown
+from reconcile.rules.notation import ScheduleError, duration
+from revisions import documents
+from revisions.errors import Fault, Invalid
+
+PREFIX = "TRIGGERCTL_"
+FILES = ("config/triggerctl.yaml", "triggerctl.yaml")
+"""Where settings are looked for, in the folder of the start, when TRIGGERCTL_CONFIG names no file."""
+
+
+def _span(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value
+    try:
+        return duration(value)
+    except ScheduleError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+
+
+def _address(value: str) -> str:
+    """Without access control everybody who can connect may start commands, so loopback it is (O-06)."""
+    host, _, port = value.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{value!r} is not host:port; write 127.0.0.1:8080")
+    if not is_loopback(host.strip("[]")):
+        raise ValueError(f"{host} can be reached by others, and there is no access control yet; listen on 127.0.0.1")
+    return value
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+Span = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(0))]
+Interval = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(seconds=1))]
+
+
+class Settings(BaseSettings):
+    """All settings; made by `load`, which answers what is wrong in the words of the setting."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, validate_default=True
+    )
+
+    database_url: str = "sqlite:///triggerctl.db"
+    listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8080"
+    url: str | None = None
+    enabled: bool = True
+    resync_interval: Interval = Field("30s", validate_default=True)
+    live_grace: Span = Field("60s", validate_default=True)
+    max_catchup_runs_per_loop: Annotated[int, Field(ge=0)] = 100
+    execution_qps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    execution_burst: Annotated[int, Field(ge=1)] = 20
+    max_running: Annotated[int, Field(ge=1)] = 16
+    lease_seconds: Annotated[int, Field(ge=1)] = 60
+    stop_grace: Span = Field("10s", validate_default=True)
+    task_root: Path | None = None
+    work_dir: Path | None = None
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = "info"
+    log_format: Annotated[Literal["json", "text"], BeforeValidator(_lower)] = "text"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, InitSettingsSource(settings_cls, _from_file(set(cls.model_fields)))
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.listen.rpartition(":")[2])
+
+    @property
+    def public_url(self) -> str:
+        """The address handed to tasks."""
+        return (self.url or f"http://{self.listen}").rstrip("/")
+
+    @property
+    def root(self) -> Path:
+        """What relative `cwd` and `path` of tasks are relative to."""
+        return (self.task_root or Path()).absolute()
+
+    @property
+    def attempts(self) -> Path:
+        """The folder of attempts: the same one after a restart, another one for another database."""
+        if self.work_dir:
+            return self.work_dir.absolute()
+        url = self.database_url
+        if url.startswith("sqlite:///"):
+            url = f"sqlite:///{Path(url.removeprefix('sqlite:///')).absolute()}"
+        return _state_folder() / hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def load(**given: Any) -> Settings:
+    """The settings; `given` come from the command line, None meaning not given.
+
+    Raises Malformed for a file that cannot be read as YAML, and Invalid, naming each wrong setting and where it stands.
+    """
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except SettingsError as error:
+        raise Invalid.at("settings", str(error)) from None
+    except ValidationError as error:
+        faults = [
+            _fault(str(details["loc"][0]), details["msg"], details["input"], given)
+            for details in error.errors(include_url=False)
+        ]
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults) from None
+
+
+def _fault(name: str, message: str, value: Any, given: dict[str, Any]) -> Fault:
+    said = message.removeprefix("Value error, ")
+    if said == message:
+        said = f"{value!r}: {message[0].lower()}{message[1:]}"
+    if given.get(name) is not None:
+        place = f"the option --{name.replace('_', '-')}"
+    elif os.environ.get(PREFIX + name.upper()):
+        place = f"the environment variable {PREFIX}{name.upper()}"
+    else:
+        place = f"{_file()}"
+    return Fault(name, said, f"it stands in {place}")
+
+
+def _file() -> Path | None:
+    named = os.environ.get(f"{PREFIX}CONFIG")
+    if named:
+        return Path(named)
+    return next((Path(name) for name in FILES if Path(name).is_file()), None)
+
+
+def _from_file(known: set[str]) -> dict[str, Any]:
+    path = _file()
+    if path is None:
+        return {}
+    try:
+        found = documents.load(path.read_text("utf-8-sig"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise Invalid.at(f"{PREFIX}CONFIG", f"{path} cannot be read: {why}", "name a file that can be read") from None
+    if not found:
+        return {}
+    if len(found) > 1 or not isinstance(found[0], dict):
+        raise Invalid.at(str(path), "must be one mapping of settings", "write name: value lines")
+    faults = [unknown(f"{path}: {name}", str(name), known, "setting") for name in found[0] if name not in known]
+    if faults:
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    return found[0]
+
+
+def _state_folder() -> Path:
+    """A folder of this user's that lives as long as can be."""
+    state = os.environ.get("XDG_STATE_HOME")
+    home = os.environ.get("HOME")
+    if state and Path(state).is_absolute():
+        return Path(state) / "triggerctl"
+    if home and os.access(home, os.W_OK):
+        return Path(home) / ".local/state/triggerctl"
+    return Path(tempfile.gettempdir()) / f"triggerctl-{os.getuid()}"

@@ -1,0 +1,297 @@
+"""The worker: claims runs, launches them, keeps their leases while they live, and settles how they end.
+
+A pass is: what ended, what is to end, what must be renewed, who lost their worker, what can be claimed. All that a
+worker knows beside the database is which attempts it watches; the folders of its workplace let the next one find them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from reconcile import launching
+from reconcile.adoption import Adoption, Taken
+from reconcile.attempts import Attempt, Ended
+from reconcile.observe import Observations
+from reconcile.ports import Launcher, LaunchError
+from reconcile.rules.retry import Outcome
+from reconcile.settle import settle
+from reconcile.workplace import WorkPlace
+from revisions.errors import TriggerctlError, Unavailable
+from revisions.ids import fresh
+from revisions.store import claims, logs, runs
+from revisions.store.claims import Claimed, Standings
+from revisions.store.database import Database
+from revisions.store.runs import Run
+
+LOOK_SECONDS = 1.0
+"""Between two looks at what the database wants of what runs here."""
+LOG_BYTES_PER_LOOK = 256 * 1024
+LOG_BYTES_AT_END = logs.HEAD + logs.TAIL
+SECONDS_TO_POSTPONE = 30.0
+"""Until an end that could not be written is tried again."""
+FAILURES = "failures"
+"""Why a trigger is deactivated that failed too often."""
+
+Deactivate = Callable[[str, str], None]
+"""Deactivates a trigger (its id, the reason) as the system."""
+_NEVER, _AT_ONCE = float("inf"), float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """`max_running` holds for all workers together, `capacity` for this one (None: the same).
+
+    `work_dir` is where attempts live, of one database's runs only; `task_root` is what tasks' folders are relative to;
+    `url` is where tasks reach the API, "" for nowhere.
+    """
+
+    work_dir: Path
+    task_root: Path = field(default_factory=Path.cwd)
+    url: str = ""
+    max_running: int = 20
+    capacity: int | None = None
+    lease: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """How many runs a pass did what with; `live` are under way here after it."""
+
+    claimed: int
+    adopted: int
+    lost: int
+    settled: int
+    live: int
+
+
+class Worker:
+    """Passes, driven by one thread at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        observations: Observations,
+        launchers: Mapping[str, Launcher],
+        *,
+        settings: RunnerSettings,
+        deactivate: Deactivate,
+    ) -> None:
+        self._database = database
+        self._emit = observations.emit
+        self._observations = observations
+        self._launchers = launchers
+        self._settings = settings
+        self._deactivate = deactivate
+        self._live: dict[tuple[str, int], Attempt] = {}
+        self._adoption: Adoption | None = None
+        self._in_doubt = True
+        self._next_look = self._next_renewal = _AT_ONCE
+        self._drain_at = _NEVER
+        self._counted: Counter[str] = Counter()
+
+    @property
+    def live(self) -> int:
+        """How many attempts are under way here."""
+        return len(self._live)
+
+    def run_pass(self, *, look: bool = True) -> PassReport:
+        """Everything that is due now; without `look` only what shows without asking the database.
+
+        Raises Unavailable when the database cannot be reached; the work goes on, and the next pass finds it again.
+        """
+        self._counted.clear()
+        try:
+            self._watch()
+            if look or self._counted["settled"]:
+                self._ask()
+        except Exception as error:
+            self._in_doubt = True
+            self._next_look = self._next_renewal = _AT_ONCE
+            if isinstance(error, Unavailable) and self._adoption:
+                self._adoption.spare()
+            raise
+        counted = {name: self._counted[name] for name in ("claimed", "adopted", "lost", "settled")}
+        return PassReport(live=self.live, **counted)
+
+    def drain(self, grace_seconds: float) -> None:
+        """Claims nothing more; what still runs after the grace is ended and handed back by the passes that follow."""
+        self._drain_at = self._monotonic() + grace_seconds
+
+    def leave(self) -> None:
+        """Ends what is left and gives the workplace up; claims that are left are found by whoever comes next."""
+        for attempt in self._live.values():
+            self._remove(attempt)
+        if self._adoption is not None:
+            self._adoption.place.leave(forgotten=not self._live)
+
+    def _watch(self) -> None:
+        now = self._monotonic()
+        over: list[tuple[Attempt, Ended]] = []
+        for attempt in self._live.values():
+            if now >= self._drain_at:
+                attempt.end(Outcome.HANDED_BACK, now)
+            try:
+                ended = attempt.watch(now)
+            except OSError as error:
+                self._emit("work.unreadable", run_id=attempt.run.id, error=str(error))
+                continue
+            if ended is not None and now >= attempt.postponed_until:
+                over.append((attempt, ended))
+        for attempt, ended in over:
+            self._end(attempt, ended)
+
+    def _end(self, attempt: Attempt, ended: Ended) -> None:
+        printed = attempt.printed(LOG_BYTES_AT_END)
+        if ended.outcome is Outcome.HANDED_BACK:
+            self._remove(attempt)  # first, for the same attempt may begin anew in the same folder
+        try:
+            self._settle(attempt.run, ended, printed)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - one end that cannot be written must not keep the others
+            attempt.postponed_until = self._monotonic() + SECONDS_TO_POSTPONE
+            self._emit("settle.failed", run_id=attempt.run.id, error=repr(error))
+            return
+        del self._live[attempt.key]
+        self._remove(attempt)
+
+    def _settle(self, run: Run, ended: Ended, printed: Sequence[logs.Piece] = ()) -> None:
+        settled = settle(self._database, self._observations, run, ended, printed)
+        self._counted["settled"] += settled.decision is not None
+        if settled.at_failure_limit:
+            try:
+                self._deactivate(run.trigger_id, FAILURES)
+            except TriggerctlError as error:  # the scanner finishes what is left open (L-16)
+                self._emit("deactivation.failed", trigger_id=run.trigger_id, error=error.detail)
+
+    def _ask(self) -> None:
+        adoption = self._adoption or self._move_in()
+        if self._in_doubt:
+            self._take_stock(adoption)
+        if self._monotonic() >= self._next_look:
+            self._tend()
+            self._take_up(adoption.of_the_lapsed(self._live.keys()))
+            self._next_look = self._monotonic() + LOOK_SECONDS
+        if self._drain_at == _NEVER:
+            self._claim(adoption.place)
+
+    def _move_in(self) -> Adoption:
+        with self._database.read() as connection:
+            place = WorkPlace(self._settings.work_dir, fresh(self._database.clock.now(connection)))
+        place.occupy()
+        self._adoption = Adoption(self._database, self._launchers, place, self._settings.lease)
+        return self._adoption
+
+    def _take_stock(self, adoption: Adoption) -> None:
+        """At the beginning, and after a failure, when a commit whose answer was lost may have left unknown claims."""
+        self._take_up(adoption.of_mine(self._live.keys()))
+        self._take_up(adoption.of_the_dead())
+        if not adoption.place.is_shared():
+            adoption.clear()
+        self._in_doubt = False
+
+    def _take_up(self, taken: Sequence[Taken]) -> None:
+        for one in taken:
+            run = one.run
+            match one.found:
+                case Attempt() as attempt:
+                    self._add(attempt)
+                    self._counted["adopted"] += 1
+                    self._emit("run.adopted", run_id=run.id, trigger_id=run.trigger_id, attempt=run.attempt)
+                case Ended(Outcome.LOST) as ended:
+                    self._counted["lost"] += 1
+                    self._emit("run.lost", run_id=run.id, trigger_id=run.trigger_id, attempt=run.attempt)
+                    self._settle(run, ended)
+                case ended:
+                    self._settle(run, ended)
+
+    def _tend(self) -> None:
+        """Renews leases when it is time, stores what was printed, ends what was cancelled, drops what is not ours."""
+        if not self._live:
+            return
+        attempts = dict(self._live)
+        printed = {key: pieces for key, one in attempts.items() if (pieces := one.printed(LOG_BYTES_PER_LOOK))}
+        held = [attempt.run for attempt in attempts.values()]
+        if printed or self._monotonic() >= self._next_renewal:
+            standings = self._renew(held, printed)
+        else:
+            with self._database.read() as connection:
+                standings = claims.standings(connection, held)
+        for key, standing in standings.items():
+            attempt = attempts[key]
+            if not standing.held:
+                del self._live[key]
+                self._emit("claim.lost", run_id=key[0], claim=key[1], attempt=attempt.run.attempt)
+                self._remove(attempt)
+            elif standing.cancel_requested:
+                attempt.end(Outcome.CANCELLED, self._monotonic())
+
+    def _renew(self, held: Sequence[Run], printed: Mapping[tuple[str, int], list[logs.Piece]]) -> Standings:
+        begun = self._monotonic()
+        with self._database.write() as connection:
+            now = self._database.clock.now(connection)
+            standings = claims.renew(connection, held, now, self._settings.lease)
+            ours = {key: pieces for key, pieces in printed.items() if standings[key].held}
+            attempts = self._live
+            logs.append(connection, {(key[0], attempts[key].run.attempt): pieces for key, pieces in ours.items()})
+        for key, pieces in ours.items():
+            attempts[key].stored = pieces[-1].end
+        self._next_renewal = begun + self._settings.lease.total_seconds() / 3
+        self._emit("lease.renewed", count=sum(standing.held for standing in standings.values()))
+        return standings
+
+    def _claim(self, place: WorkPlace) -> None:
+        settings = self._settings
+        capacity = settings.max_running if settings.capacity is None else settings.capacity
+        if capacity <= self.live:
+            return
+        begun = self._monotonic()
+        with self._database.write() as connection:
+            runs.lock_queue(connection)
+            now = self._database.clock.now(connection)
+            claimed = claims.claim(
+                connection,
+                now,
+                claimed_by=place.instance,
+                lease=settings.lease,
+                limit=capacity - self.live,
+                max_running=settings.max_running,
+            )
+        if claimed:
+            self._counted["claimed"] += len(claimed)
+            self._emit("run.claimed", count=len(claimed), seconds=self._monotonic() - begun)
+        for one in claimed:
+            if self._monotonic() - begun > settings.lease.total_seconds() / 2:
+                self._settle(one.run, Ended(Outcome.HANDED_BACK))  # stalled: it may be somebody else's any moment
+            else:
+                self._launch(place, one, now)
+
+    def _launch(self, place: WorkPlace, one: Claimed, now: datetime) -> None:
+        run, settings = one.run, self._settings
+        try:
+            launcher, timeout = launching.launcher_of(one, self._launchers), launching.timeout_of(one)
+            folder = place.folder(run.id, run.attempt)
+            work = launcher.start(launching.launch(one, now, folder, settings.task_root, settings.url))
+        except LaunchError as error:
+            self._settle(run, Ended(Outcome.FAILED, str(error)))
+        except Exception as error:  # noqa: BLE001 - a stored spec or a plug-in that is wrong fails its run alone
+            self._settle(run, Ended(Outcome.FAILED, f"could not be launched: {error!r}"))
+        else:
+            self._add(Attempt(run, work, self._monotonic() + timeout.total_seconds()))
+            self._emit("run.started", run_id=run.id, trigger_id=run.trigger_id, attempt=run.attempt, source=run.source)
+
+    def _add(self, attempt: Attempt) -> None:
+        self._live[attempt.key] = attempt
+
+    def _remove(self, attempt: Attempt) -> None:
+        """Ends the work if it is not over, and removes what is left of it."""
+        try:
+            attempt.work.cancel(force=True)
+            attempt.work.forget()
+        except OSError as error:
+            self._emit("attempt.left_behind", run_id=attempt.run.id, attempt=attempt.run.attempt, error=str(error))
+
+    def _monotonic(self) -> float:
+        return self._database.clock.monotonic()

@@ -1,0 +1,196 @@
+"""The end of an attempt, written once."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from reconcile.attempts import Ended
+from reconcile.observe import Observations
+from reconcile.rules.retry import Final, HandBack, Outcome, Retry
+from reconcile.settle import LONGEST_ERROR, Settled, settle
+from revisions.clock import HandClock
+from revisions.store import claims, logs, runs, status
+from revisions.store.database import Database
+from revisions.store.logs import Piece
+from revisions.store.runs import Run
+from revisions.store.status import StatusRow
+from revisions.triggers import Trigger
+from tests.rows import Rows
+
+LEASE = timedelta(seconds=60)
+OK, BROKEN = Ended(Outcome.SUCCEEDED, output={}), Ended(Outcome.FAILED, "broken")
+
+
+class Scene:
+    """One trigger, whose runs are claimed and settled at once."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.rows = Rows(database)
+        self.rows.task()
+        self.trigger = self.rows.trigger()
+        self.observations = Observations()
+        self.seen: list[tuple[str, Mapping[str, Any]]] = []
+        self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
+
+    def claimed(self, trigger: Trigger | None = None, **values: Any) -> Run:
+        self.rows.run(trigger or self.trigger, **values)
+        with self.database.write() as connection:
+            (one,) = claims.claim(connection, self.rows.now, claimed_by="worker", lease=LEASE, limit=1, max_running=100)
+        return one.run
+
+    def settle(self, run: Run, ended: Ended, *printed: Piece) -> Settled:
+        return settle(self.database, self.observations, run, ended, printed)
+
+    def once(self, ended: Ended, **values: Any) -> Settled:
+        return self.settle(self.claimed(**values), ended)
+
+    def run(self, run: Run) -> Run:
+        with self.database.read() as connection:
+            found = runs.get(connection, run.id)
+        assert found is not None
+        return found
+
+    @property
+    def status(self) -> StatusRow:
+        with self.database.read() as connection:
+            found = status.get(connection, self.trigger.trigger_id)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def scene(database: Database) -> Scene:
+    return Scene(database)
+
+
+def test_success_releases_the_claim_and_keeps_the_answer(scene: Scene, clock: HandClock) -> None:
+    """X-06: output whole, cost in its column, the trigger's last success; the claim is free."""
+    run = scene.claimed()
+    clock.advance(timedelta(seconds=5))
+    settled = scene.settle(run, Ended(Outcome.SUCCEEDED, output={"cost": 2, "text": "Zürich"}), Piece(0, b"done\n"))
+    after = scene.run(run)
+    assert settled == Settled(Final("succeeded"))
+    assert (after.status, after.finished_at, after.output) == ("succeeded", clock.now(), '{"cost":2,"text":"Zürich"}')
+    assert (after.cost, after.error, after.claimed_by, after.lease_until) == (2.0, None, None, None)
+    assert scene.status.last_success_at == clock.now()
+    with scene.database.read() as connection:
+        assert logs.read(connection, run.id, 1).head == b"done\n"
+    name, facts = scene.seen[-1]
+    assert name == "run.settled"
+    assert (facts["status"], facts["source"], facts["seconds"]) == ("succeeded", "schedule", 5.0)
+
+
+def test_failure_releases_the_claim_until_its_next_attempt(scene: Scene) -> None:
+    """X-06, X-07: pending again after the backoff, with error and output; the trigger has not failed yet."""
+    run = scene.claimed()
+    at = scene.rows.now + timedelta(seconds=2)
+    assert scene.settle(run, Ended(Outcome.FAILED, "broken", {"state": 1})) == Settled(Retry(at))
+    after = scene.run(run)
+    assert (after.status, after.available_at, after.claimed_by, after.attempt) == ("pending", at, None, 1)
+    assert (after.error, after.output, after.finished_at) == ("broken", '{"state":1}', None)
+    assert (scene.status.consecutive_failures, scene.status.last_error) == (0, None)
+
+
+def test_the_last_attempt_fails_the_run(scene: Scene) -> None:
+    """X-07: the run has failed, the trigger keeps the error until a success."""
+    scene.once(BROKEN, max_attempts=1)
+    assert (scene.status.consecutive_failures, scene.status.last_error) == (1, "broken")
+    scene.once(Ended(Outcome.TIMED_OUT), max_attempts=1)
+    assert (scene.status.consecutive_failures, scene.status.last_error) == (2, "timed out")
+    scene.once(OK)
+    assert (scene.status.consecutive_failures, scene.status.last_error) == (0, None)
+
+
+def test_costs_of_all_attempts_add_up(scene: Scene, clock: HandClock) -> None:
+    """X-08: a failed attempt was paid for too; what is no cost is none."""
+    scene.settle(run := scene.claimed(), Ended(Outcome.FAILED, "broken", {"cost": 1.5}))
+    clock.advance(timedelta(seconds=2))
+    with scene.database.write() as connection:
+        (one,) = claims.claim(connection, clock.now(), claimed_by="w", lease=LEASE, limit=1, max_running=9)
+    scene.settle(one.run, Ended(Outcome.SUCCEEDED, output={"cost": 1}))
+    assert scene.run(run).cost == 2.5
+    for wrong in (-1, True, "1", None):
+        scene.settle(other := scene.claimed(), Ended(Outcome.SUCCEEDED, output={"cost": wrong}))
+        assert scene.run(other).cost is None
+
+
+def test_a_hand_back_uses_no_attempt(scene: Scene) -> None:
+    """X-07: pending at once, as if it had not begun; its log begins anew."""
+    run = scene.claimed(max_attempts=1)
+    with scene.database.write() as connection:
+        logs.append(connection, {(run.id, 1): [Piece(0, b"half")]})
+    assert scene.settle(run, Ended(Outcome.HANDED_BACK)) == Settled(HandBack(scene.rows.now))
+    after = scene.run(run)
+    assert (after.status, after.attempt, after.available_at, after.started_at) == ("pending", 0, scene.rows.now, None)
+    with scene.database.read() as connection:
+        assert logs.read(connection, run.id, 1).head == b""
+
+
+def test_a_claim_no_longer_held_changes_nothing(scene: Scene) -> None:
+    """X-05: neither the run nor the trigger nor the log, and it is recorded."""
+    run = scene.claimed(max_attempts=1)
+    with scene.database.write() as connection:
+        claims.take_over(connection, [run], scene.rows.now, claimed_by="other", lease=LEASE)
+    before, status_before = scene.run(run), scene.status
+    assert scene.settle(run, BROKEN, Piece(0, b"late")) == Settled(None)
+    assert (scene.run(run), scene.status) == (before, status_before)
+    with scene.database.read() as connection:
+        assert logs.sizes(connection, [(run.id, 1)]) == {}
+    assert [(name, facts["run_id"]) for name, facts in scene.seen] == [("claim.lost", run.id)]
+
+
+def test_settling_twice_changes_nothing_more(scene: Scene) -> None:
+    """Invariant 5: a settle whose answer was lost is tried again."""
+    run = scene.claimed(max_attempts=1)
+    scene.settle(run, BROKEN)
+    assert scene.settle(run, BROKEN) == Settled(None)
+    assert scene.status.consecutive_failures == 1
+
+
+def test_a_cancelled_run_is_over(scene: Scene) -> None:
+    """X-11: whatever its attempts; the trigger's failures do not change."""
+    run = scene.claimed()
+    with scene.database.write() as connection:
+        runs.request_cancel(connection, run.id, scene.rows.now)
+    assert scene.settle(run, BROKEN) == Settled(Final("cancelled"))
+    assert scene.run(run).status == "cancelled"
+    assert (scene.status.consecutive_failures, scene.status.last_error) == (0, None)
+
+
+def test_the_failure_limit_is_reached_at_five(scene: Scene) -> None:
+    """X-07: five runs failed in a row, each after its own retries."""
+    reached = [scene.once(BROKEN, max_attempts=1).at_failure_limit for _ in range(5)]
+    assert reached == [False, False, False, False, True]
+
+
+def test_the_current_specs_limit_counts(scene: Scene) -> None:
+    """X-07: `deactivate_after` of the trigger as it is now."""
+    scene.trigger = scene.rows.redeploy(scene.trigger, deactivate_after=2)
+    reached = [scene.once(BROKEN, max_attempts=1).at_failure_limit for _ in range(2)]
+    assert reached == [False, True]
+
+
+def test_failures_of_an_older_revision_do_not_count(scene: Scene) -> None:
+    """X-07: a DEPLOY begins counting anew, and what ran before it tells nothing of it."""
+    old = [scene.claimed(max_attempts=1) for _ in range(2)]
+    scene.settle(old[0], BROKEN)
+    assert scene.status.consecutive_failures == 1
+    scene.trigger = scene.rows.redeploy(scene.trigger, input={"b": 1})
+    assert scene.status.consecutive_failures == 0
+    scene.settle(old[1], Ended(Outcome.FAILED, "old"))
+    assert (scene.status.consecutive_failures, scene.status.last_error) == (0, "old")
+    scene.once(BROKEN, max_attempts=1)
+    assert scene.status.consecutive_failures == 1
+
+
+def test_errors_are_kept_short_and_storable(scene: Scene) -> None:
+    """L-13: whatever a task says, it can be written down."""
+    run = scene.claimed(max_attempts=1)
+    scene.settle(run, Ended(Outcome.FAILED, "\0\ud800" + "x" * 10_000))
+    error = scene.run(run).error or ""
+    assert error.startswith("\N{REPLACEMENT CHARACTER}?x")
+    assert len(error) == LONGEST_ERROR
+    assert scene.status.last_error == error

@@ -1,0 +1,86 @@
+"""Rows that tests begin with: a task version, a trigger with its first revision and status, runs."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from revisions.chain import canonical
+from revisions.ids import TaskKey, TriggerKey, fresh
+from revisions.store import runs, tasks, triggers
+from revisions.store.database import Database
+from revisions.store.runs import NewRun
+from revisions.store.status import Baseline
+from revisions.triggers import Action, Revision, Trigger
+
+
+@dataclass
+class Rows:
+    """Inserts into one database, at the time of its clock."""
+
+    database: Database
+
+    @property
+    def now(self) -> datetime:
+        return self.database.clock.now(None)
+
+    def task(self, name: str = "report", version: str = "v1", **spec: Any) -> TaskKey:
+        key = TaskKey("acme", "production", name, version)
+        text = canonical({"launcher": "scripted", "scripted": {}} | spec)
+        with self.database.write() as connection:
+            tasks.register(connection, tasks.TaskRow(key, text, "", False, self.now, "test", None, 0, 0, None))
+        return key
+
+    def trigger(self, name: str = "morning", task: str = "report", **spec: Any) -> Trigger:
+        """An active trigger in revision 1; its task version must be there."""
+        text = canonical({"task_version": "v1", "schedule": {"every": "1h"}} | spec)
+        key = TriggerKey("acme", "production", task, name)
+        return self._revision(None, Revision(fresh(self.now), key, 1, *_FIRST, self.now, True, *_PLAIN, text, "", ""))
+
+    def redeploy(self, trigger: Trigger, **spec: Any) -> Trigger:
+        text = canonical(json.loads(trigger.spec) | spec)
+        number = trigger.revision + 1
+        revision = Revision(trigger.trigger_id, trigger.key, number, *_FIRST, self.now, True, *_PLAIN, text, "", "")
+        return self._revision(trigger, revision)
+
+    def run(self, trigger: Trigger, occurrence: str | None = None, **values: Any) -> str:
+        """A pending run of the trigger's current revision; answers its id."""
+        with self.database.write() as connection:
+            return self.run_in(connection, trigger, occurrence, **values)
+
+    def run_in(self, connection: Connection, trigger: Trigger, occurrence: str | None = None, **values: Any) -> str:
+        new = new_run(trigger, self.now, occurrence, **values)
+        runs.create(connection, [new])
+        return new.id
+
+    def _revision(self, previous: Trigger | None, revision: Revision) -> Trigger:
+        with self.database.write() as connection:
+            baseline = Baseline(self.now, self.now + timedelta(hours=1)) if previous is None else None
+            return triggers.append(connection, previous, revision, baseline)
+
+
+def new_run(trigger: Trigger, now: datetime, occurrence: str | None = None, **values: Any) -> NewRun:
+    run_id = fresh(now)
+    defaults: dict[str, Any] = {
+        "id": run_id,
+        "trigger_id": trigger.trigger_id,
+        "occurrence_id": occurrence or f"manual/{run_id}",
+        "revision": trigger.revision,
+        "project": trigger.key.project,
+        "domain": trigger.key.domain,
+        "task": trigger.key.task,
+        "task_version": "v1",
+        "source": "schedule",
+        "overlap": "allow",
+        "max_attempts": 3,
+        "scheduled_at": now,
+        "created_at": now,
+        "input": "{}",
+    }
+    return NewRun(**(defaults | values))
+
+
+_FIRST = (Action.DEPLOY, "test", "")
+_PLAIN = ((), None, None, None, "{}", '["*"]')
