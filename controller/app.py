@@ -1,6 +1,6 @@
 """The HTTP application: wiring only."""
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import Depends, FastAPI
 
 from controller.api import health, history, preview, problems, runs, tasks, triggers
 from controller.api.context import usable
@@ -22,9 +22,9 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     problems.install(app)
-    api = APIRouter(prefix=PREFIX, dependencies=[Depends(usable)], responses=problems.DOCUMENTED)
     for resource in (triggers, history, preview, tasks, runs):
-        api.include_router(resource.router)
-    app.include_router(api)
+        app.include_router(
+            resource.router, prefix=PREFIX, dependencies=[Depends(usable)], responses=problems.DOCUMENTED
+        )
     app.include_router(health.router)
     return app

@@ -126,7 +126,7 @@ class Deciding:
             rows = {row.trigger_id: row for row in status_store.lock(connection, sorted(waiting), skip_locked=True)}
             facts = status_store.facts(connection, list(rows))
             backlogs: dict[str, Backlog] = {}
-            for backlog in status_store.backlogs(connection, rows):
+            for backlog in status_store.backlogs(connection, list(rows)):
                 backlogs.setdefault(backlog.trigger_id, backlog)
             now = self._database.clock.now(connection)
             slot = (now - EPOCH) // self.pace.resync_interval
@@ -204,8 +204,10 @@ class Deciding:
     def _move(self, case: _Case, plan: Plan, records: "_Records", decided: Decided) -> None:
         """The status after a decision: watermark, next fire and last outcome; and the alarm that follows from it."""
         now, refused = records.now, case.plan.starts[len(plan.starts) :]
-        upcoming = refused[:1] or fires(case.terms.schedule, plan.watermark, None, 1)
-        next_fire_at = upcoming[0].at if upcoming else None
+        ahead = refused[0] if refused else plan.ahead
+        if ahead is None:
+            ahead = next(iter(fires(case.terms.schedule, plan.watermark, None, 1)), None)
+        next_fire_at = ahead.at if ahead else None
         waiting_since = (case.status.rate_waiting_since or now) if refused else None
         moved = {"watermark": plan.watermark, "next_fire_at": next_fire_at, "rate_waiting_since": waiting_since}
         records.add(case, plan, **moved)

@@ -1,4 +1,4 @@
-"""The reconcile loop: resync compares jobs with the database, the due pass decides what is due; one thread does both."""
+"""The reconcile loop: resync compares jobs with the database, the due pass decides; one thread does both."""
 
 import threading
 from collections.abc import Sequence

@@ -50,6 +50,8 @@ class World:
     def __init__(self, database: Database, clock: HandClock, pace: Pace = UNLIMITED) -> None:
         self.database, self.clock = database, clock
         self.observations = Observations()
+        self.observed: list[tuple[str, dict[str, Any]]] = []
+        self.observations.subscribe(lambda name, facts: self.observed.append((name, facts)))
         self.deploying = Deploying(database, self.observations)
         self.registering = Registering(database, self.deploying, self.observations)
         self.firing = Firing(database, self.observations)
@@ -57,9 +59,13 @@ class World:
 
     def another_loop(self, pace: Pace = UNLIMITED) -> Loop:
         """A replica, or the same one after a restart."""
-        return Loop(
-            self.database, self.deploying, Deciding(self.database, self.observations, pace), self.observations
-        )
+        deciding = Deciding(self.database, self.observations, pace)
+        return Loop(self.database, self.deploying, deciding, self.observations)
+
+    def resync(self) -> None:
+        """A resync that nothing went wrong in."""
+        self.loop.resync()
+        assert not [facts for name, facts in self.observed if name in ("trigger.undecidable", "trigger.unreadable")]
 
     def register(self, version: str = "v1", **options: Any) -> Registered:
         return self.registering.register(Task.read(task_document(version, **options)), Caller("ann"))

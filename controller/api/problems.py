@@ -11,7 +11,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from typing_extensions import NotRequired, TypedDict
 
 from controller.api.context import ACTOR
 from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, document_of, problem
@@ -20,29 +19,29 @@ from revisions.errors import Fault, Invalid, TriggerctlError, Unavailable
 log = logging.getLogger(__name__)
 
 
-class FaultShape(TypedDict):
-    path: str
-    message: str
-    hint: str
-
-
-class Problem(TypedDict):
-    """RFC 9457 problem details; the last three stand in conflicts."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    errors: list[FaultShape]
-    current_revision: NotRequired[int | None]
-    changed_by: NotRequired[str | None]
-    changed_at: NotRequired[str | None]
-
+_TEXT = {"type": "string"}
+_FAULT = {"type": "object", "properties": dict.fromkeys(("path", "message", "hint"), _TEXT)}
+_PROBLEM = {
+    "title": "Problem",
+    "description": "RFC 9457 problem details; the last three stand in conflicts.",
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail", "errors"],
+    "properties": {
+        **dict.fromkeys(("type", "title"), _TEXT),
+        "status": {"type": "integer"},
+        "code": {"type": "string", "enum": sorted(KINDS)},
+        "detail": _TEXT,
+        "errors": {"type": "array", "items": _FAULT},
+        "current_revision": {"type": ["integer", "null"]},
+        "changed_by": {"type": ["string", "null"]},
+        "changed_at": {"type": ["string", "null"], "format": "date-time"},
+    },
+}
+_CONTENT = {MEDIA_TYPE: {"schema": _PROBLEM}}
 
 DOCUMENTED: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "what was asked cannot be done", "model": Problem},
-    "5XX": {"description": "not now", "model": Problem},
+    "4XX": {"description": "what was asked cannot be done", "content": _CONTENT},
+    "5XX": {"description": "not now", "content": _CONTENT},
 }
 
 

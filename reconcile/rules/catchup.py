@@ -10,6 +10,8 @@ from reconcile.rules.terms import Terms
 
 COUNTED = 1_000
 """Up to here a skipped range's count is exact."""
+MOMENT = timedelta(microseconds=1)
+"""Instants are that fine, so a range that ends one before another excludes it."""
 MISSED, SUPERSEDED, CONCURRENCY = "missed", "superseded", "concurrency"
 RATE = "rate"
 
@@ -30,7 +32,8 @@ class Plan:
     """What a trigger wants of this pass, each part with where the watermark stands once it is decided.
 
     `skips` are decided whatever happens; `starts` each want a token, in this order; `then` is decided only when every
-    start is. `backlog` is a missed range (after, until] that is stored to be drained.
+    start is. `backlog` is a missed range (after, until] that is stored to be drained. `ahead` is the first occurrence
+    after the watermark, where planning came by it.
     """
 
     skips: tuple[Range, ...]
@@ -39,13 +42,14 @@ class Plan:
     then: tuple[Range, ...]
     watermark: datetime
     backlog: tuple[datetime, datetime] | None = None
+    ahead: Fire | None = None
 
     def granted(self, tokens: int) -> "Plan":
         """The part of the plan that this many tokens decide."""
         if tokens >= len(self.starts):
             return self
         started = self.starts[:tokens]
-        return replace(self, starts=started, then=(), watermark=started[-1].at if started else self.base)
+        return replace(self, starts=started, then=(), ahead=None, watermark=started[-1].at if started else self.base)
 
 
 def plan(
@@ -73,20 +77,22 @@ def _newest(
     terms: Terms, watermark: datetime, now: datetime, live_grace: timedelta, busy: bool, waiting_since: datetime | None
 ) -> Plan:
     schedule = terms.schedule
-    newest = last(schedule, watermark, now)
-    if newest is None:
-        return Plan((), now, (), (), now)
+    first, *rest = fires(schedule, watermark, None, 2) or (None,)
+    if first is None or first.at > now:
+        return Plan((), now, (), (), now, ahead=first)
+    ahead = rest[0] if rest and rest[0].at > now else None
+    newest = first if ahead or not rest else last(schedule, watermark, now)
+    assert newest is not None
     oldest_allowed = now - terms.window if terms.policy == "latest" and terms.window else None
     if terms.policy == "none":
         oldest_allowed = now - live_grace
     limited = waiting_since - live_grace if waiting_since else None
     if oldest_allowed is not None and newest.at < oldest_allowed:
         return Plan(_missed(schedule, watermark, now, limited), now, (), (), now)
-    before = newest.at - timedelta(microseconds=1)
-    older = _missed(schedule, watermark, before, limited)
+    older = _missed(schedule, watermark, newest.at - MOMENT, limited) if newest is not first else ()
     if busy and terms.overlap == "skip":
-        return Plan((*older, Range(newest, newest.at, 1, CONCURRENCY, "")), now, (), (), now)
-    return Plan((), watermark, (newest,), older, now)
+        return Plan((*older, Range(newest, newest.at, 1, CONCURRENCY, "")), now, (), (), now, ahead=ahead)
+    return Plan((), watermark, (newest,), older, now, ahead=ahead)
 
 
 def _missed(schedule: Schedule, after: datetime, until: datetime, limited: datetime | None) -> tuple[Range, ...]:
@@ -99,7 +105,7 @@ def _missed(schedule: Schedule, after: datetime, until: datetime, limited: datet
 
 def _all(terms: Terms, watermark: datetime, now: datetime, live_grace: timedelta, busy: bool) -> Plan:
     schedule = terms.schedule
-    edge = max(watermark, now - live_grace - timedelta(microseconds=1))
+    edge = max(watermark, now - live_grace - MOMENT)
     newest_missed = last(schedule, watermark, edge) if edge > watermark else None
     backlog = (watermark, newest_missed.at) if newest_missed else None
     live = tuple(fires(schedule, edge, now, limit=int(live_grace.total_seconds()) + 2))
@@ -115,7 +121,7 @@ def _all(terms: Terms, watermark: datetime, now: datetime, live_grace: timedelta
 def drain(terms: Terms, cursor: datetime, until: datetime, now: datetime, limit: int, *, busy: bool = False) -> Plan:
     """The next part of a backlog (cursor, until], oldest first, at most `limit` occurrences; what lies before the
     window is given up (L-06). Costs as much as the limit, however long the backlog is (L-08)."""
-    edge = now - terms.window - timedelta(microseconds=1) if terms.window else cursor
+    edge = now - terms.window - MOMENT if terms.window else cursor
     base = min(max(cursor, edge), until)
     skips = span(terms.schedule, cursor, base, MISSED) if base > cursor else ()
     wanted = tuple(fires(terms.schedule, base, until, limit))

@@ -3,20 +3,12 @@
 from sqlalchemy import Connection, bindparam, func, select
 
 CHANGES = "triggerctl_changes"
+"""Sent with every row of the feed: the trigger's id."""
 RUNS = "triggerctl_runs"
 _NOTIFY = select(func.pg_notify(bindparam("channel"), bindparam("payload")))
 
 
-def changed(connection: Connection, trigger_id: str) -> None:
-    """Tells the loops that a trigger has a new revision; sent when the transaction commits."""
-    _notify(connection, CHANGES, trigger_id)
-
-
 def runs_pending(connection: Connection) -> None:
-    """Tells the runners that there is something to claim."""
-    _notify(connection, RUNS, "")
-
-
-def _notify(connection: Connection, channel: str, payload: str) -> None:
+    """Tells the runners that there is something to claim; sent when the transaction commits."""
     if connection.dialect.name == "postgresql":
-        connection.execute(_NOTIFY, {"channel": channel, "payload": payload})
+        connection.execute(_NOTIFY, {"channel": RUNS, "payload": ""})

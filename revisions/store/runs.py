@@ -15,6 +15,10 @@ _QUEUE_LOCK = 7_302_114_550_183_942_001
 """The advisory lock's number on PostgreSQL: any, as long as it stays."""
 
 
+LIVE = ("pending", "running", "waiting", "parked")
+"""Run statuses that count as going on (X-09)."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """A run to be made; (trigger, occurrence) is its claim on existence (X-01)."""
@@ -93,7 +97,7 @@ def firsts(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
 
 def live_of(connection: Connection, trigger_id: str) -> str | None:
     """The id of a run of this trigger that goes on, the newest (X-09)."""
-    live = in_status("pending", "running", "waiting", "parked")
+    live = in_status(*LIVE)
     return connection.execute(select(func.max(runs.c.id)).where(live, runs.c.trigger_id == trigger_id)).scalar()
 
 
@@ -132,7 +136,7 @@ def page(
 
 def depth(connection: Connection) -> Depth:
     """What waits and what runs; reads live runs only, through their index."""
-    live = in_status("pending", "running", "waiting", "parked")
+    live = in_status(*LIVE)
     counts = connection.execute(select(runs.c.status, func.count()).where(live).group_by(runs.c.status))
     oldest = connection.execute(select(func.min(runs.c.available_at)).where(in_status("pending"))).scalar()
     return Depth({row[0]: row[1] for row in counts}, oldest)
@@ -160,7 +164,7 @@ def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime) 
     statement = (
         update(runs)
         .where(
-            in_status("pending", "running", "waiting", "parked"),
+            in_status(*LIVE),
             runs.c.status.in_(("pending", "parked")),
             runs.c.project == key.project,
             runs.c.domain == key.domain,

@@ -4,20 +4,18 @@ The row's lock is what a firing and a deploy contend for; it carries the revisio
 what it decides from is still current (L-15).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, select, true, update
 
-from revisions.store.database import update_many
+from revisions.store.database import among, update_many
 from revisions.store.occurrences import Skip
+from revisions.store.runs import LIVE, in_status
 from revisions.store.tables import catchup_backlogs, runs, trigger_status, triggers
 from revisions.triggers import Action, Revision
-
-LIVE = ("pending", "running", "waiting", "parked")
-"""Run statuses that count as going on (X-09)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +92,16 @@ def lock(connection: Connection, ids: Sequence[str], *, skip_locked: bool = Fals
     """The status rows of these triggers, locked in order; with `skip_locked` those that nobody else holds."""
     statement = (
         select(trigger_status)
-        .where(trigger_status.c.trigger_id.in_(bindparam("ids", expanding=True)))
+        .where(among(connection, trigger_status.c.trigger_id, ids))
         .order_by(trigger_status.c.trigger_id)
         .with_for_update(skip_locked=skip_locked)
     )
-    return [StatusRow(*row) for row in connection.execute(statement, {"ids": list(ids)})]
+    return [StatusRow(*row) for row in connection.execute(statement)]
 
 
 def facts(connection: Connection, ids: Sequence[str]) -> dict[str, Facts]:
     """Facts of triggers whose status is locked: a later statement, so that it sees what the lock waited for."""
-    live = exists().where(runs.c.trigger_id == triggers.c.trigger_id, runs.c.status.in_(LIVE))
+    live = exists().where(runs.c.trigger_id == triggers.c.trigger_id, in_status(*LIVE))
     statement = select(
         triggers.c.trigger_id,
         triggers.c.project,
@@ -115,8 +113,8 @@ def facts(connection: Connection, ids: Sequence[str]) -> dict[str, Facts]:
         triggers.c.spec,
         triggers.c.resolved,
         live,
-    ).where(triggers.c.trigger_id.in_(bindparam("ids", expanding=True)))
-    return {row[0]: Facts(*row) for row in connection.execute(statement, {"ids": list(ids)})}
+    ).where(among(connection, triggers.c.trigger_id, ids))
+    return {row[0]: Facts(*row) for row in connection.execute(statement)}
 
 
 def follow(connection: Connection, revision: Revision, baseline: Baseline | None, *, created: bool) -> None:
@@ -178,11 +176,11 @@ def finished(connection: Connection) -> list[str]:
     return list(connection.execute(statement).scalars())
 
 
-def backlogs(connection: Connection, ids: Iterable[str]) -> list[Backlog]:
+def backlogs(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
     """The backlogs of these triggers, oldest first."""
     statement = (
         select(catchup_backlogs)
-        .where(catchup_backlogs.c.trigger_id.in_(list(ids)))
+        .where(among(connection, catchup_backlogs.c.trigger_id, ids))
         .order_by(catchup_backlogs.c.trigger_id, catchup_backlogs.c.until_at)
     )
     return [Backlog(**row._mapping) for row in connection.execute(statement)]

@@ -30,6 +30,7 @@ _LOCK = (
 _APPEND = insert(trigger_revisions)
 _CURRENT = update(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
 _CHANGE = insert(trigger_changes).inline()
+_CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_changes.c.trigger_id))
 
 
 def task_key(trigger: Trigger) -> TaskKey:
@@ -123,7 +124,8 @@ def append(connection: Connection, previous: Trigger | None, revision: Revision,
         "task_version": spec["task_version"],
         "automation": canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec}),
     }
-    if previous is None and insert_if_absent(connection, triggers, row) == 0:
+    identity = {"trigger_id": current.trigger_id, **current.key._asdict()}
+    if previous is None and insert_if_absent(connection, triggers, identity | row) == 0:
         raise Conflict(f"{revision.key} was created by somebody else in the meantime")
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
     with pipelined(connection):
@@ -133,8 +135,7 @@ def append(connection: Connection, previous: Trigger | None, revision: Revision,
         status.follow(connection, revision, baseline, created=previous is None)
         if baseline and baseline.superseded:
             occurrences.record(connection, [baseline.superseded])
-        connection.execute(_CHANGE, {"trigger_id": revision.trigger_id, "revision": revision.revision})
-        notices.changed(connection, revision.trigger_id)
+        _announce(connection, revision)
         task_store.summarise(connection, touched)
     return current
 
@@ -184,14 +185,18 @@ def newest_change(connection: Connection) -> int:
     return newest
 
 
+def _announce(connection: Connection, revision: Revision) -> None:
+    """One more row in the feed; where the database can notify, the same statement wakes whoever listens."""
+    statement = _CHANGE_AND_NOTIFY if connection.dialect.name == "postgresql" else _CHANGE
+    connection.execute(statement, {"trigger_id": revision.trigger_id, "revision": revision.revision})
+
+
 def _of(key: TriggerKey) -> dict[str, str]:
     return {f"of_{name}": part for name, part in key._asdict().items()}
 
 
 def _columns(trigger: Trigger) -> dict[str, Any]:
     return {
-        "trigger_id": trigger.trigger_id,
-        **trigger.key._asdict(),
         "revision": trigger.revision,
         "active": trigger.active,
         "deleted": trigger.deleted,

@@ -1,0 +1,148 @@
+"""The command line's side of the HTTP application: one client, over a network or within this process."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from controller.errors import exit_code
+from revisions.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from controller.settings import Settings
+
+API = "/api/v1"
+MOST_AT_ONCE = 1000
+TIMEOUT_SECONDS = 60.0
+_WITHIN = "http://triggerctl"
+
+
+class Refused(Exception):
+    """The application answered with a problem document."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(problem["detail"])
+        self.problem = problem
+        self.exit_code = exit_code(problem["code"])
+
+
+class Client:
+    """Requests below /api/v1. All methods raise Refused, and Unavailable when there is no answer."""
+
+    def __init__(self, connection: httpx.Client) -> None:
+        self._connection = connection
+
+    def get(self, path: str, **params: Any) -> Any:
+        return self.request("GET", path, params=params).json()
+
+    def post(self, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **params: Any) -> Any:
+        return self.request("POST", path, body, headers=headers, params=params).json()
+
+    def put(self, path: str, body: Any, *, headers: Mapping[str, str] | None = None) -> Any:
+        return self.request("PUT", path, body, headers=headers).json()
+
+    def delete(self, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> Any:
+        return self.request("DELETE", path, body, headers=headers).json()
+
+    def download(self, path: str, **params: Any) -> bytes:
+        return self.request("GET", path, params=params).content
+
+    def items(self, path: str, limit: int | None = None, cursor: str | None = None, **params: Any) -> dict[str, Any]:
+        """A list as one page: all of it, or `limit` items and the cursor from which it goes on."""
+        found: list[Any] = []
+        while limit is None or len(found) < limit:
+            at_once = MOST_AT_ONCE if limit is None else min(MOST_AT_ONCE, limit - len(found))
+            page = self.get(path, limit=at_once, cursor=cursor, **params)
+            found += page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+        return {"items": found, "next_cursor": cursor}
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> httpx.Response:
+        """One request; parameters that are None are left out."""
+        content, sent = None, dict(headers or {})
+        if body is not None:
+            content = json.dumps(body).encode()
+            sent["Content-Type"] = "application/json"
+        query = {name: _text(value) for name, value in (params or {}).items() if value is not None}
+        try:
+            answer = self._connection.request(method, API + path, content=content, headers=sent, params=query)
+        except httpx.TransportError as error:
+            why = str(error) or type(error).__name__
+            raise Unavailable(f"{self._connection.base_url} cannot be reached: {why}") from error
+        if answer.is_error:
+            raise Refused(_problem(answer))
+        return answer
+
+
+@contextmanager
+def over_network(server: str, token: str | None) -> Iterator[Client]:
+    """A client of a running server. Raises Invalid for what is no address."""
+    if not server.startswith(("http://", "https://")):
+        raise Invalid.at("server", f"{server!r} is not an address", "write http://host:8080")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        connection = httpx.Client(base_url=server.rstrip("/"), headers=headers, timeout=TIMEOUT_SECONDS)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise Invalid.at("server", f"{server!r} is not an address: {error}", "write http://host:8080") from None
+    with connection:
+        yield Client(connection)
+
+
+@contextmanager
+def in_process(settings: "Settings", actor: str) -> Iterator[Client]:
+    """A client of the same application in this process, straight to the database."""
+    from controller.app import create_app
+    from controller.services import Services
+    from revisions.store.database import Database
+
+    with Database(settings.database_url, pool_size=1) as database:
+        app = create_app(Services.over(database, settings))
+        with httpx.Client(transport=InProcess(app, actor), base_url=_WITHIN) as connection:
+            yield Client(connection)
+
+
+class InProcess(httpx.BaseTransport):
+    """Calls an ASGI application; the actor goes in its scope, which no request from a network can write."""
+
+    def __init__(self, app: Any, actor: str) -> None:
+        from controller.api.context import ACTOR
+
+        async def named(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+            await app({**scope, ACTOR: actor}, receive, send)
+
+        self._transport = httpx.ASGITransport(named)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return asyncio.run(self._ask(request))
+
+    async def _ask(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._transport.handle_async_request(request)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _problem(answer: httpx.Response) -> Mapping[str, Any]:
+    try:
+        document = answer.json()
+    except ValueError:
+        document = None
+    if isinstance(document, dict) and "code" in document and "detail" in document:
+        return document
+    code = "unavailable" if answer.status_code in (502, 503, 504) else "unexpected"
+    return {"code": code, "detail": f"{answer.url} answered {answer.status_code} {answer.reason_phrase}", "errors": []}

@@ -1,0 +1,70 @@
+"""Commands for the database's schema; they need no application, for it needs them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controller.cli import session as sessions
+from controller.cli.session import Session
+
+if TYPE_CHECKING:
+    from revisions.store.database import Database
+
+app = typer.Typer(no_args_is_help=True, help="The database's schema.")
+
+
+@app.command()
+def upgrade(
+    context: typer.Context,
+    version: Annotated[str, typer.Argument(help="The schema version to go to; left out, the newest.")] = "head",
+) -> None:
+    """Create the database (SQLite) and bring its schema up to date."""
+    from revisions.store import schema
+
+    session = _direct(context)
+    with _database(session, create=True) as database:
+        schema.upgrade(database, version)
+        _current(session, database)
+
+
+@app.command()
+def downgrade(
+    context: typer.Context,
+    version: Annotated[str, typer.Argument(help="The schema version to go back to; `base` removes everything.")],
+) -> None:
+    """Take the schema back; data of later versions is lost."""
+    from revisions.store import schema
+
+    session = _direct(context)
+    with _database(session) as database:
+        schema.downgrade(database, version)
+        _current(session, database)
+
+
+@app.command()
+def current(context: typer.Context) -> None:
+    """Show the schema version that the database has, and the one this release works with."""
+    session = _direct(context)
+    with _database(session) as database:
+        _current(session, database)
+
+
+def _direct(context: typer.Context) -> Session:
+    session = sessions.of(context)
+    if session.server:
+        raise typer.BadParameter("db works on a database: pass --database-url, not --server")
+    return session
+
+
+def _database(session: Session, *, create: bool = False) -> "Database":
+    from revisions.store.database import Database
+
+    return Database(session.settings().database_url, create=create, pool_size=1)
+
+
+def _current(session: Session, database: "Database") -> None:
+    from controller.cli import screen
+    from revisions.store.tables import SCHEMA
+
+    answer = {"database": str(database), "schema": database.schema(), "expected": SCHEMA}
+    screen.facts(session, answer)

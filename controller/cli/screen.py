@@ -1,0 +1,116 @@
+"""What a command answers, on standard output alone: a table for people, JSON or YAML for programs."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+from controller.cli.session import Output, Session
+
+Columns = Mapping[str, str | Callable[[Any], Any]]
+"""Heading → the item's key (dots go into it), or a function of the item."""
+
+
+def rows(session: Session, answer: Mapping[str, Any], columns: Columns) -> None:
+    """A list, as it came or as a table; that it was cut off is said beside it."""
+    if session.output is not Output.table:
+        document(session, answer)
+        return
+    table([list(columns), *([_cell(_pick(item, what)) for what in columns.values()] for item in answer["items"])])
+    if answer.get("next_cursor"):
+        note(f"there is more: go on with --cursor {answer['next_cursor']}, or take more with --limit")
+
+
+def facts(session: Session, answer: Mapping[str, Any], names: Columns | None = None) -> None:
+    """One thing, as it came or as a line for each fact; blocks stand below their name as YAML."""
+    if session.output is not Output.table:
+        document(session, answer)
+        return
+    pairs = [(name, _pick(answer, what)) for name, what in (names or {name: name for name in answer}).items()]
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        if isinstance(value, dict) and value:
+            write(f"{name}:\n" + "".join(f"  {printable(line)}\n" for line in _yaml(value).splitlines()))
+        else:
+            write(f"{name.ljust(width)}  {_cell(value)}".rstrip() + "\n")
+
+
+def document(session: Session, answer: Any) -> None:
+    """The answer in the API's own shape."""
+    write(_yaml(answer) if session.output is Output.yaml else json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+
+
+def table(lines: Sequence[Sequence[str]]) -> None:
+    """Rows below headings: fitted to a terminal by folding, never cut; plain and one line each in a pipe."""
+    if sys.stdout.isatty():
+        _terminal(lines)
+        return
+    widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
+    for line in lines:
+        write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+
+
+def write(text: str) -> None:
+    """To standard output, whatever its encoding can hold."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def note(text: str) -> None:
+    """To standard error: for people, beside the answer."""
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    sys.stderr.write(printable(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def printable(text: str) -> str:
+    """Without what moves a terminal's cursor: names and errors come from strangers."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def _terminal(lines: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in lines[0]:
+        shown.add_column(heading, overflow="fold")
+    for line in lines[1:]:
+        shown.add_row(*map(Text, line))
+    Console(highlight=False).print(shown)
+
+
+def _pick(item: Any, what: str | Callable[[Any], Any]) -> Any:
+    if callable(what):
+        return what(item)
+    for part in what.split("."):
+        item = item[part]
+    return item
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(map(_cell, value)) or "-"
+        case dict():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return printable(str(value)) or "-"
+
+
+def _yaml(value: Any) -> str:
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.allow_unicode = True
+    yaml.width = 1_000_000
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # ruamel types it as None
+    out = StringIO()
+    yaml.dump(value, out)
+    return out.getvalue().removesuffix("...\n")

@@ -1,0 +1,30 @@
+"""The command that runs the controller."""
+
+from typing import Annotated
+
+import typer
+
+from controller.cli import session as sessions
+
+app = typer.Typer()
+
+PARTS = ("api", "web", "loop", "runner")
+
+
+@app.command()
+def up(
+    context: typer.Context,
+    without: Annotated[str, typer.Option(metavar="PARTS", help=f"Leave out some of {','.join(PARTS)}.")] = "",
+    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the API listens.")] = None,
+) -> None:
+    """Run the controller: API, web page, loop and runner in one process."""
+    session = sessions.of(context)
+    if session.server:
+        raise typer.BadParameter("up works on a database: pass --database-url, not --server")
+    left_out = frozenset(part.strip() for part in without.split(",") if part.strip())
+    if unknown := sorted(left_out - set(PARTS)):
+        raise typer.BadParameter(f"{', '.join(unknown)} is no part; there are {', '.join(PARTS)}")
+    settings = session.settings(listen=listen)
+    from controller import serve
+
+    serve.run(settings, without=left_out)

@@ -1,0 +1,62 @@
+"""Asking the API, and what is asked in most tests."""
+
+import json
+from typing import Any
+
+import httpx
+
+T = "/triggers/acme/production/report/tick"
+NAME = "acme/production/report/tick"
+IS_NEW = {"If-None-Match": "*"}
+
+
+def at(revision: int) -> dict[str, str]:
+    return {"If-Match": f'"{revision}"'}
+
+
+def task_manifest(**spec: Any) -> dict[str, Any]:
+    return {"spec": {"launcher": "process", "process": {"command": ["true"]}, **spec}}
+
+
+def manifest(tags: Any = None, **spec: Any) -> dict[str, Any]:
+    """A trigger that fires every minute, unless the spec says otherwise."""
+    written: dict[str, Any] = {"spec": {"task_version": "v1", "schedule": {"every": "1m"}, **spec}}
+    return written if tags is None else written | {"metadata": {"tags": tags}}
+
+
+class Api:
+    """Requests below /api/v1."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
+
+    def get(self, path: str, **params: Any) -> httpx.Response:
+        return self.client.get(f"/api/v1{path}", params=params or None)
+
+    def put(self, path: str, body: Any, headers: dict[str, str] | None = None) -> httpx.Response:
+        content = json.dumps(body).encode()  # in ASCII, so that half a character can be sent
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        return self.client.put(f"/api/v1{path}", content=content, headers=sent)
+
+    def post(self, path: str, body: Any = None, headers: dict[str, str] | None = None) -> httpx.Response:
+        return self.client.post(f"/api/v1{path}", json=body, headers=headers)
+
+    def delete(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
+        return self.client.delete(f"/api/v1{path}", headers=headers)
+
+    def send(self, method: str, path: str, content: bytes, **headers: str) -> httpx.Response:
+        """A body as bytes; a header's name is written with underscores."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.client.request(method, f"/api/v1{path}", content=content, headers=sent)
+
+    def create(self, path: str = T, **spec: Any) -> dict[str, Any]:
+        """Creates a trigger and answers it."""
+        answer = self.put(path, manifest(**spec), IS_NEW)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def actions(self, path: str = T) -> list[str]:
+        """The actions of a trigger's history, oldest first."""
+        items = self.get(f"{path}/revisions").json()["items"]
+        assert [item["revision"] for item in items] == list(range(len(items), 0, -1))
+        return [item["action"] for item in reversed(items)]

@@ -1,0 +1,280 @@
+"""Bad input over HTTP: each a problem document of its own, nothing half written, nothing of the inside shown."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import select, text
+
+from controller import settings
+from controller.app import create_app
+from controller.services import Services
+from revisions.store import schema, tables
+from revisions.store.database import Database
+from tests.controller.asking import IS_NEW, Api, T, at, manifest
+from tests.controller.conftest import Network
+
+TABLES = (tables.triggers, tables.trigger_revisions, tables.trigger_status, tables.trigger_changes, tables.tasks)
+
+
+def contents(database: Database) -> list[Any]:
+    """Everything that a deploy could have written."""
+    with database.read() as connection:
+        return [connection.execute(select(table)).all() for table in TABLES]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_half_written(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "refused" not in request.fixturenames:
+        yield
+        return
+    database = request.getfixturevalue("database")
+    request.getfixturevalue("api").create()
+    before = contents(database)
+    yield
+    assert contents(database) == before
+
+
+@pytest.fixture
+def refused() -> None:
+    """Marks a test in which nothing may be written after the first trigger."""
+
+
+WRONG_MANIFESTS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "wrong field": ({"spec": {"task_version": "v1", "schedul": {"every": "1m"}}}, "spec.schedul", "schedule"),
+    "wrong field below": (manifest(catchup={"polcy": "all"}), "spec.catchup.polcy", "policy"),
+    "wrong zone": (
+        manifest(schedule={"cron": "0 8 * * *", "timezone": "Europe/Berln"}),
+        "spec.schedule.timezone",
+        "Europe/Berlin",
+    ),
+    "wrong expression": (manifest(schedule={"cron": "0 25 * * *"}), "spec.schedule.cron", ""),
+    "never fires": (manifest(schedule={"cron": "0 0 30 2 *"}), "spec.schedule", ""),
+    "past instant": (manifest(schedule={"at": "2020-01-01T00:00:00Z"}), "spec.schedule.at", ""),
+    "two kinds of schedule": (manifest(schedule={"cron": "0 8 * * *", "every": "1m"}), "spec.schedule", ""),
+    "unknown version": (manifest(task_version="v9"), "spec.task_version", "v1"),
+    "unquoted version": (manifest(task_version=1.1), "spec.task_version", "quote"),
+    "integer too large": (manifest(input={"n": 2**53}), "spec.input.n", "string"),
+    "NUL": (manifest(input={"n": "a\0b"}), "spec.input.n", "remove"),
+    "half a character": (manifest(input={"n": "\ud800"}), "spec.input.n", "character"),
+    "no mapping": ({"spec": []}, "spec", ""),
+    "tags that are no texts": (manifest(tags=[1]), "metadata.tags", ""),
+}
+
+
+@pytest.mark.parametrize(("body", "path", "hint"), WRONG_MANIFESTS.values(), ids=WRONG_MANIFESTS)
+@pytest.mark.usefixtures("refused")
+def test_a_wrong_manifest_is_refused_by_field(api: Api, body: dict[str, Any], path: str, hint: str) -> None:
+    """R-14, R-18, S-02: 422 `invalid`, naming the path and the way out."""
+    answer = api.put(T, body, at(1))
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["code"], problem["status"]) == ("invalid", 422)
+    fault = next((fault for fault in problem["errors"] if fault["path"].startswith(path)), None)
+    assert fault is not None, problem
+    assert hint in fault["message"] + fault["hint"]
+
+
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [("/triggers/Acme/production/report/tick", "project"), ("/triggers/acme/production/report/-tick", "name")],
+)
+@pytest.mark.usefixtures("refused")
+def test_a_wrong_name_is_refused_never_folded(api: Api, path: str, where: str) -> None:
+    """R-01: names outside the rule are refused, in the path too."""
+    answer = api.put(path, manifest(), IS_NEW)
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, where)
+    assert api.get(path).status_code == 422
+    assert api.get("/triggers/acme/production/report/%00").status_code == 422
+
+
+MALFORMED = {
+    "JSON": ("application/json", b'{"spec":\n {"a": }}', "line 2, column 8"),
+    "YAML": ("application/yaml", b"spec:\n  a: [1,\n", "line 3, column 1"),
+    "a key twice": ("application/json", b'{"spec": {}, "spec": {}}', "'spec' stands twice"),
+    "a YAML key twice": ("application/yaml", b"spec: {}\nspec: {}\n", "line 2, column 1"),
+    "not UTF-8": ("application/json", b"\xff\xfe", "UTF-8"),
+    "nothing": ("application/json", b"", "line 1, column 1"),
+    "two documents": ("application/yaml", b"a: 1\n---\nb: 2\n", "2 documents"),
+    "too deep": ("application/json", b"[" * 100_000, "body"),
+}
+
+
+@pytest.mark.parametrize(("kind", "content", "said"), MALFORMED.values(), ids=MALFORMED)
+@pytest.mark.usefixtures("refused")
+def test_what_cannot_be_read_says_where(api: Api, kind: str, content: bytes, said: str) -> None:
+    """U-01: 400 `malformed` with line and column."""
+    answer = api.send("PUT", T, content, content_type=kind, if_match='"1"')
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert said in answer.json()["detail"]
+
+
+@pytest.mark.usefixtures("refused")
+def test_not_a_number_is_refused_with_its_path(api: Api) -> None:
+    """R-18: NaN and Infinity, which Python's JSON would take, are refused."""
+    body = b'{"spec": {"task_version": "v1", "schedule": {"every": "1m"}, "input": {"n": [1, NaN]}}}'
+    answer = api.send("PUT", T, body, content_type="application/json", if_match='"1"')
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "spec.input.n[1]")
+
+
+@pytest.mark.usefixtures("refused")
+def test_too_large_a_body_is_refused(api: Api) -> None:
+    """U-01: over 1 MiB answers 413 `too_large`."""
+    answer = api.put(T, manifest(input={"n": "x" * 1024 * 1024}), at(1))
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize(
+    "headers", [{"If-Match": "*"}, {"If-Match": "abc"}, {"If-None-Match": '"1"'}, at(1) | IS_NEW], ids=str
+)
+@pytest.mark.usefixtures("refused")
+def test_a_precondition_that_says_nothing_is_refused(api: Api, headers: dict[str, str]) -> None:
+    """R-04: there is no way round the revision last read."""
+    answer = api.put(T, manifest(description="x"), headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("deactivate", {"until": "tomorrow"}, "until"),
+        ("deactivate", {"until": "2020-01-01T00:00:00Z"}, "until"),
+        ("deactivate", {"resaon": "x"}, "resaon"),
+        ("deactivate", {"reason": 7}, "reason"),
+        ("activate", [], "body"),
+        ("fire", {"input": []}, "input"),
+        ("fire", {"overlap": "maybe"}, "overlap"),
+    ],
+)
+@pytest.mark.usefixtures("refused")
+def test_a_wrong_field_of_a_request_is_refused(api: Api, path: str, body: Any, where: str) -> None:
+    """R-18: bodies of actions are judged as strictly as manifests."""
+    answer = api.post(f"{T}/{path}", body, at(1))
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, where)
+
+
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [
+        ("/triggers?limit=0", "limit"),
+        ("/triggers?limit=1001", "limit"),
+        ("/triggers?active=perhaps", "active"),
+        ("/triggers?project=%00", "project"),
+        ("/triggers?cursor=x", "cursor"),
+        ("/triggers?cursor=WyJhIl0", "cursor"),
+        ("/tasks?cursor=%7B", "cursor"),
+        ("/runs?cursor=WyJhIl0", "cursor"),
+        ("/runs?status=done", "status"),
+        ("/runs?trigger=a/b", "trigger"),
+        (f"{T}/revisions?cursor=WyJhIl0", "cursor"),
+        (f"{T}/occurrences?cursor=WyJhIiwiYiIsImMiXQ", "cursor"),
+        (f"{T}/next?n=0", "n"),
+        (f"{T}/next?after=now", "after"),
+        (f"{T}/revisions/x", "number"),
+    ],
+)
+def test_a_wrong_parameter_is_named(api: Api, path: str, where: str) -> None:
+    """U-01: FastAPI's own faults have the shape of all others."""
+    api.create()
+    answer = api.get(path)
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert (answer.json()["code"], answer.json()["errors"][0]["path"]) == ("invalid", where)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        T,
+        f"{T}/revisions",
+        f"{T}/occurrences",
+        f"{T}/next",
+        "/tasks/acme/production/report/v9",
+        "/runs/01KJ0000000000000000000000",
+        "/runs/x",
+        "/nothing",
+        f"/runs?trigger={T.removeprefix('/triggers/')}",
+    ],
+)
+def test_what_is_not_there(api: Api, path: str) -> None:
+    """U-01: 404 `not_found`, a route that does not exist included."""
+    answer = api.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("number", [0, 2, 2**31, 10**30])
+def test_a_revision_that_is_not_there(api: Api, number: int) -> None:
+    """R-09: a number beyond the history is not found, however large."""
+    api.create()
+    assert api.get(f"{T}/revisions/{number}").status_code == 404
+
+
+def test_a_method_that_does_not_fit(api: Api) -> None:
+    """U-01: 405 is a problem document and says what fits."""
+    answer = api.post(T)
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert "PUT" in answer.headers["Allow"] or "GET" in answer.headers["Allow"]
+
+
+def test_a_bug_shows_nothing_of_the_inside(
+    api: Api, services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """U-01: what nobody expected answers 500 without a trace of it, which goes to the log."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret inside")
+
+    monkeypatch.setattr(type(services.deploying), "deploy", broken)
+    with caplog.at_level(logging.ERROR):
+        answer = api.put(T, manifest(), IS_NEW)
+    assert (answer.status_code, answer.json()["code"]) == (500, "unexpected")
+    assert "secret" not in answer.text
+    assert "secret inside" in caplog.text
+
+
+def ask(url: str) -> tuple[httpx.Response, httpx.Response, httpx.Response]:
+    """Triggers, readiness and health of an application over a database."""
+    with Database(url) as database:
+        app: FastAPI = create_app(Services.over(database, settings.load()))
+        with httpx.Client(transport=Network(app), base_url="http://test") as client:
+            return client.get("/api/v1/triggers"), client.get("/readyz"), client.get("/healthz")
+
+
+@pytest.mark.parametrize("url", ["sqlite:///nowhere/there.db", "postgresql://nobody@127.0.0.1:1/nothing"])
+def test_a_database_that_is_not_there(url: str) -> None:
+    """O-05: 503 `unavailable`, not ready, still alive; no database is created by asking."""
+    triggers, ready, alive = ask(url)
+    for answer in (triggers, ready):
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize(
+    ("version", "way"), [("0000", "db upgrade"), ("9999", "use the release"), (None, "db upgrade")]
+)
+def test_a_database_of_another_schema(database: Database, database_url: str, version: str | None, way: str) -> None:
+    """R-19: a schema this release does not know answers 503 and says what to do."""
+    if version is None:
+        schema.downgrade(database, "base")
+    else:
+        with database.write() as connection:
+            connection.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
+    triggers, ready, _ = ask(database_url)
+    for answer in (triggers, ready):
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert way in answer.json()["detail"]
+
+
+def test_a_schema_that_goes_away_is_noticed(api: Api, database: Database) -> None:
+    """R-19: a database taken back under a running process is unavailable, not a bug, until it is back."""
+    api.create()
+    schema.downgrade(database, "base")
+    assert api.get(T).status_code == 503
+    assert api.get(T).status_code == 503
+    schema.upgrade(database)
+    assert api.get(T).status_code == 404

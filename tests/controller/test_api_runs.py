@@ -1,0 +1,101 @@
+"""Runs over HTTP."""
+
+import pytest
+
+from controller.app import create_app
+from controller.services import Services
+from revisions.clock import HandClock
+from revisions.store import logs
+from revisions.store.database import Database
+from tests.controller.asking import NAME, Api, T
+
+
+def test_a_run_fired_by_hand(api: Api) -> None:
+    """X-02, X-11: the run is answered whole; its input stands over the trigger's."""
+    api.create(input={"region": "emea", "size": 1})
+    answer = api.post(f"{T}/fire", {"input": {"size": 2}})
+    assert answer.status_code == 201
+    run = answer.json()
+    assert run.pop("id")
+    assert run.pop("occurrence_id").startswith("manual/")
+    assert run == {
+        "project": "acme",
+        "domain": "production",
+        "task": "report",
+        "task_version": "v1",
+        "trigger": NAME,
+        "revision": 1,
+        "source": "manual",
+        "scheduled_at": "2026-03-02T08:00:00Z",
+        "created_at": "2026-03-02T08:00:00Z",
+        "started_at": None,
+        "finished_at": None,
+        "status": "pending",
+        "attempt": 0,
+        "input": {"region": "emea", "size": 2},
+        "output": None,
+        "error": None,
+        "cost": None,
+    }
+    assert api.get(f"/runs/{answer.json()['id']}").json() == answer.json()
+
+
+def test_firing_over_a_live_run_names_it(api: Api) -> None:
+    """X-09, X-11: refused with the live run's id, unless told how to overlap; a retry answers the first run."""
+    api.create()
+    key = {"Idempotency-Key": "k"}
+    first = api.post(f"{T}/fire", None, key).json()
+    assert api.post(f"{T}/fire", None, key).json() == first
+    assert api.post(f"{T}/fire", {"input": {"x": 1}}, key).status_code == 409
+    refused = api.post(f"{T}/fire")
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    assert first["id"] in refused.json()["detail"]
+    assert api.post(f"{T}/fire", {"overlap": "allow"}).status_code == 201
+
+
+def test_runs_newest_first_and_narrowed(api: Api, clock: HandClock) -> None:
+    """U-01: lists come in parts, by project, trigger or status."""
+    api.create()
+    made = [api.post(f"{T}/fire", {"overlap": "allow"}).json()["id"] for _ in range(3)]
+    first = api.get("/runs", limit=2).json()
+    rest = api.get("/runs", limit=2, cursor=first["next_cursor"]).json()
+    assert [run["id"] for run in first["items"] + rest["items"]] == sorted(made, reverse=True)
+    assert len(api.get("/runs", trigger=NAME).json()["items"]) == 3
+    assert len(api.get("/runs", project="acme", task="report").json()["items"]) == 3
+    assert api.get("/runs", status="failed").json()["items"] == []
+
+
+def test_cancelling_what_waits(api: Api) -> None:
+    """X-11: a pending run is cancelled at once; a finished one stays as it is."""
+    api.create()
+    run = api.post(f"{T}/fire").json()["id"]
+    assert api.post(f"/runs/{run}/cancel").json()["status"] == "cancelled"
+    assert api.post(f"/runs/{run}/cancel").json()["status"] == "cancelled"
+    assert api.post("/runs/01KJ0000000000000000000000/cancel").status_code == 404
+
+
+def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:
+    """X-17: bytes as they were printed; what was not kept between head and tail is said."""
+    api.create()
+    run = api.post(f"{T}/fire").json()["id"]
+    assert api.get(f"/runs/{run}/logs").content == b""
+    assert api.get(f"/runs/{run}/logs", attempt=1).status_code == 404
+    with database.write() as connection:
+        logs.append(connection, run, 0, [logs.Piece(0, b"\xff\x00 as is\r\n")])
+    assert api.get(f"/runs/{run}/logs").content == b"\xff\x00 as is\r\n"
+
+
+@pytest.mark.parametrize("verb", ["fire", "cancel"])
+def test_the_runner_is_woken(api: Api, services: Services, verb: str) -> None:
+    """X-11: what is to be done now is not left to a poll, where the runner lives in this process."""
+    import dataclasses
+
+    woken: list[str] = []
+    app = create_app(dataclasses.replace(services, wake_runner=lambda: woken.append("runner")))
+    api.create()
+    api.client._transport._transport.app = app  # type: ignore[attr-defined]
+    run = api.post(f"{T}/fire").json()["id"]
+    if verb == "cancel":
+        woken.clear()
+        api.post(f"/runs/{run}/cancel")
+    assert woken == ["runner"]

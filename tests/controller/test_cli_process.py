@@ -1,0 +1,100 @@
+"""The command as a process of its own, and against a server."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from controller import settings
+from controller.app import create_app
+from controller.services import Services
+from revisions.store.database import Database
+from tests.controller.conftest import Cli
+from tests.waiting import eventually
+from tests.world import task_document, trigger_document
+
+ROOT = Path(__file__).parents[2]
+
+
+def triggerctl(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "controller.cli.main", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        timeout=60,
+        check=False,
+    )
+
+
+def test_from_an_empty_folder_to_a_trigger(tmp_path: Path) -> None:
+    """U-01: the answer alone on standard output, notes on standard error, the exit status told to the shell."""
+    missing = triggerctl("list")
+    assert (missing.returncode, missing.stdout) == (7, "")
+    assert "triggerctl db upgrade" in missing.stderr
+    assert triggerctl("db", "upgrade").returncode == 0
+    assert (tmp_path / "triggerctl.db").exists()
+    assert triggerctl("task", "register", "-", stdin=json.dumps(task_document())).returncode == 0
+    made = triggerctl("--actor", "ci", "--output", "json", "deploy", "-", stdin=json.dumps(trigger_document()))
+    assert json.loads(made.stdout)["changed_by"] == "ci"
+    paused = triggerctl("deactivate", "acme/production/report/tick", "--output", "json")
+    assert json.loads(paused.stdout)["revision"] == 2
+    assert paused.stderr == "expected revision 1, read now\n"
+    assert triggerctl("deploy", "-", stdin="a: [").returncode == 5
+    assert triggerctl("list", TRIGGERCTL_DATABASE_URL="sqlite:///other.db").returncode == 7
+
+
+def test_answers_in_any_encoding() -> None:
+    """U-01: a terminal that knows ASCII only gets what it can show, not a traceback."""
+    triggerctl("db", "upgrade")
+    triggerctl("task", "register", "-", stdin=json.dumps(task_document(description="Zürich → Genève")))
+    shown = triggerctl("task", "show", "acme/production/report@v1", PYTHONIOENCODING="ascii")
+    assert (shown.returncode, "Traceback" in shown.stderr) == (0, False)
+    assert "Z\\xfcrich" in shown.stdout
+
+
+def test_version_and_help() -> None:
+    """U-01: both answer without a database."""
+    assert triggerctl("--version").stdout.startswith("triggerctl ")
+    helped = triggerctl("--help")
+    assert helped.returncode == 0
+    for command in ("up", "deploy", "list", "show", "history", "activate", "next", "fire", "runs", "task", "db"):
+        assert command in helped.stdout
+
+
+@pytest.fixture
+def address(database: Database) -> Iterator[str]:
+    app = create_app(Services.over(database, settings.load()))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    eventually(lambda: server.started)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_the_same_commands_against_a_server(cli: Cli, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-01: with --server the command talks HTTP, gives the same answers and statuses, and acts as the server says."""
+    monkeypatch.setenv("TRIGGERCTL_SERVER", address)
+
+    def remote(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        said = cli(*arguments, stdin=stdin, database=None)
+        return said.status, said.out, said.err
+
+    assert remote("task", "register", "-", stdin=json.dumps(task_document()))[0] == 0
+    status, out, _ = remote("--output", "json", "deploy", "-", stdin=json.dumps(trigger_document()))
+    assert (status, json.loads(out)["changed_by"]) == (0, "local")
+    status, _, err = remote("deploy", "-", stdin=json.dumps(trigger_document()))
+    assert status == 4
+    assert "exists already, at revision 1" in err
+    assert remote("show", "acme/production/report/none")[0] == 3
+    direct = cli("--output", "json", "list")
+    assert remote("--output", "json", "list")[1] == direct.out

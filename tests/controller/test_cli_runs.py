@@ -1,0 +1,95 @@
+"""Tasks, runs and the schema by command."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from revisions.store.database import Database
+from tests.controller.conftest import Cli
+from tests.world import task_document, trigger_document
+
+T = "acme/production/report/tick"
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def deployed(cli: Cli, write: Write) -> None:
+    assert cli("task", "register", write("task.yaml", task_document())).status == 0
+    assert cli("deploy", write("trigger.yaml", trigger_document())).status == 0
+
+
+def test_every_task_of_a_file_is_registered(cli: Cli, write: Write) -> None:
+    """R-12, R-23: a file may hold several; again is no change, another spec a conflict."""
+    file = write("tasks.yaml", task_document("v1"), task_document("v2"))
+    made = json.loads(cli("--output", "json", "task", "register", file).out)["items"]
+    assert [(task["version"], task["changed"]) for task in made] == [("v1", True), ("v2", True)]
+    again = json.loads(cli("--output", "json", "task", "register", file).out)["items"]
+    assert [task["changed"] for task in again] == [False, False]
+    assert cli("task", "register", write("other.yaml", task_document("v1", timeout="5m"))).status == 4
+    assert len(json.loads(cli("--output", "json", "task", "list").out)["items"]) == 2
+
+
+@pytest.mark.parametrize("name", ["acme/production/report@v1", "acme/production/report/v1"])
+def test_a_task_is_shown_and_deleted_by_name(cli: Cli, deployed: None, name: str) -> None:
+    """R-12, R-14: with its summary; deleting it deletes its triggers."""
+    assert json.loads(cli("--output", "json", "task", "show", name).out)["trigger_name"] == "tick"
+    assert cli("task", "delete", name).status == 0
+    assert cli("task", "show", name).status == 3
+    assert json.loads(cli("--output", "json", "show", T).out)["deleted"] is True
+
+
+def test_firing_listing_showing_and_cancelling(cli: Cli, deployed: None) -> None:
+    """X-11: a run by hand, refused over a live one with its id, until told how to overlap."""
+    run = json.loads(cli("--output", "json", "fire", T, "--input", '{"since": 1}').out)
+    assert (run["source"], run["input"], run["status"]) == ("manual", {"since": 1}, "pending")
+    refused = cli("fire", T)
+    assert refused.status == 4
+    assert run["id"] in refused.err
+    assert cli("fire", T, "--overlap", "allow").status == 0
+    listed = json.loads(cli("--output", "json", "runs", "list", "--trigger", T, "--status", "pending").out)["items"]
+    assert run in listed
+    assert len(listed) == 2
+    assert json.loads(cli("--output", "json", "runs", "show", run["id"].lower()).out) == run
+    assert json.loads(cli("--output", "json", "runs", "cancel", run["id"]).out)["status"] == "cancelled"
+    assert cli("runs", "logs", run["id"]).out == ""
+    assert json.loads(cli("runs", "list", "--limit", "1", "--output", "json").out)["next_cursor"]
+
+
+def test_firing_again_under_its_key(cli: Cli, deployed: None) -> None:
+    """X-11: `--idempotency-key` answers the first run."""
+    first = cli("--output", "json", "fire", T, "--idempotency-key", "k")
+    assert cli("--output", "json", "fire", T, "--idempotency-key", "k").out == first.out
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": NaN}'])
+def test_an_input_that_is_no_object(cli: Cli, deployed: None, text: str) -> None:
+    """R-18: `--input` must be a JSON object that JSON can carry."""
+    assert cli("fire", T, "--input", text).status == 5
+    assert json.loads(cli("--output", "json", "runs", "list").out)["items"] == []
+
+
+def test_the_schema_goes_down_and_up(cli: Cli, database_url: str) -> None:
+    """R-19: `db` shows, takes back and brings up the schema; unknown versions are refused."""
+
+    def version(*arguments: str) -> str | None:
+        said = cli("--output", "json", "db", *arguments)
+        assert said.status == 0, said.err
+        return json.loads(said.out)["schema"]
+
+    assert version("current") == "0001"
+    assert version("downgrade", "base") is None
+    assert version("current") is None
+    assert cli("list").status == 7
+    assert cli("db", "upgrade", "0999").status == 5
+    assert version("upgrade") == "0001"
+    assert cli("list").status == 0
+    assert cli("--server", "http://127.0.0.1:9", "db", "current", database=None).status == 2
+
+
+def test_only_an_upgrade_creates_a_database(cli: Cli, database: Database) -> None:
+    """R-19: asking a file that is not there creates none."""
+    assert cli("list", database="sqlite:///new.db").status == 7
+    assert cli("db", "current", database="sqlite:///new.db").status == 7
+    assert cli("db", "upgrade", database="sqlite:///new.db").status == 0
+    assert cli("list", database="sqlite:///new.db").status == 0

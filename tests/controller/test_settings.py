@@ -1,0 +1,119 @@
+"""Settings: where they come from, and how a wrong one is told."""
+
+from pathlib import Path
+
+import pytest
+
+from controller import settings
+from controller.settings import Settings
+from revisions import documents
+from revisions.errors import Invalid, Malformed
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_shipped_file_names_every_setting_at_its_default() -> None:
+    """L-02: config/triggerctl.yaml, with its comments taken away, is the defaults, each with a line of meaning."""
+    lines = (ROOT / "config/triggerctl.yaml").read_text().splitlines()
+    given = [line.removeprefix("# ") for line in lines if line.startswith("# ") and _is_setting(line)]
+    shipped = documents.load("\n".join(given))[0]
+    defaults = {name: field.default for name, field in Settings.model_fields.items()}
+    assert shipped == defaults
+    assert all(line.startswith("#") or not line for line in lines)
+    for name in defaults:
+        place = next(index for index, line in enumerate(lines) if line.startswith(f"# {name}:"))
+        assert lines[place - 1].startswith("# ")
+
+
+def _is_setting(line: str) -> bool:
+    return line.removeprefix("# ").partition(":")[0] in Settings.model_fields
+
+
+def test_the_command_line_goes_before_the_environment_before_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """L-02: the nearest word counts, setting by setting."""
+    (tmp_path / "triggerctl.yaml").write_text("execution_qps: 1.5\nresync_interval: 5m\nmax_running: 3\n")
+    monkeypatch.setenv("TRIGGERCTL_RESYNC_INTERVAL", "7s")
+    monkeypatch.setenv("TRIGGERCTL_MAX_RUNNING", "4")
+    loaded = settings.load(max_running=5, database_url=None)
+    assert (loaded.execution_qps, loaded.resync_interval.total_seconds(), loaded.max_running) == (1.5, 7, 5)
+    assert loaded.database_url == "sqlite:///triggerctl.db"
+
+
+def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """L-02: TRIGGERCTL_CONFIG goes before the files of the folder, of which config/ goes first."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/triggerctl.yaml").write_text("max_running: 2\n")
+    (tmp_path / "triggerctl.yaml").write_text("max_running: 3\n")
+    assert settings.load().max_running == 2
+    (tmp_path / "other.yaml").write_text("max_running: 9\n")
+    monkeypatch.setenv("TRIGGERCTL_CONFIG", "other.yaml")
+    assert settings.load().max_running == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("resync_interval", "soon"),
+        ("resync_interval", "0s"),
+        ("execution_qps", "-1"),
+        ("execution_qps", "nan"),
+        ("execution_burst", "0"),
+        ("max_running", "many"),
+        ("enabled", "perhaps"),
+        ("listen", "8080"),
+        ("listen", "127.0.0.1:99999"),
+        ("listen", "0.0.0.0:8080"),
+        ("listen", "example.org:80"),
+        ("log_format", "xml"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_setting_and_place(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """U-01, O-06: the setting, what is wrong, and where it stands; other hosts than loopback are refused."""
+    monkeypatch.setenv(f"TRIGGERCTL_{name.upper()}", value)
+    with pytest.raises(Invalid) as refused:
+        settings.load()
+    fault = refused.value.errors[0]
+    assert fault.path == name
+    assert f"TRIGGERCTL_{name.upper()}" in fault.hint
+
+
+def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
+    """R-18: a key of the file that is no setting is refused."""
+    (tmp_path / "triggerctl.yaml").write_text("resync_intervall: 5s\n")
+    with pytest.raises(Invalid) as refused:
+        settings.load()
+    assert refused.value.errors[0].hint == "did you mean resync_interval?"
+    assert "triggerctl.yaml" in refused.value.errors[0].path
+
+
+def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """U-01: a named file that is missing, and one that is not YAML, are told by name, line and column."""
+    monkeypatch.setenv("TRIGGERCTL_CONFIG", "missing.yaml")
+    with pytest.raises(Invalid, match=r"missing\.yaml"):
+        settings.load()
+    (tmp_path / "bad.yaml").write_text("a: [\n")
+    monkeypatch.setenv("TRIGGERCTL_CONFIG", "bad.yaml")
+    with pytest.raises(Malformed, match=r"bad\.yaml, line 2, column 1"):
+        settings.load()
+
+
+def test_attempts_live_in_one_folder_for_each_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """X-10: after a restart the folder is the same, so that running work is found again; another database's is not."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    first = settings.load()
+    assert first.attempts == settings.load(database_url=f"sqlite:///{tmp_path}/triggerctl.db").attempts
+    assert first.attempts != settings.load(database_url="sqlite:///other.db").attempts
+    assert first.attempts.is_relative_to(tmp_path / "state")
+    assert settings.load(work_dir="here").attempts == tmp_path / "here"
+
+
+def test_the_address_for_tasks() -> None:
+    """X-13: tasks are told the public URL, or where the API listens."""
+    assert settings.load().public_url == "http://127.0.0.1:8080"
+    assert settings.load(url="https://triggers.example.org/").public_url == "https://triggers.example.org"
+    loaded = settings.load(listen="[::1]:9000")
+    assert (loaded.host, loaded.port) == ("::1", 9000)
