@@ -3,11 +3,16 @@
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import WithJsonSchema
-from typing_extensions import TypedDict  # pydantic reads typing's own only from Python 3.12 on
-
+from controller.contract import (
+    OccurrenceShape,
+    PreviewShape,
+    RevisionShape,
+    RunShape,
+    StatusShape,
+    TaskShape,
+    TriggerShape,
+)
 from reconcile.rules.schedule import Fire, LeftOut
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.occurrences import Occurrence
@@ -15,156 +20,6 @@ from revisions.store.runs import Run
 from revisions.store.status import StatusRow
 from revisions.store.tasks import TaskRow
 from revisions.triggers import Revision, Trigger
-
-Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
-Object = dict[str, Any]
-Item = TypeVar("Item")
-
-
-class StatusShape(TypedDict):
-    """What a trigger does, apart from what it is."""
-
-    next_fire_at: Time | None
-    last_fired_at: Time | None
-    last_success_at: Time | None
-    last_outcome: str | None
-    last_outcome_at: Time | None
-    last_run_id: str | None
-    last_error: str | None
-    run_count: int
-    consecutive_failures: int
-    deactivated_reason: str | None
-    paused_until: Time | None
-
-
-class TriggerShape(TypedDict):
-    """A trigger as it stands."""
-
-    project: str
-    domain: str
-    task: str
-    name: str
-    revision: int
-    active: bool
-    deleted: bool
-    tags: list[str]
-    spec: Object
-    hash: str
-    changed_at: Time
-    changed_by: str
-    status: StatusShape
-
-
-class ChangedTriggerShape(TriggerShape):
-    """A trigger after a request; `changed` is false when nothing had to be appended."""
-
-    changed: bool
-
-
-class RevisionShape(TypedDict):
-    """One immutable change."""
-
-    revision: int
-    action: str
-    actor: str
-    reason: str
-    at: Time
-    active: bool
-    tags: list[str]
-    until: Time | None
-    origin: str | None
-    resolved: Object
-    spec: Object
-    previous_hash: str
-    hash: str
-
-
-class TaskShape(TypedDict):
-    """One version of a task with the summary of its triggers."""
-
-    project: str
-    domain: str
-    name: str
-    version: str
-    spec: Object
-    trigger_name: str | None
-    total_triggers: int
-    active_triggers: int
-    trigger_automation: Object | None
-
-
-class RegisteredTaskShape(TaskShape):
-    """A task version after a request; `changed` is false for the same spec again."""
-
-    changed: bool
-
-
-class RunShape(TypedDict):
-    """One run."""
-
-    id: str
-    project: str
-    domain: str
-    task: str
-    task_version: str
-    trigger: str
-    revision: int
-    source: str
-    occurrence_id: str
-    scheduled_at: Time
-    created_at: Time
-    started_at: Time | None
-    finished_at: Time | None
-    status: str
-    attempt: int
-    input: Object
-    output: Object | None
-    error: str | None
-    cost: float | None
-
-
-class OccurrenceShape(TypedDict):
-    """What became of an occurrence, or of a range of skipped ones."""
-
-    trigger: str
-    occurrence_id: str
-    scheduled_at: Time
-    scheduled_until: Time
-    decided_at: Time
-    outcome: str
-    reason: str
-    revision: int
-    run_id: str | None
-    count: int | None
-
-
-class FireShape(TypedDict):
-    """One fire ahead, in UTC and in the schedule's zone."""
-
-    id: str
-    utc: Time
-    local: Time
-
-
-class LeftOutShape(TypedDict):
-    """A wall time that will not fire, and why."""
-
-    local: str
-    reason: str
-
-
-class PreviewShape(TypedDict):
-    """The next fires and what is left out between them."""
-
-    fires: list[FireShape]
-    skipped: list[LeftOutShape]
-
-
-class Page(TypedDict, Generic[Item]):
-    """A part of a list; the next one begins at the cursor."""
-
-    items: list[Item]
-    next_cursor: str | None
 
 
 def trigger(current: Trigger, row: StatusRow) -> TriggerShape:

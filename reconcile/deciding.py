@@ -213,7 +213,8 @@ class Deciding:
         records.add(case, plan, **moved)
         if plan.backlog:
             after, until = plan.backlog
-            records.backlogs.append(Backlog(case.status.trigger_id, after, until, now, now))
+            # served_at: never yet, so before any backlog that was; among those, the oldest first
+            records.backlogs.append(Backlog(case.status.trigger_id, after, until, now, served_at=after))
         span = timedelta(seconds=1 / self.pace.execution_qps) if refused else None
         if next_fire_at and span is None:
             span = next_fire_at - now

@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 from revisions.clock import HandClock
 from revisions.store import schema
 from revisions.store.database import Database
+from tests.world import World
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 """A Monday, where hand-driven clocks begin."""
@@ -158,3 +159,11 @@ def _recreate(url: str, name: str, template: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+
+
+@pytest.fixture
+def world(database: Database, clock: HandClock) -> World:
+    """The product by hand, with task report v1 registered, no rate limit and no catch-up cap in the way."""
+    world = World(database, clock)
+    world.register()
+    return world

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection
-
 from revisions.chain import canonical
 from revisions.ids import TaskKey, TriggerKey, fresh
 from revisions.store import runs, tasks, triggers
@@ -24,13 +22,15 @@ class Rows:
 
     @property
     def now(self) -> datetime:
-        return self.database.clock.now(None)
+        with self.database.read() as connection:
+            return self.database.clock.now(connection)
 
     def task(self, name: str = "report", version: str = "v1", **spec: Any) -> TaskKey:
         key = TaskKey("acme", "production", name, version)
         text = canonical({"launcher": "scripted", "scripted": {}} | spec)
+        row = tasks.TaskRow(key, text, "", False, self.now, "test", None, 0, 0, None)
         with self.database.write() as connection:
-            tasks.register(connection, tasks.TaskRow(key, text, "", False, self.now, "test", None, 0, 0, None))
+            tasks.register(connection, row)
         return key
 
     def trigger(self, name: str = "morning", task: str = "report", **spec: Any) -> Trigger:
@@ -47,17 +47,15 @@ class Rows:
 
     def run(self, trigger: Trigger, occurrence: str | None = None, **values: Any) -> str:
         """A pending run of the trigger's current revision; answers its id."""
-        with self.database.write() as connection:
-            return self.run_in(connection, trigger, occurrence, **values)
-
-    def run_in(self, connection: Connection, trigger: Trigger, occurrence: str | None = None, **values: Any) -> str:
         new = new_run(trigger, self.now, occurrence, **values)
-        runs.create(connection, [new])
+        with self.database.write() as connection:
+            runs.create(connection, [new])
         return new.id
 
     def _revision(self, previous: Trigger | None, revision: Revision) -> Trigger:
+        now = self.now
+        baseline = Baseline(now, now + timedelta(hours=1)) if previous is None else None
         with self.database.write() as connection:
-            baseline = Baseline(self.now, self.now + timedelta(hours=1)) if previous is None else None
             return triggers.append(connection, previous, revision, baseline)
 
 

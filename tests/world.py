@@ -48,7 +48,7 @@ class World:
     """What a person or the loop can do, in one line each; `spec` arguments stand in the trigger's spec."""
 
     def __init__(self, database: Database, clock: HandClock, pace: Pace = UNLIMITED) -> None:
-        self.database, self.clock = database, clock
+        self.database, self.clock, self.start = database, clock, clock.now()
         self.observations = Observations()
         self.observed: list[tuple[str, dict[str, Any]]] = []
         self.observations.subscribe(lambda name, facts: self.observed.append((name, facts)))
@@ -61,6 +61,10 @@ class World:
         """A replica, or the same one after a restart."""
         deciding = Deciding(self.database, self.observations, pace)
         return Loop(self.database, self.deploying, deciding, self.observations)
+
+    def another_loop_without_catch_up(self) -> Loop:
+        """One whose cap for backlogs is nothing, so that they stay."""
+        return self.another_loop(Pace(execution_qps=0, max_catchup_runs_per_loop=0))
 
     def resync(self) -> None:
         """A resync that nothing went wrong in."""

@@ -9,7 +9,7 @@ from controller import shapes
 from controller.api.context import Here, Named
 from controller.api.paging import LARGEST_NUMBER, Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
-from controller.shapes import OccurrenceShape, Page, RevisionShape
+from controller.contract import OccurrenceShape, Page, RevisionShape
 from reconcile.rules.notation import ScheduleError, instant
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text

@@ -11,7 +11,7 @@ from controller.api.context import Here, Named
 from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
-from controller.shapes import PreviewShape
+from controller.contract import PreviewShape
 from reconcile.rules import changes
 from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.schedule import Schedule, fires, left_out

@@ -9,7 +9,7 @@ from controller import shapes
 from controller.api.context import Here
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
-from controller.shapes import Page, RunShape
+from controller.contract import Page, RunShape
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey
 from revisions.store import logs

@@ -6,7 +6,7 @@ from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, manifest_at
 from controller.api.context import Asking, Here, NamedTask
 from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
-from controller.shapes import Page, RegisteredTaskShape, TaskShape
+from controller.contract import Page, RegisteredTaskShape, TaskShape
 from revisions.errors import NotFound
 from revisions.ids import TaskKey
 from revisions.manifests import Task as Manifest

@@ -8,8 +8,8 @@ from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
 from controller.api.context import Asking, Here, Named, Precondition, etag
 from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
+from controller.contract import ChangedTriggerShape, Page, RunShape, TriggerShape
 from controller.services import Services
-from controller.shapes import ChangedTriggerShape, Page, RunShape, TriggerShape
 from reconcile.deploying import Caller, Changed
 from reconcile.rules.notation import ScheduleError, instant
 from revisions.errors import Invalid, NotFound

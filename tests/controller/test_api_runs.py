@@ -1,6 +1,8 @@
 """Runs over HTTP."""
 
-import pytest
+import dataclasses
+
+import httpx
 
 from controller.app import create_app
 from controller.services import Services
@@ -8,6 +10,7 @@ from revisions.clock import HandClock
 from revisions.store import logs
 from revisions.store.database import Database
 from tests.controller.asking import NAME, Api, T
+from tests.controller.conftest import Network
 
 
 def test_a_run_fired_by_hand(api: Api) -> None:
@@ -81,21 +84,17 @@ def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:
     assert api.get(f"/runs/{run}/logs").content == b""
     assert api.get(f"/runs/{run}/logs", attempt=1).status_code == 404
     with database.write() as connection:
-        logs.append(connection, run, 0, [logs.Piece(0, b"\xff\x00 as is\r\n")])
+        logs.append(connection, {(run, 0): [logs.Piece(0, b"\xff\x00 as is\r\n")]})
     assert api.get(f"/runs/{run}/logs").content == b"\xff\x00 as is\r\n"
 
 
-@pytest.mark.parametrize("verb", ["fire", "cancel"])
-def test_the_runner_is_woken(api: Api, services: Services, verb: str) -> None:
+def test_the_runner_is_woken(api: Api, services: Services) -> None:
     """X-11: what is to be done now is not left to a poll, where the runner lives in this process."""
-    import dataclasses
-
     woken: list[str] = []
     app = create_app(dataclasses.replace(services, wake_runner=lambda: woken.append("runner")))
     api.create()
-    api.client._transport._transport.app = app  # type: ignore[attr-defined]
-    run = api.post(f"{T}/fire").json()["id"]
-    if verb == "cancel":
-        woken.clear()
-        api.post(f"/runs/{run}/cancel")
-    assert woken == ["runner"]
+    with httpx.Client(transport=Network(app), base_url="http://test") as client:
+        run = Api(client).post(f"{T}/fire").json()["id"]
+        assert woken == ["runner"]
+        Api(client).post(f"/runs/{run}/cancel")
+        assert woken == ["runner", "runner"]

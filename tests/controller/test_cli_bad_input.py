@@ -1,4 +1,4 @@
-"""Bad input by command: its own exit status, the message on standard error, nothing on standard output, no traceback."""
+"""Bad input by command: an exit status of its own, the message on standard error alone, no traceback."""
 
 import json
 from collections.abc import Callable
@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[Any, int, tuple[str, ...]]] = {
     "tab in YAML": ("kind: Trigger\n\tspec: 1", 5, ("line 2, column 1",)),
     "nothing": ("", 5, ("holds nothing",)),
     "no mapping": ("- 1", 5, ("no manifest",)),
-    "a date for a key": ("1: 2", 5, ()),
+    "a number for a key": ("1: 2", 5, ("a key must be a string",)),
 }
 
 
@@ -66,7 +66,8 @@ def test_a_wrong_file(
 
     before = contents()
     failed(cli("deploy", write("wrong.yaml", document), "--expected-revision", "1"), status, "wrong.yaml", *words)
-    failed(cli("next", "--file", "wrong.yaml"), status) if "v9" not in str(words) else None
+    if document != WRONG["task version"][0]:  # a preview needs no task
+        failed(cli("next", "--file", "wrong.yaml"), status, "wrong.yaml", *words)
     assert contents() == before
 
 
@@ -187,7 +188,7 @@ def test_wrong_settings(cli: Cli, write: Write) -> None:
     failed(cli("list"), 5, "resync_intervall", "did you mean resync_interval?")
 
 
-def test_a_bug_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_one_line(cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """U-01: what nobody expected is one line and exit 1, and in full under TRIGGERCTL_DEBUG."""
 
     def broken(*_: object, **__: object) -> None:
@@ -200,4 +201,4 @@ def test_a_bug_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from controller.cli.main import main
 
     with pytest.raises(RuntimeError, match="way"):
-        main(["list"])
+        main(["--database-url", database_url, "list"])
