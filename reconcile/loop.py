@@ -40,6 +40,7 @@ class Loop:
 
     def resync(self) -> Difference:
         """Makes the jobs what the database says, and decides what is overdue, whatever became of its alarm (L-03)."""
+        began = self._database.clock.monotonic()
         self._deploying.resume_paused()
         with self._database.read() as connection:
             alarms = status_store.desired_alarms(connection)
@@ -54,7 +55,8 @@ class Loop:
         self.due([trigger for trigger, _, at in alarms if at and at <= now])
         self.catch_up()
         self._stop_finished()
-        self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()))
+        seconds = self._database.clock.monotonic() - began
+        self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()), seconds=seconds)
         return changes
 
     def due(self, ids: Sequence[str]) -> int:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, not_, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, tuple_, update
 
 from revisions.ids import TriggerKey
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_status, triggers
 
+_PAGE, _SPARE = 500, 20
+"""Runs read at once when looking for what may go; the first time, no more beyond what is wanted than these."""
 _TAKEN = ("running", "waiting", "parked")
 _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 
@@ -56,13 +58,7 @@ def claim(
     room = min(limit, max_running - running)
     if room <= 0:
         return []
-    candidates = (
-        select(runs.c.id)
-        .where(in_status("pending"), runs.c.available_at <= now, or_(runs.c.overlap != "queue_all", _is_next()))
-        .order_by(runs.c.available_at, runs.c.id)
-        .limit(room)
-    )
-    ids = list(connection.execute(candidates).scalars())
+    ids = _candidates(connection, now, room)
     if not ids:
         return []
     connection.execute(
@@ -84,19 +80,22 @@ def claim(
 
 def renew(connection: Connection, held: Collection[Run], now: datetime, lease: timedelta) -> Standings:
     """Prolongs the leases of claims still theirs, also lapsed ones that nobody took, and answers how each stands."""
+    if not held:
+        return {}
+    # By worker, not by number: thousands of pairs make a slow plan. What is prolonged is this worker's in any case.
     still = (
         update(runs)
-        .where(_are(held))
+        .where(_among(held), runs.c.claimed_by.in_({run.claimed_by for run in held}))
         .values(lease_until=now + lease)
         .returning(runs.c.id, runs.c.claim, runs.c.cancel_requested_at)
     )
-    return _standings(held, connection.execute(still) if held else ())
+    return _standings(held, connection.execute(still))
 
 
 def standings(connection: Connection, held: Collection[Run]) -> Standings:
     """How each claim stands, without prolonging any."""
-    found = select(runs.c.id, runs.c.claim, runs.c.cancel_requested_at).where(_are(held))
-    return _standings(held, connection.execute(found) if held else ())
+    found = select(runs.c.id, runs.c.claim, runs.c.cancel_requested_at).where(_among(held))
+    return _standings(held, connection.execute(found)) if held else {}
 
 
 def lapsed(connection: Connection, now: datetime, limit: int) -> list[Run]:
@@ -128,11 +127,14 @@ def take_over(
 
     The attempt goes on: it is the same work, seen by another worker.
     """
-    leases = {run.id: run.lease_until for run in found}
+    if not found:
+        return []
     # Skipping what is locked: a worker that renews its lease just now locks many rows, in another order.
-    unchanged = select(runs.c.id, runs.c.lease_until).where(_are(found)).with_for_update(skip_locked=True)
-    rows = connection.execute(unchanged) if found else ()
-    ids = [row.id for row in rows if row.lease_until == leases[row.id]]
+    rows = connection.execute(
+        select(runs.c.id, runs.c.claim, runs.c.lease_until).where(_among(found)).with_for_update(skip_locked=True)
+    )
+    unchanged = {(run.id, run.claim, run.lease_until) for run in found}
+    ids = [row.id for row in rows if tuple(row) in unchanged]
     if not ids:
         return []
     taken = {"claim": runs.c.claim + 1, "claimed_by": claimed_by, "lease_until": now + lease}
@@ -172,11 +174,15 @@ def hand_back(connection: Connection, ours: Run, at: datetime) -> None:
 
 
 def _release(connection: Connection, ours: Run, **values: Any) -> None:
-    connection.execute(update(runs).where(_are([ours])).values(claimed_by=None, lease_until=None, **values))
+    connection.execute(update(runs).where(_is(ours)).values(claimed_by=None, lease_until=None, **values))
 
 
-def _are(held: Collection[Run]) -> ColumnElement[bool]:
-    return and_(in_status("running"), tuple_(runs.c.id, runs.c.claim).in_([(run.id, run.claim) for run in held]))
+def _is(ours: Run) -> ColumnElement[bool]:
+    return and_(in_status("running"), runs.c.id == ours.id, runs.c.claim == ours.claim)
+
+
+def _among(some: Collection[Run]) -> ColumnElement[bool]:
+    return and_(in_status("running"), runs.c.id.in_({run.id for run in some}))
 
 
 def _standings(held: Collection[Run], rows: Any) -> Standings:
@@ -184,19 +190,59 @@ def _standings(held: Collection[Run], rows: Any) -> Standings:
     return {key: found.get(key, Standing(False, False)) for key in ((run.id, run.claim) for run in held)}
 
 
-def _is_next() -> ColumnElement[bool]:
-    other = runs.alias("other")
-    same = other.c.trigger_id == runs.c.trigger_id
-    under_way = exists().where(same, in_status(*_TAKEN, of=other), other.c.id != runs.c.id)
-    earlier = exists().where(
-        same,
-        in_status("pending", of=other),
-        or_(
-            other.c.scheduled_at < runs.c.scheduled_at,
-            and_(other.c.scheduled_at == runs.c.scheduled_at, other.c.id < runs.c.id),
-        ),
+def _candidates(connection: Connection, now: datetime, room: int) -> list[str]:
+    """Which pending runs may go now, longest waiting first.
+
+    Read in pages, each trigger with a queue judged once, for all its runs: a queue may be thousands of runs deep, and
+    asking for each of them whether it is the first takes seconds.
+    """
+    found: list[tuple[datetime, str]] = []
+    judged: set[str] = set()
+    last: tuple[datetime, str] | None = None
+    while len(found) < room:
+        size = _PAGE if last else min(room + _SPARE, _PAGE)
+        page = connection.execute(_page(now, judged, last, size)).all()
+        found += [(row.available_at, row.id) for row in page if row.overlap != "queue_all"]
+        queues = {row.trigger_id for row in page if row.overlap == "queue_all"}
+        found += _heads(connection, queues, now) if queues else []
+        judged |= queues
+        if len(page) < size:
+            break
+        last = (page[-1].available_at, page[-1].id)
+    return [run_id for _, run_id in sorted(found)[:room]]
+
+
+def _page(now: datetime, judged: Collection[str], last: tuple[datetime, str] | None, size: int) -> Select[Any]:
+    statement = (
+        select(runs.c.id, runs.c.trigger_id, runs.c.overlap, runs.c.available_at)
+        .where(in_status("pending"), runs.c.available_at <= now)
+        .order_by(runs.c.available_at, runs.c.id)
+        .limit(size)
     )
-    return and_(not_(under_way), not_(earlier))
+    if judged:
+        statement = statement.where(or_(runs.c.overlap != "queue_all", runs.c.trigger_id.not_in(judged)))
+    if last:
+        statement = statement.where(tuple_(runs.c.available_at, runs.c.id) > last)
+    return statement
+
+
+def _heads(connection: Connection, queues: Collection[str], now: datetime) -> list[tuple[datetime, str]]:
+    """The first of each queue whose trigger has nothing under way, where it is a queued run and its time has come."""
+    live = select(runs.c.trigger_id).where(in_status("pending", *_TAKEN), runs.c.trigger_id.in_(queues))
+    taken = set(connection.execute(live.where(in_status(*_TAKEN)).distinct()).scalars())
+    free = [trigger_id for trigger_id in queues if trigger_id not in taken]
+    if not free:
+        return []
+    place = func.row_number().over(partition_by=runs.c.trigger_id, order_by=(runs.c.scheduled_at, runs.c.id))
+    ranked = (
+        select(runs.c.id, runs.c.overlap, runs.c.available_at, place.label("place"))
+        .where(in_status("pending"), in_status("pending", *_TAKEN), runs.c.trigger_id.in_(free))
+        .subquery()
+    )
+    heads = select(ranked.c.available_at, ranked.c.id).where(
+        ranked.c.place == 1, ranked.c.overlap == "queue_all", ranked.c.available_at <= now
+    )
+    return [(row.available_at, row.id) for row in connection.execute(heads)]
 
 
 def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed]:

@@ -1,6 +1,13 @@
 """Wake-ups through the database: an id and nothing else, so that a lost or doubled one is harmless."""
 
+import threading
+from collections.abc import Callable, Mapping
+
+import psycopg
+from psycopg import sql
 from sqlalchemy import Connection, bindparam, func, select
+
+from revisions.store.database import Database
 
 CHANGES = "triggerctl_changes"
 """Sent with every row of the feed: the trigger's id."""
@@ -12,3 +19,51 @@ def runs_pending(connection: Connection) -> None:
     """Tells the runners that there is something to claim; sent when the transaction commits."""
     if connection.dialect.name == "postgresql":
         connection.execute(_NOTIFY, {"channel": RUNS, "payload": ""})
+
+
+class Listener:
+    """A thread that hears the database's notices and passes each to its channel's wake (PostgreSQL; L-04).
+
+    After a lost connection it connects anew and wakes everybody, for what was said meanwhile nobody heard.
+    """
+
+    LOOK_SECONDS = 1.0
+    LONGEST_BACKOFF_SECONDS = 10.0
+
+    def __init__(self, database: Database, wakes: Mapping[str, Callable[[], None]]) -> None:
+        self._address = database.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._wakes = wakes
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
+        self.connected = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                with psycopg.connect(self._address, autocommit=True, connect_timeout=5) as connection:
+                    for channel in self._wakes:
+                        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                    self.connected, failures = True, 0
+                    for wake in self._wakes.values():
+                        wake()
+                    self._hear(connection)
+            except psycopg.Error:
+                self.connected = False
+                failures += 1
+                self._stopping.wait(min(0.1 * 2**failures, self.LONGEST_BACKOFF_SECONDS))
+        self.connected = False
+
+    def _hear(self, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        while not self._stopping.is_set():
+            for notice in connection.notifies(timeout=self.LOOK_SECONDS):
+                self._wakes[notice.channel]()
+                if self._stopping.is_set():
+                    return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, select, true, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, insert, select, true, update
 
 from revisions.store.database import among, update_many
 from revisions.store.occurrences import Skip
@@ -174,6 +174,18 @@ def finished(connection: Connection) -> list[str]:
         .where(triggers.c.active == true(), trigger_status.c.next_fire_at.is_(None), ~backlog)
     )
     return list(connection.execute(statement).scalars())
+
+
+def active_count(connection: Connection) -> int:
+    """How many triggers are active."""
+    number: int = connection.execute(select(func.count()).where(triggers.c.active == true())).scalar_one()
+    return number
+
+
+def backlog_count(connection: Connection) -> int:
+    """How many missed ranges wait to be caught up."""
+    number: int = connection.execute(select(func.count()).select_from(catchup_backlogs)).scalar_one()
+    return number
 
 
 def backlogs(connection: Connection, ids: Sequence[str]) -> list[Backlog]:

@@ -1,0 +1,71 @@
+"""Structured logs on standard error: one line an observation, JSON for machines or text for people."""
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+LEVELS = {
+    "trigger.changed": "info",
+    "task.registered": "info",
+    "task.deleted": "info",
+    "run.fired": "info",
+    "run.started": "info",
+    "run.settled": "info",
+    "run.retried": "warning",
+    "run.lost": "warning",
+    "run.adopted": "info",
+    "run.handed_back": "info",
+    "run.cancel_requested": "info",
+    "claim.lost": "warning",
+    "attempt.left_behind": "warning",
+    "work.unreadable": "warning",
+    "settle.failed": "error",
+    "deactivation.failed": "error",
+    "trigger.undecidable": "error",
+    "trigger.unreadable": "error",
+    "loop.failed": "error",
+    "runner.failed": "error",
+    "runner.unavailable": "error",
+    "request.failed": "error",
+    "controller.started": "info",
+    "controller.stopping": "info",
+    "controller.stopped": "info",
+}
+"""What is worth a line, and how loud; every other observation is for metrics alone."""
+
+
+def configure(level: str, form: str) -> None:
+    """Sends everything that is logged, by libraries too, through one renderer to standard error."""
+    shared: list[Any] = [
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.add_log_level,
+        structlog.processors.format_exc_info,
+    ]
+    renderer: Any = structlog.processors.JSONRenderer()
+    if form == "text":
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=24)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(processors=[remove_meta, renderer], foreign_pre_chain=shared)
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    for chatty in ("apscheduler", "httpx", "httpcore"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def subscriber(name: str, facts: dict[str, Any]) -> None:
+    """Writes an observation that has a level."""
+    level = LEVELS.get(name)
+    if level is not None:
+        getattr(structlog.get_logger("triggerctl"), level)(name, **facts)

@@ -1,0 +1,187 @@
+"""The process: starts the parts, waits for a signal, stops them in an order that loses nothing."""
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import Response
+
+from controller import logs
+from controller.app import create_app
+from controller.metrics import Metrics
+from controller.services import Services
+from controller.settings import Settings
+from reconcile.deciding import Deciding, Pace
+from reconcile.deploying import Deploying
+from reconcile.loop import Loop
+from reconcile.observe import Observations
+from reconcile.plugins import launchers
+from reconcile.runner import Runner, RunnerSettings
+from revisions.errors import Invalid
+from revisions.store import schema
+from revisions.store.database import Database
+from revisions.store.notices import CHANGES, RUNS, Listener
+
+SECONDS_FOR_REQUESTS = 5
+"""How long requests under way may take once the process stops."""
+
+
+def run(settings: Settings, without: Collection[str] = ()) -> None:
+    """Runs the parts that are not left out (`api`, `web`, `loop`, `runner`) until SIGTERM or SIGINT.
+
+    Raises Invalid when the address cannot be listened on, Unavailable when the database cannot be used.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _setter(stopping))
+    with ExitStack() as stack:
+        listening = stack.enter_context(_listen(settings)) if "api" not in without else None
+        database = stack.enter_context(_ready(settings))
+        observations = Observations()
+        observations.subscribe(logs.subscriber)
+        process = Process(settings, database, observations, without)
+        if listening is not None:
+            stack.callback(process.serve(listening))
+        process.start()
+        observations.emit("controller.started", url=_url(listening), database=str(database))
+        stopping.wait()
+        observations.emit("controller.stopping")
+        process.stop()
+    observations.emit("controller.stopped")
+
+
+class Process:
+    """Loop, runner and listener of one process, wired to wake each other."""
+
+    def __init__(
+        self, settings: Settings, database: Database, observations: Observations, without: Collection[str]
+    ) -> None:
+        self._settings = settings
+        self._without = without
+        deploying = Deploying(database, observations)
+        self._services = Services.over(database, settings, observations)
+        self._loop: Loop | None = None
+        self._runner: Runner | None = None
+        self._listener: Listener | None = None
+        if settings.enabled and "loop" not in without:
+            deciding = Deciding(database, observations, _pace(settings))
+            self._loop = Loop(database, deploying, deciding, observations)
+        if "runner" not in without:
+            self._runner = _runner(settings, database, deploying, observations)
+        if not database.is_sqlite:
+            self._listener = Listener(database, {CHANGES: self._wake_loop, RUNS: self._wake_runner})
+        self._metrics = Metrics(database, lambda: self._listener is not None and self._listener.connected)
+        observations.subscribe(self._metrics.subscriber)
+        observations.subscribe(self._wake)
+
+    def start(self) -> None:
+        for part in (self._listener, self._runner, self._loop):
+            if part is not None:
+                part.start()
+
+    def stop(self) -> None:
+        """First nothing new is decided or claimed; then what runs may end within the grace, or is handed back."""
+        for part in (self._listener, self._loop):
+            if part is not None:
+                part.stop()
+        if self._runner is not None:
+            self._runner.stop(self._settings.stop_grace)
+
+    def serve(self, listening: socket.socket) -> Callable[[], None]:
+        """Answers requests in a thread; the answer stops it, last of all, for running tasks may call until then."""
+        app = create_app(self._services)
+        app.add_api_route("/metrics", self._exposition, include_in_schema=False)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=SECONDS_FOR_REQUESTS)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="api", daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            server.should_exit = True
+            thread.join()
+
+        return stop
+
+    def _exposition(self) -> Response:
+        return Response(self._metrics.exposition(), media_type=self._metrics.content_type)
+
+    def _wake(self, name: str, facts: dict[str, Any]) -> None:
+        if name in ("trigger.changed", "task.deleted"):
+            self._wake_loop()
+        elif name in ("run.fired", "run.cancel_requested") or (name == "pass.decided" and facts["started"]):
+            self._wake_runner()
+
+    def _wake_loop(self) -> None:
+        if self._loop is not None:
+            self._loop.wake()
+
+    def _wake_runner(self) -> None:
+        if self._runner is not None:
+            self._runner.wake()
+
+
+def _runner(settings: Settings, database: Database, deploying: Deploying, observations: Observations) -> Runner:
+    chosen = RunnerSettings(
+        work_dir=settings.attempts,
+        task_root=settings.root,
+        url=settings.public_url,
+        max_running=settings.max_running,
+        lease=settings.lease,
+    )
+
+    def deactivate(trigger_id: str, reason: str) -> None:
+        deploying.stop(trigger_id, reason)
+
+    return Runner(database, observations, launchers(), settings=chosen, deactivate=deactivate)
+
+
+def _pace(settings: Settings) -> Pace:
+    return Pace(
+        resync_interval=settings.resync_interval,
+        live_grace=settings.live_grace,
+        max_catchup_runs_per_loop=settings.max_catchup_runs_per_loop,
+        execution_qps=settings.execution_qps,
+        execution_burst=settings.execution_burst,
+    )
+
+
+def _ready(settings: Settings) -> Database:
+    """The database, made and migrated where it is SQLite, checked where it is not (a laptop needs no ceremony)."""
+    database = Database(settings.database_url, create=True)
+    if database.is_sqlite:
+        schema.upgrade(database)
+    database.check_schema()
+    return database
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        hint = "stop what listens there, or choose another address with --listen"
+        raise Invalid.at("listen", f"{settings.listen} cannot be used: {error.strerror}", hint) from None
+    return listening
+
+
+def _url(listening: socket.socket | None) -> str | None:
+    if listening is None:
+        return None
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _setter(stopping: threading.Event) -> Callable[[int, FrameType | None], None]:
+    def set_it(_: int, __: FrameType | None) -> None:
+        stopping.set()
+
+    return set_it
