@@ -60,7 +60,7 @@ def configure(level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for chatty in ("apscheduler", "httpx", "httpcore"):
+    for chatty in ("apscheduler", "httpx", "httpcore", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

@@ -109,6 +109,6 @@ class _Stored(Collector):
         oldest = (now - depth.oldest_available_at).total_seconds() if depth.oldest_available_at else 0.0
         yield GaugeMetricFamily(
             "triggerctl_queue_oldest_seconds",
-            "How long the longest waiting run could have been claimed.",
+            "Age of the longest waiting run.",
             max(0, oldest),
         )

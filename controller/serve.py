@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from datetime import timedelta
 from types import FrameType
 from typing import Any
 
@@ -132,7 +133,7 @@ def _runner(settings: Settings, database: Database, deploying: Deploying, observ
         task_root=settings.root,
         url=settings.public_url,
         max_running=settings.max_running,
-        lease=settings.lease,
+        lease=timedelta(seconds=settings.lease_seconds),
     )
 
     def deactivate(trigger_id: str, reason: str) -> None:

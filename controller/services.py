@@ -1,8 +1,7 @@
 """What the surfaces work with, in one value."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 from controller.settings import Settings
@@ -35,13 +34,9 @@ class SchemaGate:
         self._seen = False
 
 
-def _nobody() -> None:
-    """Nobody to wake in this process; the database's notices and polls reach those elsewhere."""
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The changes and the reads behind API and web page; the wakes are hints, lost ones are harmless."""
+    """The changes and the reads behind API and web page; who wants to be woken listens to the observations."""
 
     settings: Settings
     database: Database
@@ -50,19 +45,9 @@ class Services:
     registering: Registering
     firing: Firing
     gate: SchemaGate
-    wake_loop: Callable[[], None] = field(default=_nobody)
-    wake_runner: Callable[[], None] = field(default=_nobody)
 
     @classmethod
-    def over(
-        cls,
-        database: Database,
-        settings: Settings,
-        observations: Observations | None = None,
-        *,
-        wake_loop: Callable[[], None] = _nobody,
-        wake_runner: Callable[[], None] = _nobody,
-    ) -> Self:
+    def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
         """All services over one database."""
         heard = observations or Observations()
         deploying = Deploying(database, heard)
@@ -74,6 +59,4 @@ class Services:
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
             gate=SchemaGate(database),
-            wake_loop=wake_loop,
-            wake_runner=wake_runner,
         )

@@ -17,10 +17,11 @@ from revisions.store import limits as limit_store
 from revisions.store import notices, occurrences
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import NewRun
 from revisions.store.status import Backlog, Facts, StatusRow
+from revisions.triggers import SYSTEM
 
 STARTS = "starts"
 """The bucket that scheduled and caught-up starts of all replicas share (L-10)."""
@@ -185,7 +186,7 @@ class Deciding:
             self._observations.emit("trigger.unreadable", trigger_id=facts.trigger_id, error=str(error))
             return None
 
-    def _granted(self, connection: Any, plans: Sequence[Plan], now: datetime) -> list[Plan]:
+    def _granted(self, connection: Connection, plans: Sequence[Plan], now: datetime) -> list[Plan]:
         """The plans as far as there are tokens for them; a batch asks once."""
         wanted = sum(len(plan.starts) for plan in plans)
         if wanted == 0 or self.pace.execution_qps == 0:
@@ -261,7 +262,7 @@ class _Records:
             }
         )
 
-    def store(self, connection: Any) -> None:
+    def store(self, connection: Connection) -> None:
         if run_store.create(connection, self.runs) < len(self.runs):
             firsts = run_store.firsts(connection, self.runs)
             for status in self.statuses:
@@ -286,6 +287,7 @@ class _Records:
             source="schedule",
             overlap=case.terms.overlap,
             max_attempts=case.terms.max_attempts,
+            actor=SYSTEM,
             scheduled_at=fire.at,
             created_at=self.now,
             input=case.terms.input,

@@ -17,7 +17,7 @@ from revisions.manifests import Trigger as Manifest
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.status import Baseline, StatusRow
 from revisions.triggers import SYSTEM, Action, Revision, Trigger, apply
@@ -48,7 +48,7 @@ class Changed:
 class _Locked:
     """What a change finds once it holds its locks."""
 
-    connection: Any
+    connection: Connection
     key: TriggerKey
     trigger: Trigger | None
     status: StatusRow | None
@@ -152,7 +152,12 @@ class Deploying:
         return self._by_system(trigger, self.deactivate, reason) if trigger and trigger.active else None
 
     def delete_bound(
-        self, connection: Any, bound: Sequence[Trigger], statuses: dict[str, StatusRow], now: datetime, caller: Caller
+        self,
+        connection: Connection,
+        bound: Sequence[Trigger],
+        statuses: dict[str, StatusRow],
+        now: datetime,
+        caller: Caller,
     ) -> None:
         """Deletes triggers whose rows are locked, in the transaction of whoever deletes their task (R-14)."""
         for trigger in bound:
@@ -200,6 +205,8 @@ class Deploying:
                     changed = self._append(locked, following, caller, resumed_at)
             except _Moved as moved:
                 tasks = ({task} if task else set()) | {moved.task}
+                continue
+            except store.AlreadyThere:
                 continue
             self._observations.emit("trigger.changed", action=following.action.value, trigger=str(key))
             return changed

@@ -15,7 +15,7 @@ from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 from revisions.store.runs import NewRun, Run
 from revisions.triggers import Trigger
 
@@ -61,6 +61,7 @@ class Firing:
                 source="manual",
                 overlap=overlap or "allow",
                 max_attempts=read.max_attempts,
+                actor=caller.actor,
                 scheduled_at=now,
                 created_at=now,
                 input=chain.canonical({**json.loads(read.input), **(input or {})}),
@@ -80,7 +81,7 @@ class Firing:
         self._observations.emit("run.fired", trigger=str(key), actor=caller.actor)
         return made
 
-    def _check_input(self, connection: Any, trigger: Trigger, input: Mapping[str, Any]) -> None:
+    def _check_input(self, connection: Connection, trigger: Trigger, input: Mapping[str, Any]) -> None:
         task = task_store.get(connection, trigger_store.task_key(trigger))
         declared = json.loads(task.spec).get("inputs") if task else None
         unknown = sorted(set(input) - set(declared)) if declared else []

@@ -82,7 +82,7 @@ class Registering:
             reason = caller.reason or f"task version {key.version} deleted"
             self._deploying.delete_bound(connection, bound, statuses, now, Caller(caller.actor, reason))
             store.delete(connection, key)
-            run_store.cancel_pending_of_task(connection, key, now)
+            run_store.cancel_pending_of_task(connection, key, now, caller.actor)
             deleted = store.get(connection, key)
         assert deleted is not None
         self._observations.emit("task.deleted", task=str(key), triggers=len(bound))

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
-
 from reconcile.attempts import Ended
 from reconcile.observe import Observations
 from reconcile.rules import retry
 from reconcile.rules.retry import Decision, Final, HandBack, Retry
 from revisions.store import claims, logs, notices, runs, status, triggers
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
 

@@ -118,11 +118,11 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def postgresql_database_url(postgresql_url: str, postgresql_template: str, worker_id: str) -> Iterator[str]:
+def postgresql_database_url(postgresql_url: str, postgresql_template: str, worker_id: str) -> str:
     """An own, migrated PostgreSQL database."""
     name = f"test_{worker_id}"
     _recreate(postgresql_url, name, postgresql_template)
-    yield _at(postgresql_url, name)
+    return _at(postgresql_url, name)
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ def new_run(trigger: Trigger, now: datetime, occurrence: str | None = None, **va
         "source": "schedule",
         "overlap": "allow",
         "max_attempts": 3,
+        "actor": "system",
         "scheduled_at": now,
         "created_at": now,
         "input": "{}",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 
 from controller import shapes
-from controller.api.context import Here
+from controller.api.context import Asking, Here
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
 from controller.contract import Page, RunShape
@@ -74,15 +74,14 @@ def log(id: str, here: Here, attempt: Annotated[int | None, Query(ge=1, le=LARGE
 
 
 @router.post("/{id}/cancel")
-def cancel(id: str, here: Here) -> RunShape:
+def cancel(id: str, here: Here, asking: Asking) -> RunShape:
     """Cancels a run that waits, asks one that runs to end, and leaves a finished one as it is (X-11)."""
     with here.database.write() as connection:
         _get(connection, id)
-        run = store.request_cancel(connection, id, here.database.clock.now(connection))
+        run = store.request_cancel(connection, id, here.database.clock.now(connection), asking.actor)
         assert run is not None
         answer = _shape(connection, run)
     here.observations.emit("run.cancel_requested", run=id, status=run.status)
-    here.wake_runner()
     return answer
 
 

@@ -42,7 +42,6 @@ def show(key: NamedTask, here: Here) -> TaskShape:
 def delete(key: NamedTask, caller: Asking, here: Here) -> TaskShape:
     """Deletes a version softly, with the triggers bound to it (R-14)."""
     deleted = here.registering.delete(key, caller)
-    here.wake_loop()
     return shapes.task(deleted)
 
 

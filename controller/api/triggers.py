@@ -116,7 +116,6 @@ def fire(key: Named, body: Sent, caller: Asking, here: Here) -> RunShape:
     """Makes a run now, whatever the schedule says (X-11)."""
     said = body.fields(input=dict, overlap=str)
     made = here.firing.fire(key, said["input"], caller, said["overlap"])
-    here.wake_runner()
     return shapes.run(made, {made.trigger_id: key})
 
 
@@ -125,8 +124,6 @@ def _because(caller: Caller, reason: str | None) -> Caller:
 
 
 def _changed(here: Services, changed: Changed, response: Response) -> ChangedTriggerShape:
-    if changed.changed:
-        here.wake_loop()
     current: Trigger = changed.trigger
     with here.database.read() as connection:
         row = status_store.get(connection, current.trigger_id)

@@ -25,6 +25,6 @@ def up(
     if unknown := sorted(left_out - set(PARTS)):
         raise typer.BadParameter(f"{', '.join(unknown)} is no part; there are {', '.join(PARTS)}")
     settings = session.settings(listen=listen)
-    from controller import serve
+    from controller.serve import run
 
-    serve.run(settings, without=left_out)
+    run(settings, without=left_out)

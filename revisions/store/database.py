@@ -44,6 +44,8 @@ from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
 from revisions.store.tables import SCHEMA
 
+__all__ = ["Connection", "Database", "ServerClock", "among", "insert_if_absent", "pipelined", "update_many"]
+
 SESSION_TIMEOUTS = {
     "idle_in_transaction_session_timeout": "10s",
     "lock_timeout": "5s",
@@ -124,7 +126,7 @@ class Database:
         self.close()
 
     def __str__(self) -> str:
-        return self.url.render_as_string(hide_password=True)
+        return _shown(self.url)
 
 
 def _parsed(url: str) -> URL:
@@ -146,11 +148,15 @@ def _reachable(url: URL) -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-        raise Unavailable(f"{url.render_as_string(hide_password=True)}: {_reason(error)}") from error
+        raise Unavailable(f"{_shown(url)}: {_reason(error)}") from error
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise Unavailable(f"{url.render_as_string(hide_password=True)}: {_reason(error)}") from error
+        raise Unavailable(f"{_shown(url)}: {_reason(error)}") from error
+
+
+def _shown(url: URL) -> str:
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
 def _reason(error: Exception) -> str:

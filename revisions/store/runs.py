@@ -34,6 +34,7 @@ class NewRun:
     source: str
     overlap: str
     max_attempts: int
+    actor: str
     scheduled_at: datetime
     created_at: datetime
     input: str
@@ -54,6 +55,7 @@ class Run:
     source: str
     overlap: str
     max_attempts: int
+    actor: str
     scheduled_at: datetime
     created_at: datetime
     available_at: datetime
@@ -65,6 +67,7 @@ class Run:
     claimed_by: str | None
     lease_until: datetime | None
     cancel_requested_at: datetime | None
+    cancel_requested_by: str | None
     input: str
     output: str | None
     error: str | None
@@ -142,7 +145,7 @@ def depth(connection: Connection) -> Depth:
     return Depth({row[0]: row[1] for row in counts}, oldest)
 
 
-def request_cancel(connection: Connection, run_id: str, now: datetime) -> Run | None:
+def request_cancel(connection: Connection, run_id: str, now: datetime, by: str) -> Run | None:
     """Cancels what does not run yet, asks the worker of what runs to end it, and leaves alone what is finished.
 
     Answers the run as it is then, None when there is none (X-11).
@@ -151,14 +154,15 @@ def request_cancel(connection: Connection, run_id: str, now: datetime) -> Run | 
     if run is None:
         return None
     this = update(runs).where(runs.c.id == run_id)
+    asked = {"cancel_requested_at": now, "cancel_requested_by": by}
     if run.status in ("pending", "waiting", "parked"):
-        connection.execute(this.values(status="cancelled", finished_at=now, cancel_requested_at=now))
+        connection.execute(this.values(status="cancelled", finished_at=now, **asked))
     elif run.status == "running" and run.cancel_requested_at is None:
-        connection.execute(this.values(cancel_requested_at=now))
+        connection.execute(this.values(**asked))
     return get(connection, run_id)
 
 
-def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime) -> int:
+def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, by: str) -> int:
     """Cancels what has not begun of a task version that is going away, and answers how many (R-14)."""
     lock_queue(connection)  # a claimer updates many rows too, and in another order
     statement = (
@@ -171,7 +175,7 @@ def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime) 
             runs.c.task == key.name,
             runs.c.task_version == key.version,
         )
-        .values(status="cancelled", finished_at=now, cancel_requested_at=now)
+        .values(status="cancelled", finished_at=now, cancel_requested_at=now, cancel_requested_by=by)
     )
     return connection.execute(statement).rowcount
 

@@ -33,6 +33,10 @@ _CHANGE = insert(trigger_changes).inline()
 _CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_changes.c.trigger_id))
 
 
+class AlreadyThere(Conflict):
+    """Somebody created the trigger since it was looked for, under another task version; look again."""
+
+
 def task_key(trigger: Trigger) -> TaskKey:
     """The task version a trigger is bound to."""
     return TaskKey(trigger.key.project, trigger.key.domain, trigger.key.task, json.loads(trigger.spec)["task_version"])
@@ -116,7 +120,7 @@ def append(connection: Connection, previous: Trigger | None, revision: Revision,
     """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
 
     The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
-    next fire. Raises Conflict when somebody created the trigger in the meantime.
+    next fire. Raises AlreadyThere when somebody created the trigger in the meantime.
     """
     current = apply(previous, revision)
     spec = json.loads(revision.spec)
@@ -126,7 +130,7 @@ def append(connection: Connection, previous: Trigger | None, revision: Revision,
     }
     identity = {"trigger_id": current.trigger_id, **current.key._asdict()}
     if previous is None and insert_if_absent(connection, triggers, identity | row) == 0:
-        raise Conflict(f"{revision.key} was created by somebody else in the meantime")
+        raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
     with pipelined(connection):
         connection.execute(_APPEND, _revision_columns(revision))

@@ -1,16 +1,10 @@
 """Runs over HTTP."""
 
-import dataclasses
-
-import httpx
-
-from controller.app import create_app
 from controller.services import Services
 from revisions.clock import HandClock
 from revisions.store import logs
 from revisions.store.database import Database
 from tests.controller.asking import NAME, Api, T
-from tests.controller.conftest import Network
 
 
 def test_a_run_fired_by_hand(api: Api) -> None:
@@ -88,13 +82,11 @@ def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:
     assert api.get(f"/runs/{run}/logs").content == b"\xff\x00 as is\r\n"
 
 
-def test_the_runner_is_woken(api: Api, services: Services) -> None:
-    """X-11: what is to be done now is not left to a poll, where the runner lives in this process."""
-    woken: list[str] = []
-    app = create_app(dataclasses.replace(services, wake_runner=lambda: woken.append("runner")))
+def test_what_must_be_done_now_is_told(api: Api, services: Services) -> None:
+    """X-11: a fire and a cancellation are observed, so that the runner of this process need not poll for them."""
+    heard: list[str] = []
+    services.observations.subscribe(lambda name, facts: heard.append(name))
     api.create()
-    with httpx.Client(transport=Network(app), base_url="http://test") as client:
-        run = Api(client).post(f"{T}/fire").json()["id"]
-        assert woken == ["runner"]
-        Api(client).post(f"/runs/{run}/cancel")
-        assert woken == ["runner", "runner"]
+    run = api.post(f"{T}/fire").json()["id"]
+    api.post(f"/runs/{run}/cancel")
+    assert [name for name in heard if name.startswith("run.")] == ["run.fired", "run.cancel_requested"]

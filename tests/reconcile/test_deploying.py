@@ -17,7 +17,7 @@ from tests.world import World, key
 
 
 def test_every_action_appends_one_whole_revision(world: World) -> None:
-    """R-03: deploy, deactivate, activate and delete append one revision each, numbered without gaps, with who and why."""
+    """R-03: deploy, deactivate, activate, delete append one revision each, without gaps, with actor and reason."""
     world.create(description="first")
     world.deactivate("tick", 1, "holiday")
     world.activate("tick", 2)
@@ -78,7 +78,12 @@ def test_a_deleted_trigger_comes_back_as_new(world: World) -> None:
     with pytest.raises(PreconditionFailed):
         world.update("tick", 2)
     again = world.create()
-    assert (again.created, again.trigger.revision, again.trigger.active, again.trigger.deleted) == (True, 3, True, False)
+    assert (again.created, again.trigger.revision, again.trigger.active, again.trigger.deleted) == (
+        True,
+        3,
+        True,
+        False,
+    )
     assert world.status().watermark == world.clock.now()
 
 
@@ -133,7 +138,7 @@ def test_what_is_so_already_needs_no_revision(world: World) -> None:
 
 
 def test_revisions_are_chained_over_the_text_that_was_written(world: World) -> None:
-    """R-10: the canonical text of the spec as written, without `active` and defaults, is hashed in an unbroken chain."""
+    """R-10: the canonical text of the spec as written, without `active` and defaults, is hashed in a chain."""
     world.create(active=True, input={"b": 1.0, "a": "ü"})
     world.deactivate("tick", 1)
     world.update("tick", 2, input={})
@@ -345,7 +350,7 @@ def test_in_is_resolved_once(world: World) -> None:
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused_at_its_part(world: World, schedule: dict[str, str], path: str) -> None:
-    """S-02: an invalid expression, an unknown zone, one that never fires and a past instant are refused, saying which."""
+    """S-02: a wrong expression or zone, one that never fires, a past instant: refused, saying which part."""
     with pytest.raises(Invalid) as refused:
         world.create(schedule=schedule)
     assert refused.value.errors[0].path == path

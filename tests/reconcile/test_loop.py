@@ -92,7 +92,7 @@ def test_none_fires_only_what_is_live(world: World) -> None:
 
 
 def test_latest_fires_the_newest_however_old(world: World) -> None:
-    """L-06: under `latest` the newest fires, live or not, and the rest is one missed range; S-06: once, not 12 times."""
+    """L-06: under `latest` the newest fires, live or not, the rest is one range; S-06: once, not 12 times."""
     world.create(schedule={"every": "15m"})
     world.advance(hours=3, minutes=7)
     world.resync()

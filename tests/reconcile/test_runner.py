@@ -64,7 +64,7 @@ class Scene:
 
     def cancel(self, run_id: str) -> None:
         with self.database.write() as connection:
-            runs.request_cancel(connection, run_id, self.clock.now())
+            runs.request_cancel(connection, run_id, self.clock.now(), "ann")
 
     def advance(self, by: timedelta, *runners: Runner, step: timedelta = 10 * SECOND) -> None:
         """Time goes on, with passes as often as `step`."""

@@ -154,7 +154,7 @@ def test_a_cancelled_run_is_over(scene: Scene) -> None:
     """X-11: whatever its attempts; the trigger's failures do not change."""
     run = scene.claimed()
     with scene.database.write() as connection:
-        runs.request_cancel(connection, run.id, scene.rows.now)
+        runs.request_cancel(connection, run.id, scene.rows.now, "ann")
     assert scene.settle(run, BROKEN) == Settled(Final("cancelled"))
     assert scene.run(run).status == "cancelled"
     assert (scene.status.consecutive_failures, scene.status.last_error) == (0, None)

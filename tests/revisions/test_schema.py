@@ -1,12 +1,8 @@
 """Migrations, and the guards they end with."""
 
-import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
-from revisions.errors import Unavailable
 from revisions.store import guards, schema
 from revisions.store.database import Database
 from revisions.store.tables import SCHEMA, metadata

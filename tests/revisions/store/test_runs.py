@@ -211,7 +211,7 @@ def test_a_lease_is_renewed_by_its_holder_alone(database: Database, rows: Rows, 
     ours = {one.run.id: one.run for one in claim(database)}
     with database.write() as connection:
         claims.take_over(connection, [ours[lost]], rows.now, claimed_by="other", lease=LEASE)
-        runs.request_cancel(connection, cancelled, rows.now)
+        runs.request_cancel(connection, cancelled, rows.now, "ann")
     clock.advance(20 * SECOND)
     with database.write() as connection:
         renewed = claims.renew(connection, ours.values(), rows.now, LEASE)
@@ -271,10 +271,10 @@ def test_cancelling(database: Database, rows: Rows, clock: HandClock) -> None:
     with database.write() as connection:
         asked_at = rows.now
         for run_id in (running, finished, pending):
-            runs.request_cancel(connection, run_id, asked_at)
+            runs.request_cancel(connection, run_id, asked_at, "ann")
         clock.advance(SECOND)
-        again = runs.request_cancel(connection, running, rows.now)
-        assert runs.request_cancel(connection, "nobody", rows.now) is None
+        again = runs.request_cancel(connection, running, rows.now, "bob")
+        assert runs.request_cancel(connection, "nobody", rows.now, "ann") is None
     assert again is not None
     assert (again.status, again.cancel_requested_at) == ("running", asked_at)
     assert get(database, finished).status == "succeeded"
@@ -289,7 +289,9 @@ def test_a_task_that_goes_takes_its_pending_runs_along(database: Database, rows:
     rows.run(trigger), rows.run(trigger)
     newer = rows.run(trigger, task_version="v2")
     with database.write() as connection:
-        assert runs.cancel_pending_of_task(connection, TaskKey("acme", "production", "report", "v1"), rows.now) == 2
+        assert (
+            runs.cancel_pending_of_task(connection, TaskKey("acme", "production", "report", "v1"), rows.now, "ann") == 2
+        )
         assert runs.depth(connection).by_status == {"pending": 1, "running": 1}
     assert get(database, newer).status == "pending"
 
@@ -324,3 +326,16 @@ def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock)
     rows.run(trigger)
     with database.read() as connection:
         assert runs.depth(connection) == runs.Depth({"pending": 2, "running": 1}, waiting_since)
+
+
+def test_what_stands_behind_a_deep_queue_is_found(database: Database, rows: Rows, clock: HandClock) -> None:
+    """X-04: a trigger's queue, deeper than is read at once, keeps nobody else from going."""
+    queued, other = rows.trigger(), rows.trigger("other")
+    now = rows.now
+    with database.write() as connection:
+        new = [new_run(queued, now, overlap="queue_all", scheduled_at=now + n * SECOND) for n in range(1200)]
+        runs.create(connection, new[::-1])
+    clock.advance(SECOND)
+    behind = rows.run(other)
+    assert claimed_ids(database, limit=2) == [new[0].id, behind]
+    assert claimed_ids(database, limit=2) == []

@@ -95,6 +95,7 @@ def upgrade() -> None:
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("overlap", sa.Text(), nullable=False),
         sa.Column("max_attempts", sa.Integer(), nullable=False),
+        sa.Column("actor", sa.Text(), nullable=False),
         sa.Column("scheduled_at", Instant(), nullable=False),
         sa.Column("created_at", Instant(), nullable=False),
         sa.Column("available_at", Instant(), nullable=False),
@@ -106,6 +107,7 @@ def upgrade() -> None:
         sa.Column("claimed_by", sa.Text(), nullable=True),
         sa.Column("lease_until", Instant(), nullable=True),
         sa.Column("cancel_requested_at", Instant(), nullable=True),
+        sa.Column("cancel_requested_by", sa.Text(), nullable=True),
         sa.Column("input", sa.Text(), nullable=False),
         sa.Column("output", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
@@ -115,6 +117,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("runs_pkey")),
         sa.UniqueConstraint("trigger_id", "occurrence_id", name=op.f("runs_trigger_id_occurrence_id_key")),
     )
+    op.create_index(op.f("runs_trigger_id_scheduled_at_idx"), "runs", ["trigger_id", "scheduled_at"], unique=False)
+    op.create_index(op.f("runs_trigger_id_id_idx"), "runs", ["trigger_id", "id"], unique=False)
     op.create_index(
         "runs_live_idx",
         "runs",
