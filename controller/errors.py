@@ -1,12 +1,11 @@
 """Errors as the surfaces show them: RFC 9457 problem documents and exit codes, both by the error's stable `code`."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from revisions.errors import Conflict, Fault, PreconditionFailed, TriggerctlError
+from revisions.errors import Conflict, PreconditionFailed, TriggerctlError
 from revisions.ids import utc_text
 
 MEDIA_TYPE = "application/problem+json"
@@ -91,13 +90,3 @@ def document_of(code: str, detail: str, status: int | None = None) -> dict[str, 
 def exit_code(code: str) -> Exit:
     """The exit status for a code; one that a newer server made up is a failure."""
     return KINDS[code].exit if code in KINDS else Exit.FAILED
-
-
-def unknown(path: str, name: str, known: Iterable[str], what: str = "field") -> Fault:
-    """The fault of a name that is not known, with the nearest one that is."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return Fault(
-        path,
-        f"is not a known {what}",
-        f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}",
-    )

@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import Response
 
 from controller import logs
+from controller.api.origin import OwnPagesOnly
 from controller.app import create_app
 from controller.metrics import Metrics
 from controller.services import Services
@@ -42,7 +43,7 @@ def run(settings: Settings, without: Collection[str] = ()) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _setter(stopping))
     with ExitStack() as stack:
-        listening = stack.enter_context(_listen(settings)) if "api" not in without else None
+        listening = stack.enter_context(listen(settings)) if "api" not in without else None
         database = stack.enter_context(_ready(settings))
         observations = Observations()
         observations.subscribe(logs.subscriber)
@@ -97,6 +98,7 @@ class Process:
     def serve(self, listening: socket.socket) -> Callable[[], None]:
         """Answers requests in a thread; the answer stops it, last of all, for running tasks may call until then."""
         app = create_app(self._services)
+        app.add_middleware(OwnPagesOnly, settings=self._settings)
         app.add_api_route("/metrics", self._exposition, include_in_schema=False)
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=SECONDS_FOR_REQUESTS)
         server = uvicorn.Server(config)
@@ -161,7 +163,8 @@ def _ready(settings: Settings) -> Database:
     return database
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> socket.socket:
+    """The socket of the API; port 0 means a free one. Raises Invalid when the address cannot be had."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

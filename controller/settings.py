@@ -12,7 +12,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
-from controller.errors import unknown
 from reconcile.rules.notation import ScheduleError, duration
 from revisions import documents
 from revisions.errors import Fault, Invalid
@@ -173,7 +172,7 @@ def _from_file(known: set[str]) -> dict[str, Any]:
         return {}
     if len(found) > 1 or not isinstance(found[0], dict):
         raise Invalid.at(str(path), "must be one mapping of settings", "write name: value lines")
-    faults = [unknown(f"{path}: {name}", str(name), known, "setting") for name in found[0] if name not in known]
+    faults = [Fault.unknown(f"{path}: {name}", str(name), known, "setting") for name in found[0] if name not in known]
     if faults:
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
     return found[0]

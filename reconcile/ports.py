@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from revisions.errors import Fault
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -89,8 +91,8 @@ class Launcher(Protocol):
     that was lost with its disk, and it would give up an attempt that this controller is just starting.
     """
 
-    def faults(self, spec: Any) -> list[tuple[str, str, str]]:
-        """(path below the block, message, hint) of everything wrong with a task's block; empty when it is right."""
+    def faults(self, spec: Any) -> list[Fault]:
+        """Everything wrong with a task's block, paths counted from the block; empty when it is right."""
         ...
 
     def start(self, launch: Launch) -> Work: ...

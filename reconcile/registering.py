@@ -97,7 +97,7 @@ def _faults(manifest: Manifest) -> list[Fault]:
     else:
         block = f"spec.{spec.launcher}"
         wrong = kinds[spec.launcher].faults(spec.block)
-        found += [Fault(f"{block}.{path}".rstrip("."), message, hint) for path, message, hint in wrong]
+        found += [Fault(f"{block}.{fault.path}".rstrip("."), fault.message, fault.hint) for fault in wrong]
     try:
         duration(spec.timeout)
     except ScheduleError as error:

@@ -11,7 +11,8 @@ TriggerctlError
 └── Unavailable           the database or the server cannot be used now, or has another schema
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -24,6 +25,15 @@ class Fault:
     path: str
     message: str
     hint: str = ""
+
+    @classmethod
+    def unknown(cls, path: str, name: str, known: Iterable[str], what: str = "field") -> "Fault":
+        """A name that is not known, with the nearest one that is (R-18)."""
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, 1)
+        return cls(
+            path, f"is not a known {what}", f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
+        )
 
 
 class TriggerctlError(Exception):

@@ -1,6 +1,5 @@
 """What people write: Task and Trigger, checked field by field; what is stored is their own text, never these models."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -256,8 +255,7 @@ def _known(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]
 def _unknown(path: str, name: str, known: list[str]) -> Fault:
     if name in LATER:
         return Fault(path, "is not supported by this version", "leave it out")
-    near = difflib.get_close_matches(name, known, 1)
-    return Fault(path, "is not a known field", f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")
+    return Fault.unknown(path, name, known)
 
 
 def read(document: Any) -> "Task | Trigger":

@@ -10,7 +10,7 @@ from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.registering import Registered, Registering
 from reconcile.rules.preconditions import Expected
-from revisions.clock import HandClock
+from revisions.clock import Clock, HandClock
 from revisions.ids import TriggerKey
 from revisions.manifests import Task, Trigger
 from revisions.store import occurrences, runs, status, triggers
@@ -47,8 +47,10 @@ def trigger_document(name: str = "tick", task: str = "report", tags: Any = None,
 class World:
     """What a person or the loop can do, in one line each; `spec` arguments stand in the trigger's spec."""
 
-    def __init__(self, database: Database, clock: HandClock, pace: Pace = UNLIMITED) -> None:
-        self.database, self.clock, self.start = database, clock, clock.now()
+    def __init__(self, database: Database, clock: Clock, pace: Pace = UNLIMITED) -> None:
+        self.database, self.clock = database, clock
+        with database.read() as connection:
+            self.start = clock.now(connection)
         self.observations = Observations()
         self.observed: list[tuple[str, dict[str, Any]]] = []
         self.observations.subscribe(lambda name, facts: self.observed.append((name, facts)))
@@ -94,6 +96,7 @@ class World:
 
     def advance(self, **span: float) -> None:
         """Lets time go by; nothing happens until a pass is called."""
+        assert isinstance(self.clock, HandClock)
         self.clock.advance(timedelta(**span))
 
     def runs(self, name: str = "tick") -> list[Run]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from controller.errors import TooLarge, unknown
+from controller.errors import TooLarge
 from revisions import documents, manifests
 from revisions.errors import Fault, Invalid, Malformed
 
@@ -45,7 +45,7 @@ class Body:
         if not isinstance(value, dict):
             raise Invalid.at("body", f"must be an object, not {type(value).__name__}", "send {}")
         documents.check(value)
-        faults = [unknown(name, name, kinds) for name in value if name not in kinds]
+        faults = [Fault.unknown(name, name, kinds) for name in value if name not in kinds]
         for name, kind in kinds.items():
             if value.get(name) is not None and not isinstance(value[name], kind):
                 faults.append(Fault(name, f"must be {_CALLED[kind]}, not {type(value[name]).__name__}"))

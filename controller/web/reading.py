@@ -1,7 +1,10 @@
 """What the pages show: asked of the functions behind the API's routes, so that both say the same."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from fastapi import Response
 
 from controller.api import history, preview, runs, triggers
 from controller.contract import OccurrenceShape, Page, PreviewShape, RevisionShape, RunShape, TriggerShape
@@ -11,7 +14,7 @@ from controller.web.words import Standing
 from revisions.ids import TriggerKey
 from revisions.store import claims
 
-TRIGGERS, REVISIONS, RUNS, FIRES = 50, 20, 20, 5
+TRIGGERS, REVISIONS, RUNS, SKIPS, FIRES = 50, 20, 20, 10, 5
 """How many of each stand on a page."""
 LOOKED_BACK = 200
 """How many of the newest occurrences are searched for skipped ones."""
@@ -30,21 +33,21 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The triggers on one page; `ended` are the statuses of their last runs by id."""
+    """The triggers on one page; `last` are the statuses of their last runs, by the run's id."""
 
     now: datetime
     triggers: Page[TriggerShape]
-    ended: dict[str, str]
+    last: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One trigger; `ahead` is None where its schedule cannot be read or has no say any more."""
+    """One trigger; `ahead` is None where no fire is to come or its schedule cannot be read."""
 
     now: datetime
     trigger: TriggerShape
     standing: Standing
-    ended: dict[str, str]
+    last: dict[str, str]
     ahead: PreviewShape | None
     revisions: Page[RevisionShape]
     runs: Page[RunShape]
@@ -53,7 +56,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class RunDetail:
-    """One run with the log of an attempt; `cut`: what stands before the shown part of it was left out."""
+    """One run with the log of an attempt; `cut`: only the end of it is here."""
 
     now: datetime
     run: RunShape
@@ -63,13 +66,52 @@ class RunDetail:
 
 
 def listing(here: Services, sought: Sought, cursor: str | None) -> Listing:
-    """The list, by name."""
+    """The triggers that are not deleted, by name. Raises Invalid for a cursor that is none."""
     found = triggers.listing(
         here, project=sought.project, tag=sought.tag, active=sought.active, limit=TRIGGERS, cursor=cursor
     )
-    return Listing(_now(here), found, _ended(here, found["items"]))[:0] if False else Listing(
-        triggers=found, ended=_ended(here, found["items"]), now=_now(here)
+    return Listing(triggers=found, last=_last(here, found["items"]), now=_now(here))
+
+
+def detail(here: Services, key: TriggerKey, revisions_from: str | None, runs_from: str | None) -> Detail:
+    """One trigger, deleted or not; the cursors say where the parts begin. Raises NotFound and Invalid."""
+    shown = triggers.show(key, here, Response())
+    newest = history.revision(key, shown["revision"], here)
+    ledger = history.ledger(key, here, limit=LOOKED_BACK)
+    return Detail(
+        trigger=shown,
+        standing=words.standing(shown, newest["reason"]),
+        last=_last(here, [shown]),
+        ahead=_ahead(here, key, shown),
+        revisions=history.revisions(key, here, limit=REVISIONS, cursor=revisions_from),
+        runs=runs.listing(here, trigger=str(key), limit=RUNS, cursor=runs_from),
+        skips=[item for item in ledger["items"] if item["run_id"] is None][:SKIPS],
+        now=_now(here),
     )
+
+
+def run_detail(here: Services, id: str, attempt: int | None) -> RunDetail:
+    """One run and what the attempt printed, the newest without a number. Raises NotFound."""
+    log = bytes(runs.log(id, here, attempt).body)
+    shown = runs.show(id, here)
+    end = log[-LOG_SHOWN:].decode(errors="replace")
+    return RunDetail(run=shown, attempt=attempt or shown["attempt"], log=end, cut=len(log) > LOG_SHOWN, now=_now(here))
+
+
+def _ahead(here: Services, key: TriggerKey, shown: TriggerShape) -> PreviewShape | None:
+    """The next fires, from the end of a pause on where there is one."""
+    if shown["deleted"]:
+        return None
+    try:
+        return preview.of_trigger(key, here, n=FIRES, after=shown["status"]["paused_until"])
+    except ValueError:  # a spec that this release cannot read (L-13): the page stands all the same
+        return None
+
+
+def _last(here: Services, shown: Sequence[TriggerShape]) -> dict[str, str]:
+    ids = [trigger["status"]["last_run_id"] for trigger in shown]
+    with here.database.read() as connection:
+        return {one.run.id: one.run.status for one in claims.get(connection, [id for id in ids if id])}
 
 
 def _now(here: Services) -> datetime:

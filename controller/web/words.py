@@ -1,13 +1,15 @@
-"""What the page says in words: times, spans, schedules, why something rests. Pure, of the shapes that the API answers."""
+"""What the page says in words: times, spans, schedules, why something rests. Pure, of the API's shapes."""
 
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from controller.contract import TriggerShape
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+LATE_SECONDS = 10
 
 DEACTIVATED: Mapping[str, str] = {
     "failures": "too many failed runs in a row",
@@ -100,6 +102,11 @@ def hint(text: str, now: datetime) -> str:
     return f"in {distance}" if seconds > 0 else f"{distance} ago"
 
 
+def late(text: str, now: datetime) -> bool:
+    """Whether a fire should have been by now: nothing decides, or it waits for its turn."""
+    return (now - at(text)).total_seconds() > LATE_SECONDS
+
+
 def coarse(seconds: int) -> str:
     """A span in the one unit that says most."""
     if seconds < 2 * MINUTE:
@@ -131,6 +138,12 @@ def schedule(spec: Mapping[str, Any]) -> str:
     kind = next((name for name in ("cron", "every", "at", "in") if name in block), "")
     zone = f" {block.get('timezone', 'UTC')}" if kind == "cron" else ""
     return f"{kind} {block.get(kind, '')}{zone}".strip()
+
+
+def link(path: str, query: Mapping[str, str | None]) -> str:
+    """An address with those parts of the query that say something."""
+    said = urlencode({name: text for name, text in query.items() if text})
+    return f"{path}?{said}" if said else path
 
 
 def pretty(value: Any) -> str:

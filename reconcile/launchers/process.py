@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from reconcile import children
-from reconcile.blocks import Finding, folder_findings, text_findings, unknown_fields
+from reconcile.blocks import folder_faults, text_faults, unknown_fields
 from reconcile.ports import Launch, Launcher, LaunchError, Work
+from revisions.errors import Fault
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names that a shell hands on; some drop all others."""
@@ -18,12 +19,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class ProcessLauncher:
     """Runs `{command: [python, -m, x], env: {NAME: text}, cwd: folder below TASK_ROOT}` (X-10)."""
 
-    def faults(self, spec: Any) -> list[Finding]:
-        return list(_findings(spec))
+    def faults(self, spec: Any) -> list[Fault]:
+        return list(_faults(spec))
 
     def start(self, launch: Launch) -> Work:
-        for path, message, _ in _findings(launch.spec):
-            raise LaunchError(f"process.{path}: {message}")
+        for fault in _faults(launch.spec):
+            raise LaunchError(f"process.{fault.path}: {fault.message}")
         cwd = launch.root.absolute() / launch.spec["cwd"] if "cwd" in launch.spec else None
         if cwd and not cwd.is_dir():
             raise LaunchError(f"no such folder: {cwd} (cwd)")
@@ -49,17 +50,17 @@ def _find(name: str, search: str, cwd: Path | None) -> str:
     return path
 
 
-def _findings(spec: Any) -> Iterator[Finding]:
+def _faults(spec: Any) -> Iterator[Fault]:
     if not isinstance(spec, Mapping):
-        yield "", "must be a mapping", "write command: [program, argument]"
+        yield Fault("", "must be a mapping", "write command: [program, argument]")
         return
     yield from unknown_fields(spec, ["command", "env", "cwd"])
-    yield from _command_findings(spec.get("command"))
-    yield from _env_findings(spec.get("env", {}))
+    yield from _command_faults(spec.get("command"))
+    yield from _env_faults(spec.get("env", {}))
     if "cwd" in spec:
-        yield from folder_findings("cwd", spec["cwd"])
+        yield from folder_faults("cwd", spec["cwd"])
     elif _is_relative(spec.get("command")):
-        yield "command[0]", "is a relative path without a cwd", "say what it is relative to: cwd: ."
+        yield Fault("command[0]", "is a relative path without a cwd", "say what it is relative to: cwd: .")
 
 
 def _is_relative(command: Any) -> bool:
@@ -69,27 +70,27 @@ def _is_relative(command: Any) -> bool:
     return False
 
 
-def _command_findings(command: Any) -> Iterator[Finding]:
+def _command_faults(command: Any) -> Iterator[Fault]:
     if command is None:
-        yield "command", "is missing", "write command: [program, argument]"
+        yield Fault("command", "is missing", "write command: [program, argument]")
     elif isinstance(command, str):
-        yield "command", "must be a list", f"write command: {command.split()}, or [sh, -c, …] for a shell"
+        yield Fault("command", "must be a list", f"write command: {command.split()}, or [sh, -c, …] for a shell")
     elif not isinstance(command, list) or not command:
-        yield "command", "must be a list with a program and its arguments", "write command: [program, argument]"
+        yield Fault("command", "must be a list with a program and its arguments", "write command: [program, argument]")
     else:
         for index, part in enumerate(command):
-            yield from text_findings(f"command[{index}]", part, empty=index > 0)
+            yield from text_faults(f"command[{index}]", part, empty=index > 0)
 
 
-def _env_findings(env: Any) -> Iterator[Finding]:
+def _env_faults(env: Any) -> Iterator[Fault]:
     if not isinstance(env, dict):
-        yield "env", "must be a mapping", "write env: {NAME: text}"
+        yield Fault("env", "must be a mapping", "write env: {NAME: text}")
         return
     for name, value in env.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield f"env.{name}", "is not a name of a variable", "letters, digits and _, not beginning with a digit"
+            yield Fault(f"env.{name}", "is not a name of a variable", "letters, digits and _, no digit first")
         else:
-            yield from text_findings(f"env.{name}", value)
+            yield from text_faults(f"env.{name}", value)
 
 
 launcher: Launcher = ProcessLauncher()

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from reconcile import bootstrap, children
-from reconcile.blocks import Finding, folder_findings, text_findings, unknown_fields
+from reconcile.blocks import folder_faults, text_faults, unknown_fields
 from reconcile.ports import Launch, Launcher, LaunchError, Work
+from revisions.errors import Fault
 
 _EXAMPLE = 'write callable: "package.module:function"'
 
@@ -15,12 +16,12 @@ _EXAMPLE = 'write callable: "package.module:function"'
 class PythonLauncher:
     """Runs `{callable: "pkg.mod:func", path: [folders below TASK_ROOT]}`; without `path`, TASK_ROOT itself (X-10)."""
 
-    def faults(self, spec: Any) -> list[Finding]:
-        return list(_findings(spec))
+    def faults(self, spec: Any) -> list[Fault]:
+        return list(_faults(spec))
 
     def start(self, launch: Launch) -> Work:
-        for path, message, _ in _findings(launch.spec):
-            raise LaunchError(f"python.{path}: {message}")
+        for fault in _faults(launch.spec):
+            raise LaunchError(f"python.{fault.path}: {fault.message}")
         folders = [launch.root.absolute() / folder for folder in launch.spec.get("path", ["."])]
         for folder in folders:
             if not folder.is_dir():
@@ -33,30 +34,30 @@ class PythonLauncher:
         return children.adopt(folder)
 
 
-def _findings(spec: Any) -> Iterator[Finding]:
+def _faults(spec: Any) -> Iterator[Fault]:
     if not isinstance(spec, Mapping):
-        yield "", "must be a mapping", _EXAMPLE
+        yield Fault("", "must be a mapping", _EXAMPLE)
         return
     yield from unknown_fields(spec, ["callable", "path"])
-    yield from _callable_findings(spec.get("callable"))
+    yield from _callable_faults(spec.get("callable"))
     folders = spec.get("path", ["."])
     if not isinstance(folders, list):
-        yield "path", "must be a list", "write path: [folder]"
+        yield Fault("path", "must be a list", "write path: [folder]")
         return
     for index, folder in enumerate(folders):
-        yield from folder_findings(f"path[{index}]", folder)
+        yield from folder_faults(f"path[{index}]", folder)
 
 
-def _callable_findings(name: Any) -> Iterator[Finding]:
+def _callable_faults(name: Any) -> Iterator[Fault]:
     if name is None:
-        yield "callable", "is missing", _EXAMPLE
+        yield Fault("callable", "is missing", _EXAMPLE)
         return
-    if wrong := list(text_findings("callable", name)):
+    if wrong := list(text_faults("callable", name)):
         yield from wrong
         return
     module, colon, attribute = name.partition(":")
     if not colon or not all(part.isidentifier() for part in f"{module}.{attribute}".split(".")):
-        yield "callable", f"{name!r} names no function of a module", _EXAMPLE
+        yield Fault("callable", f"{name!r} names no function of a module", _EXAMPLE)
 
 
 launcher: Launcher = PythonLauncher()

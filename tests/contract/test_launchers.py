@@ -414,8 +414,8 @@ def test_faults_name_the_place_and_a_way_out(bench: Bench) -> None:
     assert bench.launcher.faults(BLOCKS[bench.kind]("echo")) == []
     for spec, path in WRONG_BLOCKS[bench.kind]:
         faults = bench.launcher.faults(spec)
-        assert path in [fault[0] for fault in faults], spec
-        assert all(message and hint for _, message, hint in faults), spec
+        assert path in [fault.path for fault in faults], spec
+        assert all(fault.message and fault.hint for fault in faults), spec
 
 
 def test_a_wrong_block_does_not_start(bench: Bench) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from reconcile.launchers.process import launcher
 from reconcile.ports import Launch, LaunchError, Progress, Running, Succeeded
+from revisions.errors import Fault
 from tests.waiting import eventually
 
 
@@ -80,4 +81,4 @@ def test_the_document_is_standard_input_and_a_file(tmp_path: Path) -> None:
 def test_a_fault_names_the_nearest_field() -> None:
     """R-18: unknown fields name the nearest known one."""
     faults = launcher.faults({"comand": ["ls"]})
-    assert ("comand", "is not a known field", "did you mean command?") in faults
+    assert Fault("comand", "is not a known field", "did you mean command?") in faults

@@ -1,0 +1,170 @@
+"""The process's parts together, on the real clock: who wakes whom, what a scrape shows, which pages may ask."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import text
+
+from controller import settings
+from controller.serve import Process, listen
+from reconcile.deploying import Deploying
+from reconcile.observe import Observations
+from revisions.store.database import Database
+from tests.waiting import eventually
+from tests.world import World
+
+OPTIONS = {"resync_interval": "1h", "listen": "127.0.0.1:0", "stop_grace": "1s"}
+
+
+@pytest.fixture
+def real(database_url: str) -> Iterator[Database]:
+    """The database with its own clock."""
+    with Database(database_url) as database:
+        yield database
+
+
+class Up:
+    """A process with all its parts, its API included."""
+
+    def __init__(self, database: Database, work_dir: Path, without: tuple[str, ...] = (), **options: Any) -> None:
+        self.heard: list[str] = []
+        observations = Observations()
+        observations.subscribe(lambda name, _: self.heard.append(name))
+        chosen = settings.load(work_dir=work_dir, **OPTIONS | options)
+        self.process = Process(chosen, database, observations, without)
+        socket = listen(chosen)
+        self._stop_serving = self.process.serve(socket)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{socket.getsockname()[1]}", timeout=10)
+        self.process.start()
+
+    def stop(self) -> None:
+        self.process.stop()
+        self._stop_serving()
+        self.client.close()
+
+    def metrics(self) -> dict[tuple[str, tuple[str, ...]], float]:
+        """(name, label values) → value."""
+        families = text_string_to_metric_families(self.client.get("/metrics").text)
+        return {
+            (sample.name, tuple(sample.labels.values())): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+
+@pytest.fixture
+def up(real: Database, tmp_path: Path) -> Iterator[Up]:
+    with ExitStack() as stack:
+        process = Up(real, tmp_path / "work")
+        stack.callback(process.stop)
+        yield process
+
+
+def elsewhere(database: Database) -> World:
+    """Another process over the same database, which can only be heard through it."""
+    world = World(database, database.clock)
+    world.register()
+    return world
+
+
+def test_a_change_made_elsewhere_is_picked_up_at_once(up: Up, real: Database) -> None:
+    """L-04: an interval of an hour is the safety net; the database's notice (or a short poll of it) is what wakes."""
+    world = elsewhere(real)
+    world.create(schedule={"every": "1s"}, overlap="allow")
+    eventually(lambda: [run for run in world.runs() if run.status == "succeeded"])
+
+
+def test_a_lost_listener_connects_again_and_looks(up: Up, real: Database) -> None:
+    """L-04: after its connection is cut the listener reconnects, and what happened meanwhile is found."""
+    if real.is_sqlite:
+        pytest.skip("SQLite has no notices")
+    world = elsewhere(real)
+    eventually(lambda: up.metrics()["triggerctl_listener_connected", ()] == 1)
+    with real.write() as connection:
+        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = :name"
+        assert list(connection.execute(text(cut), {"name": real.url.database}).scalars()) == [True]
+    world.create(schedule={"every": "1s"}, overlap="allow")
+    eventually(lambda: world.runs())
+    eventually(lambda: up.metrics()["triggerctl_listener_connected", ()] == 1)
+
+
+def test_metrics_show_what_happened(up: Up, real: Database) -> None:
+    """O-02: active triggers, jobs, resyncs, lateness, runs by outcome and source, queue depth; in bounded labels."""
+    world = elsewhere(real)
+    world.create(schedule={"every": "1s"}, overlap="allow")
+    eventually(lambda: up.metrics().get(("triggerctl_runs_total", ("succeeded", "schedule")), 0) >= 1)
+    metrics = up.metrics()
+    assert metrics["triggerctl_triggers_active", ()] == 1
+    assert metrics["triggerctl_jobs", ()] == 1
+    assert metrics["triggerctl_resync_changes_total", ("added",)] >= 1
+    assert metrics["triggerctl_fire_lateness_seconds_count", ()] >= 1
+    assert metrics["triggerctl_run_seconds_count", ()] >= 1
+    assert {labels for name, labels in metrics if name == "triggerctl_queue_depth"} == {
+        ("pending",),
+        ("running",),
+        ("waiting",),
+        ("parked",),
+    }
+    assert not [labels for _, labels in metrics if "tick" in labels or world.id("tick") in labels]
+
+
+def test_a_foreign_page_is_refused(up: Up) -> None:
+    """O-06: a web page of another site, or under another name of this machine, cannot start commands here."""
+    for headers in (
+        {"Host": "evil.example"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Host": "127.0.0.1.evil.example"},
+    ):
+        refused = up.client.post("/api/v1/triggers/a/b/c/d/fire", headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), headers
+    assert up.client.get("/healthz", headers={"Host": "localhost:8080"}).status_code == 200
+    own = str(up.client.base_url).rstrip("/")
+    assert up.client.get("/readyz", headers={"Origin": own}).status_code == 200
+
+
+def test_a_disabled_controller_has_no_timer_and_no_thread(real: Database, tmp_path: Path) -> None:
+    """L-02: with `enabled` false nothing is timed; the API answers all the same."""
+    before = {thread.name for thread in threading.enumerate()}
+    process = Up(real, tmp_path / "work", without=("runner",), enabled=False)
+    try:
+        assert process.client.get("/readyz").status_code == 200
+        started = {thread.name for thread in threading.enumerate()} - before
+        assert not {name for name in started if name in ("loop", "runner", "APScheduler")}
+    finally:
+        process.stop()
+
+
+def test_the_schema_of_another_release_is_unavailable(up: Up, real: Database) -> None:
+    """O-05: a process whose database has another schema is alive and not ready, and says what to do."""
+    with real.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    assert up.client.get("/healthz").status_code == 200
+    refused = up.client.get("/readyz")
+    assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+    assert "9999" in refused.json()["detail"]
+
+
+def test_deploying_elsewhere_is_one_function(real: Database) -> None:
+    """L-04: on PostgreSQL every change of a trigger sends a notice that carries its id and nothing else."""
+    if real.is_sqlite:
+        pytest.skip("SQLite has no notices")
+    import psycopg
+
+    from revisions.store.notices import CHANGES
+
+    address = real.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(address, autocommit=True) as listening:
+        listening.execute(f"LISTEN {CHANGES}")
+        world = elsewhere(real)
+        assert isinstance(world.deploying, Deploying)
+        world.create()
+        world.deactivate("tick", 1)
+        notices = [notice.payload for notice in listening.notifies(timeout=5, stop_after=2)]
+    assert notices == [world.id("tick")] * 2

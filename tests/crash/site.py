@@ -1,0 +1,241 @@
+"""Real controllers, each a `triggerctl up` in a process of its own, over one database and one folder of attempts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from reconcile import children
+from reconcile.deploying import Caller, Deploying
+from reconcile.firing import Firing
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from reconcile.rules.preconditions import Expected
+from revisions.manifests import Task, Trigger
+from revisions.store import occurrences, runs, status, triggers
+from revisions.store.database import Database
+from revisions.store.occurrences import Skip
+from revisions.store.runs import LIVE, Run
+from revisions.store.status import Backlog, StatusRow
+from revisions.triggers import Revision
+from tests.waiting import eventually
+from tests.world import key, task_document, trigger_document
+
+ROOT = Path(__file__).parents[2]
+SECONDS_TO_START = SECONDS_TO_END = 60.0
+"""Generous: other tests may want the same two cores."""
+
+TELL = """
+read -r input
+attempt=${input##*'"attempt": '}
+echo "$TRIGGERCTL_RUN_ID ${attempt%%[!0-9]*}" >>"$TOLD/began"
+"""
+WAIT = """
+until [ -e "$TOLD/go" ]; do sleep 0.05; done
+echo '{"answer": 42}' >"$TRIGGERCTL_OUTPUT"
+echo "$TRIGGERCTL_RUN_ID ${attempt%%[!0-9]*}" >>"$TOLD/ended"
+"""
+"""Tasks for `/bin/sh`: one appends its run and attempt to a file; the other, after it, waits until it may go on."""
+
+
+class Controller:
+    """One process; `log` is what it wrote to standard error."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process, self.log = process, log
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        """Its log lines for an event."""
+        return [line for line in self._lines() if line.get("event") == event]
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Errors it logged, and what is no log line at all."""
+        return [line for line in self._lines() if line.get("level") in (None, "error", "critical")]
+
+    def until(self, event: str, seconds: float = SECONDS_TO_START) -> dict[str, Any]:
+        """Its first log line for an event, once it is there."""
+        return eventually(lambda: self.said(event) or self._is_over(event), seconds)[0]
+
+    @property
+    def url(self) -> str:
+        """Where it answers, once it does."""
+        url: str = self.until("controller.started")["url"]
+        return url
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is cleaned up. Its tasks are in groups of their own and live on."""
+        assert self.process.poll() is None, self.log.read_text()
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(SECONDS_TO_END)
+
+    def terminate(self) -> None:
+        """SIGTERM, and no waiting."""
+        self.process.terminate()
+
+    def stop(self) -> int:
+        """SIGTERM; answers the exit code."""
+        self.terminate()
+        return self.process.wait(SECONDS_TO_END)
+
+    def lives_on(self, seconds: float) -> bool:
+        """Whether it is still there that much later."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.process.poll() is None
+
+    def _is_over(self, event: str) -> list[dict[str, Any]]:
+        assert self.process.poll() is None, f"ended before {event}: {self.log.read_text()}"
+        return []
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """What is cut off in the middle by a kill is no line."""
+        *lines, _ = self.log.read_text().split("\n")
+        return [_parsed(line) for line in lines]
+
+
+class Site:
+    """What the controllers share, and what a person does about it beside them."""
+
+    def __init__(self, database_url: str, folder: Path) -> None:
+        self.database_url, self.folder = database_url, folder
+        self.told, self.work = folder / "told", folder / "work"
+        self.told.mkdir(parents=True)
+        self.database = Database(database_url)
+        observations = Observations()
+        self._deploying = Deploying(self.database, observations)
+        self._registering = Registering(self.database, self._deploying, observations)
+        self._firing = Firing(self.database, observations)
+        self.controllers: list[Controller] = []
+
+    def up(self, **settings: str) -> Controller:
+        """Starts a controller; settings are named as in the environment, without the prefix."""
+        log = self.folder / f"controller-{len(self.controllers)}.log"
+        chosen = {
+            "DATABASE_URL": self.database_url,
+            "LISTEN": "127.0.0.1:0",
+            "LOG_FORMAT": "json",
+            "TASK_ROOT": str(self.folder),
+            "WORK_DIR": str(self.work),
+            **settings,
+        }
+        environment = {f"TRIGGERCTL_{name}": value for name, value in chosen.items()}
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "controller.cli.main", "up"],
+                cwd=self.folder,
+                env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONPATH": str(ROOT), **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+        self.controllers.append(Controller(process, log))
+        return self.controllers[-1]
+
+    def register(self, script: str) -> None:
+        """Registers task report v1: a script for `/bin/sh`."""
+        process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
+        self._registering.register(Task.read(task_document(process=process)), Caller("ann"))
+
+    def deploy(self, name: str, **spec: Any) -> None:
+        """Creates a trigger; where the spec says nothing it never fires by itself."""
+        spec = {"schedule": {"at": "2099-01-01T00:00:00Z"}, "overlap": "allow"} | spec
+        self._deploying.deploy(Trigger.read(trigger_document(name, **spec)), Expected(absent=True), Caller("ann"))
+
+    def deactivate(self, name: str) -> None:
+        self._deploying.deactivate(key(name), Expected(revision=1), Caller("ann"))
+
+    def fire(self, name: str) -> str:
+        """One run by hand; answers its id."""
+        return self._firing.fire(key(name), None, Caller("ann"), "allow").id
+
+    def run(self, run_id: str) -> Run:
+        with self.database.read() as connection:
+            run = runs.get(connection, run_id)
+        assert run is not None
+        return run
+
+    def ended(self, run_id: str) -> Run:
+        """A run, once it is over."""
+        return eventually(lambda: run if (run := self.run(run_id)).status not in LIVE else None, SECONDS_TO_END)
+
+    def runs(self, name: str | None = None) -> list[Run]:
+        with self.database.read() as connection:
+            return runs.page(connection, None, 1_000_000, trigger_id=None if name is None else self._id(name))
+
+    def skips(self, name: str) -> list[Skip]:
+        with self.database.read() as connection:
+            return occurrences.skips_of(connection, self._id(name))
+
+    def history(self, name: str) -> list[Revision]:
+        """Oldest first."""
+        with self.database.read() as connection:
+            return triggers.history(connection, self._id(name), None, 1_000)[::-1]
+
+    def status(self, name: str) -> StatusRow:
+        with self.database.read() as connection:
+            row = status.get(connection, self._id(name))
+        assert row is not None
+        return row
+
+    def backlogs(self, name: str) -> list[Backlog]:
+        with self.database.read() as connection:
+            return status.backlogs(connection, [self._id(name)])
+
+    def now(self) -> datetime:
+        with self.database.read() as connection:
+            return self.database.clock.now(connection)
+
+    def is_caught_up(self, name: str, until: datetime) -> bool:
+        """Whether everything scheduled until an instant is decided, and what runs it became are over."""
+        if self.status(name).watermark < until or self.backlogs(name):
+            return False
+        return not [run for run in self.runs(name) if run.status in LIVE and run.scheduled_at <= until]
+
+    def lets_go(self) -> None:
+        """Lets waiting tasks go on."""
+        (self.told / "go").touch()
+
+    def began(self) -> Counter[tuple[str, int]]:
+        """How often a task began, by run and attempt."""
+        return self._told("began")
+
+    def finished(self) -> Counter[tuple[str, int]]:
+        """How often a waiting task came to its end, by run and attempt."""
+        return self._told("ended")
+
+    def close(self) -> None:
+        """Ends every controller that is left, and every task."""
+        for controller in self.controllers:
+            if controller.process.poll() is None:
+                controller.kill()
+        self.lets_go()
+        for folder in self.work.glob("*-*"):
+            if child := children.adopt(folder):
+                child.forget()
+        self.database.close()
+
+    def _told(self, name: str) -> Counter[tuple[str, int]]:
+        path = self.told / name
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter((run_id, int(attempt)) for run_id, attempt in map(str.split, lines))
+
+    def _id(self, name: str) -> str:
+        with self.database.read() as connection:
+            trigger = triggers.get(connection, key(name))
+        assert trigger is not None
+        return trigger.trigger_id
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    with suppress(ValueError):
+        parsed = json.loads(line)
+        if isinstance(parsed, dict):
+            return parsed
+    return {"event": line}

@@ -1,0 +1,89 @@
+"""`kill -9` at any moment: nothing is lost, nothing is doubled (L-11)."""
+
+import logging
+import os
+import random
+import time
+
+from tests.crash.ledger import account
+from tests.crash.site import SECONDS_TO_END, TELL, Controller, Site
+from tests.waiting import eventually
+
+SETTINGS = {
+    "RESYNC_INTERVAL": "1s",
+    "LIVE_GRACE": "2s",  # short, so that a restart finds occurrences that are missed, and backlogs are drained too
+    "MAX_CATCHUP_RUNS_PER_LOOP": "400",
+    "EXECUTION_QPS": "1000",
+    "EXECUTION_BURST": "1000",
+    "MAX_RUNNING": "32",
+}
+
+
+def test_ten_kills_within_a_minute_on_postgresql(postgresql_site: Site) -> None:
+    """L-11, R-07, X-05: every second of 20 triggers is one run or one recorded skip, and no attempt begins twice."""
+    _endure(postgresql_site, triggers=20, kills=10, seconds=60.0)
+
+
+def test_four_kills_within_fifteen_seconds_on_sqlite(sqlite_site: Site) -> None:
+    """L-11, X-05: the same on SQLite."""
+    _endure(sqlite_site, triggers=5, kills=4, seconds=15.0)
+
+
+def _endure(site: Site, *, triggers: int, kills: int, seconds: float) -> None:
+    names = [f"tick-{number}" for number in range(triggers)]
+    site.register(TELL)
+    for name in names:
+        site.deploy(name, schedule={"every": "1s"}, catchup={"policy": "all"})
+    controller = _killed(site, kills, seconds)
+    _settle(site, names)
+    assert controller.stop() == 0
+    for name in names:
+        _check_occurrences(site, name)
+    _check_work(site)
+    assert [line for one in site.controllers for line in one.complaints()] == []
+
+
+def _killed(site: Site, kills: int, seconds: float) -> Controller:
+    """Controllers one after another, killed at random moments; answers the one that is left alive."""
+    seed = int(os.environ.get("KILL_SEED") or random.randrange(2**32))
+    logging.getLogger(__name__).warning("KILL_SEED=%d brings the same moments again", seed)
+    began = time.monotonic()
+    for moment in sorted(random.Random(seed).uniform(0, seconds) for _ in range(kills)):
+        controller = site.up(**SETTINGS)
+        assert controller.lives_on(max(0.01, began + moment - time.monotonic())), controller.log.read_text()
+        controller.kill()
+    return site.up(**SETTINGS)
+
+
+def _settle(site: Site, names: list[str]) -> None:
+    """Waits until the last controller has caught up, then ends the schedules and waits for the last runs."""
+    until = site.now()
+    for name in names:
+        eventually(lambda name=name: site.is_caught_up(name, until), SECONDS_TO_END)
+        site.deactivate(name)
+    for name in names:
+        eventually(lambda name=name: site.is_caught_up(name, until) and not _live(site, name), SECONDS_TO_END)
+
+
+def _live(site: Site, name: str) -> bool:
+    return any(run.finished_at is None for run in site.runs(name))
+
+
+def _check_occurrences(site: Site, name: str) -> None:
+    deployed, deactivated = site.history(name)
+    made = site.runs(name)
+    seconds = account(made, site.skips(name), deployed.at, deactivated.at)
+    assert seconds.wrong == {}, name
+    assert len(seconds.run) >= 0.9 * len(seconds.passed), site.skips(name)
+    assert len({run.occurrence_id for run in made}) == len(made)
+    assert site.status(name).run_count == len(made)
+
+
+def _check_work(site: Site) -> None:
+    """Tasks outlive their controller and are found again, so that a kill costs no attempt either (X-07)."""
+    made, began = site.runs(), site.began()
+    assert {run.status for run in made} == {"succeeded"}
+    assert not [run for run in made if run.claimed_by or run.lease_until]
+    assert [attempt for attempt, times in began.items() if times > 1] == []
+    assert set(began) == {(run.id, run.attempt) for run in made}
+    assert {run.attempt for run in made} == {1}
