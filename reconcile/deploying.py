@@ -189,20 +189,18 @@ class Deploying:
                 with self._database.write() as connection:
                     if not tasks and (seen := store.get(connection, key)):
                         tasks = {store.task_key(seen)}
-                    rows = task_store.lock(connection, tasks)
-                    found = store.lock(connection, key)
-                    if found and store.task_key(found[0]) not in tasks:
-                        raise _Moved(store.task_key(found[0]))
+                    found = store.lock(connection, tasks, key)
+                    if found.trigger and store.task_key(found.trigger) not in tasks:
+                        raise _Moved(store.task_key(found.trigger))
                     now = self._database.clock.now(connection)
-                    trigger, status = found or (None, None)
-                    locked = _Locked(connection, key, trigger, status, now)
+                    locked = _Locked(connection, key, found.trigger, found.status, now)
                     if made := self._retried(locked, caller, is_retry):
                         return made
-                    following = propose(locked, rows)
+                    following = propose(locked, found.tasks)
                     if following is None:
                         assert locked.trigger is not None
                         return Changed(locked.trigger, changed=False)
-                    changed = self._append(locked, following, caller, resumed_at)
+                    changed = self._append(locked, following, caller, resumed_at, is_last=True)
             except _Moved as moved:
                 tasks = ({task} if task else set()) | {moved.task}
                 continue
@@ -211,7 +209,15 @@ class Deploying:
             self._observations.emit("trigger.changed", action=following.action.value, trigger=str(key))
             return changed
 
-    def _append(self, locked: _Locked, following: changes.Next, caller: Caller, resumed_at: datetime | None) -> Changed:
+    def _append(
+        self,
+        locked: _Locked,
+        following: changes.Next,
+        caller: Caller,
+        resumed_at: datetime | None,
+        *,
+        is_last: bool = False,
+    ) -> Changed:
         current, now = locked.trigger, locked.now
         revision = Revision(
             trigger_id=current.trigger_id if current else ids.fresh(now),
@@ -236,7 +242,7 @@ class Deploying:
         baseline = None
         if changes.needs_beginning(current, following):
             baseline = self._baseline(locked, following, resumed_at)
-        trigger = store.append(locked.connection, current, revision, baseline)
+        trigger = store.append(locked.connection, current, revision, baseline, is_last=is_last)
         return Changed(trigger, changed=True, created=current is None or current.deleted)
 
     def _baseline(self, locked: _Locked, following: changes.Next, resumed_at: datetime | None) -> Baseline:

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -44,7 +44,7 @@ from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
 from revisions.store.tables import SCHEMA
 
-__all__ = ["Connection", "Database", "ServerClock", "among", "insert_if_absent", "pipelined", "update_many"]
+__all__ = ["Connection", "Database", "ServerClock", "among", "insert_if_absent", "update_many"]
 
 SESSION_TIMEOUTS = {
     "idle_in_transaction_session_timeout": "10s",
@@ -97,8 +97,10 @@ class Database:
                     with connection.begin():
                         yield connection
             else:
-                with self.engine.begin() as connection:
-                    yield connection
+                with self.engine.connect() as connection, ExitStack() as ahead:
+                    connection.info["ahead"] = ahead  # left after the commit was sent, see `pipeline.send_ahead`
+                    with connection.begin():
+                        yield connection
 
     def schema(self) -> str | None:
         """The schema version the database has, None when it was never set up."""
@@ -147,7 +149,13 @@ def _parsed(url: str) -> URL:
 def _reachable(url: URL) -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+    except (
+        OperationalError,
+        InterfaceError,
+        PoolTimeoutError,
+        psycopg.OperationalError,  # from the pipeline, where SQLAlchemy is not between
+        psycopg.InterfaceError,
+    ) as error:
         raise Unavailable(f"{_shown(url)}: {_reason(error)}") from error
     except DBAPIError as error:
         if not error.connection_invalidated:
@@ -281,18 +289,3 @@ def _given(table: Table, columns: tuple[str, ...]) -> TableValuedAlias:
 
 def _as_json(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {"given": json.dumps(rows, default=str)}
-
-
-@contextmanager
-def pipelined(connection: Connection) -> Iterator[None]:
-    """Statements inside are sent without waiting for each other's answers, where the driver can (PostgreSQL).
-
-    For writes whose answers nobody looks at; a failure is raised at the end at the latest.
-    """
-    if connection.dialect.name != "postgresql":
-        yield
-        return
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
-    with driver.pipeline():
-        yield

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, insert, select, true, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, select, true, update
 
 from revisions.store.database import among, update_many
 from revisions.store.occurrences import Skip
@@ -79,7 +79,7 @@ LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_sta
 """The status columns under names that stand beside those of another table."""
 
 
-def labelled(row: Row[Any]) -> StatusRow:
+def labelled(row: Any) -> StatusRow:
     return StatusRow(**{column.name: getattr(row, f"status_{column.name}") for column in trigger_status.c})
 
 

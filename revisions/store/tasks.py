@@ -1,15 +1,16 @@
 """Task versions: immutable specs, and the summary of the triggers bound to each."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, and_, bindparam, case, false, func, null, select, true, tuple_, update
+from sqlalchemy import Connection, Update, and_, bindparam, case, false, func, null, select, true, tuple_, update
 
 from revisions.ids import TaskKey
 from revisions.store.database import insert_if_absent
+from revisions.store.pipeline import Question, ask
 from revisions.store.tables import tasks, triggers
 
 
@@ -40,8 +41,17 @@ _LOCK = select(tasks).where(_IS).with_for_update(key_share=True)
 
 def lock(connection: Connection, keys: Iterable[TaskKey]) -> dict[TaskKey, TaskRow]:
     """The rows of these keys that exist, locked in key order: first in the lock order that holds everywhere."""
-    found = (connection.execute(_LOCK, _of(key)).one_or_none() for key in sorted(set(keys)))
-    return {row.key: row for row in (_task(row) for row in found if row)}
+    return locked(ask(connection, *questions(keys)))
+
+
+def questions(keys: Iterable[TaskKey]) -> list[Question]:
+    """What to ask to lock these keys, where something is asked in the same breath."""
+    return [(_LOCK, _of(key)) for key in sorted(set(keys))]
+
+
+def locked(answers: Iterable[Sequence[Any]]) -> dict[TaskKey, TaskRow]:
+    """The answers to `questions`, by key."""
+    return {task.key: task for rows in answers for task in map(_task, rows)}
 
 
 def get(connection: Connection, key: TaskKey) -> TaskRow | None:
@@ -127,7 +137,7 @@ def _of(key: TaskKey) -> dict[str, str]:
     return {f"of_{name}": part for name, part in key._asdict().items()}
 
 
-def _task(row: Row[Any]) -> TaskRow:
+def _task(row: Any) -> TaskRow:
     return TaskRow(
         key=TaskKey(row.project, row.domain, row.name, row.version),
         spec=row.spec,

@@ -1,9 +1,9 @@
 """Triggers: the current rows, their append-only revisions, and the one function that changes them (invariant 1)."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, and_, bindparam, false, func, insert, select, true, tuple_, update
 
@@ -13,7 +13,8 @@ from revisions.ids import TaskKey, TriggerKey
 from revisions.manifests import AUTOMATIONS
 from revisions.store import notices, occurrences, status
 from revisions.store import tasks as task_store
-from revisions.store.database import insert_if_absent, pipelined
+from revisions.store.database import insert_if_absent
+from revisions.store.pipeline import ask, send_ahead
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 from revisions.triggers import Action, Revision, Trigger, apply
@@ -59,13 +60,22 @@ def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
     return {row[0]: TriggerKey(*row[1:]) for row in connection.execute(statement)}
 
 
-def lock(connection: Connection, key: TriggerKey) -> tuple[Trigger, status.StatusRow] | None:
-    """The current row and its status, both locked, in this order; the task rows must be locked already.
+class Locked(NamedTuple):
+    """What a change finds under its locks; `trigger` and `status` are None for a name that was never used."""
+
+    tasks: dict[TaskKey, task_store.TaskRow]
+    trigger: Trigger | None
+    status: status.StatusRow | None
+
+
+def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey) -> Locked:
+    """Task rows, the current row and its status, locked in this order: the first part of every change.
 
     NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
     """
-    row = connection.execute(_LOCK, _of(key)).one_or_none()
-    return (_trigger(row), status.labelled(row)) if row else None
+    *answers, rows = ask(connection, *task_store.questions(tasks), (_LOCK, _of(key)))
+    found = [(_trigger(row), status.labelled(row)) for row in rows]
+    return Locked(task_store.locked(answers), *(found[0] if found else (None, None)))
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
@@ -116,10 +126,18 @@ def page(
     return [(_trigger(row), status.labelled(row)) for row in connection.execute(statement)]
 
 
-def append(connection: Connection, previous: Trigger | None, revision: Revision, baseline: Baseline | None) -> Trigger:
+def append(
+    connection: Connection,
+    previous: Trigger | None,
+    revision: Revision,
+    baseline: Baseline | None,
+    *,
+    is_last: bool = False,
+) -> Trigger:
     """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
 
-    The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
+    The rows involved are locked by the caller, tasks first. With `is_last` nothing follows in the transaction, so that
+    none of this is waited for. Without a baseline the status keeps its watermark and its
     next fire. Raises AlreadyThere when somebody created the trigger in the meantime.
     """
     current = apply(previous, revision)
@@ -132,15 +150,16 @@ def append(connection: Connection, previous: Trigger | None, revision: Revision,
     if previous is None and insert_if_absent(connection, triggers, identity | row) == 0:
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
-    with pipelined(connection):
-        connection.execute(_APPEND, _revision_columns(revision))
-        if previous is not None:
-            connection.execute(_CURRENT, row | {"of_trigger": current.trigger_id})
-        status.follow(connection, revision, baseline, created=previous is None)
-        if baseline and baseline.superseded:
-            occurrences.record(connection, [baseline.superseded])
-        _announce(connection, revision)
-        task_store.summarise(connection, touched)
+    if is_last:
+        send_ahead(connection)
+    connection.execute(_APPEND, _revision_columns(revision))
+    if previous is not None:
+        connection.execute(_CURRENT, row | {"of_trigger": current.trigger_id})
+    status.follow(connection, revision, baseline, created=previous is None)
+    if baseline and baseline.superseded:
+        occurrences.record(connection, [baseline.superseded])
+    _announce(connection, revision)
+    task_store.summarise(connection, touched)
     return current
 
 
@@ -217,7 +236,7 @@ def _columns(trigger: Trigger) -> dict[str, Any]:
     }
 
 
-def _trigger(row: Row[Any]) -> Trigger:
+def _trigger(row: Any) -> Trigger:
     return Trigger(
         trigger_id=row.trigger_id,
         key=TriggerKey(row.project, row.domain, row.task, row.name),

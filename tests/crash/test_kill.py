@@ -15,8 +15,10 @@ SETTINGS = {
     "MAX_CATCHUP_RUNS_PER_LOOP": "400",
     "EXECUTION_QPS": "1000",
     "EXECUTION_BURST": "1000",
-    "MAX_RUNNING": "32",
+    "MAX_RUNNING": "64",
 }
+TASK = f"{TELL} sleep 0.4"
+"""Long enough that some are under way whenever a controller dies."""
 
 
 def test_ten_kills_within_a_minute_on_postgresql(postgresql_site: Site) -> None:
@@ -31,7 +33,7 @@ def test_four_kills_within_fifteen_seconds_on_sqlite(sqlite_site: Site) -> None:
 
 def _endure(site: Site, *, triggers: int, kills: int, seconds: float) -> None:
     names = [f"tick-{number}" for number in range(triggers)]
-    site.register(TELL)
+    site.register(TASK)
     for name in names:
         site.deploy(name, schedule={"every": "1s"}, catchup={"policy": "all"})
     controller = _killed(site, kills, seconds)
@@ -40,6 +42,7 @@ def _endure(site: Site, *, triggers: int, kills: int, seconds: float) -> None:
     for name in names:
         _check_occurrences(site, name)
     _check_work(site)
+    assert [found for one in site.controllers for found in one.said("run.adopted")]
     assert [line for one in site.controllers for line in one.complaints()] == []
 
 
@@ -47,8 +50,8 @@ def _killed(site: Site, kills: int, seconds: float) -> Controller:
     """Controllers one after another, killed at random moments; answers the one that is left alive."""
     seed = int(os.environ.get("KILL_SEED") or random.randrange(2**32))
     logging.getLogger(__name__).warning("KILL_SEED=%d brings the same moments again", seed)
-    began = time.monotonic()
-    for moment in sorted(random.Random(seed).uniform(0, seconds) for _ in range(kills)):
+    chance, began = random.Random(seed), time.monotonic()
+    for moment in sorted(chance.uniform(0, seconds) for _ in range(kills)):
         controller = site.up(**SETTINGS)
         assert controller.lives_on(max(0.01, began + moment - time.monotonic())), controller.log.read_text()
         controller.kill()

@@ -46,12 +46,14 @@ def cells(row: Row) -> tuple[str, str, str, str]:
 
 def as_markdown(title: str, rows: list[Row]) -> str:
     table = [("Product", "Sold", "Revenue", "Change"), *map(cells, rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(4)]
+    name, *widths = [max(len(line[column]) for line in table) for column in range(4)]
     lines = [
-        "| " + " | ".join([line[0].ljust(widths[0]), *(line[n].rjust(widths[n]) for n in (1, 2, 3))]) + " |"
-        for line in table
+        f"| {product:<{name}} | "
+        + " | ".join(f"{cell:>{width}}" for cell, width in zip(rest, widths, strict=True))
+        + " |"
+        for product, *rest in table
     ]
-    rule = "|" + "|".join("-" * (width + 2 - right) + ":" * right for width, right in zip(widths, (0, 1, 1, 1))) + "|"
+    rule = "|".join(["", "-" * (name + 2), *("-" * (width + 1) + ":" for width in widths), ""])
     return "\n".join([f"# {title}", "", lines[0], rule, *lines[1:], ""])
 
 
@@ -71,13 +73,12 @@ FORMATS = {"markdown": ("md", as_markdown), "html": ("html", as_html), "csv": ("
 
 def main() -> None:
     document = json.load(sys.stdin)
-    given = document["input"]
-    ending, write = FORMATS[given.get("format", "markdown")]
+    ending, write = FORMATS[document["input"].get("format", "markdown")]
     with open("data/sales.csv", encoding="utf-8", newline="") as file:
         monday, rows = weekly(list(csv.DictReader(file)))
 
     year, week, _ = monday.isocalendar()
-    path = Path("reports") / f"{given.get('name', f'sales-{year}-W{week:02}')}.{ending}"
+    path = Path("reports") / f"sales-{year}-W{week:02}.{ending}"
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(f"{path.name}.{document['run']['id']}")
     part.write_text(write(f"Bakery sales, week {week} of {year}", rows), encoding="utf-8")

@@ -1,0 +1,174 @@
+"""Stopping, being killed with a task under way, being replaced, and a database that goes away for a while."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from tests.crash.ledger import account
+from tests.crash.site import SECONDS_TO_END, SECONDS_TO_START, TELL, WAIT, Site
+from tests.waiting import eventually
+
+WAITING = TELL + WAIT
+EVERY_SECOND = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}}
+UNLIMITED = {"EXECUTION_QPS": "1000", "EXECUTION_BURST": "1000"}
+
+
+@pytest.fixture
+def waiting(site: Site) -> Site:
+    """With a trigger whose task waits until it may go on."""
+    site.register(WAITING)
+    site.deploy("slow")
+    return site
+
+
+def begun(site: Site) -> str:
+    """A run that is under way."""
+    run_id = site.fire("slow")
+    eventually(lambda: site.began()[run_id, 1], SECONDS_TO_START)
+    return run_id
+
+
+def test_what_ends_within_the_grace_is_kept(waiting: Site) -> None:
+    """U-01, X-07: SIGTERM ends claiming, lets a running task end, settles it, and exits with 0."""
+    controller = waiting.up(STOP_GRACE="60s")
+    first = begun(waiting)
+    controller.terminate()
+    controller.until("controller.stopping")
+    assert controller.lives_on(3)
+    later = waiting.fire("slow")
+    assert controller.lives_on(2)
+    assert waiting.run(later).status == "pending"
+    waiting.lets_go()
+    assert controller.process.wait(SECONDS_TO_END) == 0
+    run = waiting.run(first)
+    assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
+    run = waiting.run(later)
+    assert (run.status, run.attempt) == ("pending", 0)
+    assert waiting.began() == Counter([(first, 1)])
+    assert controller.complaints() == []
+
+
+def test_what_takes_longer_is_handed_back(waiting: Site) -> None:
+    """X-07: a task that outlives the grace is ended and given back without using an attempt; the next controller
+    begins it anew."""
+    controller = waiting.up(STOP_GRACE="1s")
+    run_id = begun(waiting)
+    assert controller.stop() == 0
+    run = waiting.run(run_id)
+    assert (run.status, run.attempt, run.claimed_by, run.lease_until) == ("pending", 0, None, None)
+    assert controller.said("run.handed_back")
+    waiting.lets_go()
+    assert waiting.finished() == Counter()
+    restarted = waiting.up()
+    run = waiting.ended(run_id)
+    assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
+    assert waiting.began() == Counter({(run_id, 1): 2})
+    assert waiting.finished() == Counter([(run_id, 1)])
+    assert restarted.stop() == 0
+    assert not list(waiting.work.glob("*-*"))
+
+
+@pytest.mark.parametrize("ends", ["while nobody watches", "after the restart"])
+def test_a_task_outlives_its_controller(waiting: Site, ends: str) -> None:
+    """X-05, X-10, L-11: after `kill -9` the next controller finds the task, does not start it again, and settles what
+    it answers, although the lease of the dead one has not lapsed."""
+    controller = waiting.up()
+    run_id = begun(waiting)
+    controller.kill()
+    assert waiting.run(run_id).status == "running"
+    if ends == "while nobody watches":
+        waiting.lets_go()
+        eventually(waiting.finished)
+    restarted = waiting.up()
+    restarted.until("run.adopted")
+    waiting.lets_go()
+    run = waiting.ended(run_id)
+    assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
+    assert waiting.began() == waiting.finished() == Counter([(run_id, 1)])
+    assert restarted.stop() == 0
+    assert restarted.complaints() == []
+    assert not list(waiting.work.glob("*-*"))
+
+
+def check_every_second(site: Site, name: str) -> None:
+    """Waits until everything is over, and looks whether each second was one run that was done once."""
+    until = site.now()
+    eventually(lambda: site.is_caught_up(name, until), SECONDS_TO_END)
+    site.deactivate(name)
+    eventually(lambda: all(run.finished_at for run in site.runs(name)), SECONDS_TO_END)
+    deployed, deactivated = site.history(name)
+    made = site.runs(name)
+    seconds = account(made, site.skips(name), deployed.at, deactivated.at)
+    assert seconds.wrong == {}
+    assert [skip for skip in site.skips(name) if skip.scheduled_at <= until] == []
+    assert {run.status for run in made} == {"succeeded"}
+    assert site.began() == Counter((run.id, 1) for run in site.runs())
+
+
+def test_a_rolling_restart(postgresql_site: Site) -> None:
+    """L-14: replicas that overlap and follow one another make exactly one run of every second, done once."""
+    site = postgresql_site
+    site.register(TELL)
+    site.deploy("tick", **EVERY_SECOND)
+    old = site.up(**UNLIMITED)
+    eventually(lambda: site.runs("tick"), SECONDS_TO_START)
+    for _ in range(3):
+        new = site.up(**UNLIMITED)
+        new.until("controller.started")
+        before = len(site.runs("tick"))
+        eventually(lambda before=before: len(site.runs("tick")) >= before + 3, SECONDS_TO_END)
+        assert old.stop() == 0
+        old = new
+    check_every_second(site, "tick")
+    assert old.stop() == 0
+    assert [line for one in site.controllers for line in one.complaints()] == []
+
+
+@contextmanager
+def gone(url: str) -> Iterator[None]:
+    """A database to which nobody can connect, without disturbing the server's others."""
+    address = make_url(url)
+    server = address.set(database="postgres").render_as_string(hide_password=False)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{address.database}" ALLOW_CONNECTIONS false')
+        try:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [address.database]
+            )
+            yield
+        finally:
+            connection.execute(f'ALTER DATABASE "{address.database}" ALLOW_CONNECTIONS true')
+
+
+def test_a_database_that_goes_away(postgresql_site: Site, postgresql_database_url: str) -> None:
+    """L-11, L-16: without its database the controller lives, says that it is not ready, and starts nothing; once it
+    is back everything goes on by itself, the missed seconds and the task that was under way included."""
+    site = postgresql_site
+    site.register(WAITING)
+    site.deploy("slow")
+    site.deploy("tick", **EVERY_SECOND)
+    controller = site.up(**UNLIMITED)
+    answers = _asking(controller.url)
+    assert (answers("/healthz"), answers("/readyz")) == (200, 200)
+    run_id = begun(site)
+    with gone(postgresql_database_url):
+        eventually(lambda: answers("/readyz") == 503, SECONDS_TO_END)
+        assert answers("/healthz") == 200
+        site.lets_go()
+        eventually(lambda: site.finished()[run_id, 1])
+        assert controller.lives_on(3)
+        assert (answers("/healthz"), answers("/readyz")) == (200, 503)
+    eventually(lambda: answers("/readyz") == 200, SECONDS_TO_END)
+    run = site.ended(run_id)
+    assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
+    check_every_second(site, "tick")
+    assert controller.stop() == 0
+
+
+def _asking(url: str) -> Callable[[str], int]:
+    return lambda path: httpx.get(f"{url}{path}", timeout=30).status_code
