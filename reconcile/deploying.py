@@ -94,8 +94,9 @@ class Deploying:
             )
 
         def is_retry(made: Revision) -> bool:
-            asked = (Action.DEPLOY, written, manifest.metadata.tags, origin)
-            return asked == (made.action, made.spec, made.tags, made.origin) and spec.active in (None, made.active)
+            asked = (Action.DEPLOY, written, manifest.metadata.tags)
+            same = asked == (made.action, made.spec, made.tags) and spec.active in (None, made.active)
+            return same and origin in (None, made.origin)
 
         return self._change(key, task, caller, propose, is_retry)
 

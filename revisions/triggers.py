@@ -1,11 +1,13 @@
 """Triggers as the fold of their revisions: pure, so that the current row can always be made again (invariant 1)."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from revisions.ids import TriggerKey
+from revisions.ids import TriggerKey, utc_text
 
 SYSTEM = "system"
 """The actor of what the product does by itself."""
@@ -103,3 +105,64 @@ def fold(revisions: Iterable[Revision]) -> Trigger | None:
     for revision in revisions:
         current = apply(current, revision)
     return current
+
+
+class Kind(StrEnum):
+    """How a path differs."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path at which two values differ; `before` is None for what was added, `after` for what was removed."""
+
+    path: str
+    kind: Kind
+    before: Any
+    after: Any
+
+
+def diff(before: Revision, after: Revision) -> list[Difference]:
+    """What differs between two revisions of a trigger, by path, the smallest parts that do (R-09)."""
+    return list(differences(_content(before), _content(after)))
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
+    """The paths at which two JSON values differ: mappings by key, lists by place, everything else whole."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            below = f"{path}.{key}" if path else str(key)
+            if key not in after:
+                yield Difference(below, Kind.REMOVED, before[key], None)
+            elif key not in before:
+                yield Difference(below, Kind.ADDED, None, after[key])
+            else:
+                yield from differences(before[key], after[key], below)
+    elif isinstance(before, list) and isinstance(after, list):
+        for index in range(max(len(before), len(after))):
+            below = f"{path}[{index}]"
+            if index >= len(after):
+                yield Difference(below, Kind.REMOVED, before[index], None)
+            elif index >= len(before):
+                yield Difference(below, Kind.ADDED, None, after[index])
+            else:
+                yield from differences(before[index], after[index], below)
+    elif (before, type(before) is bool) != (after, type(after) is bool):
+        yield Difference(path, Kind.CHANGED, before, after)
+
+
+def _content(revision: Revision) -> dict[str, Any]:
+    """What people see of a revision, as one value; who made it, when and why is not part of what it says."""
+    return {
+        "trigger": str(revision.key),
+        "active": revision.active,
+        "deleted": revision.action is Action.DELETE,
+        "tags": list(revision.tags),
+        "until": utc_text(revision.until) if revision.until else None,
+        "origin": revision.origin,
+        "resolved": json.loads(revision.resolved),
+        "spec": json.loads(revision.spec),
+    }

@@ -140,6 +140,11 @@ class Bakery:
             )
         self.eventually(lambda: self.get("/readyz"), "the controller to be ready")
 
+    def talk_to_controller(self) -> None:
+        """Has the commands that follow ask the controller, as they would from another machine, not the database."""
+        print(f"$ export TRIGGERCTL_SERVER={self.url}")
+        self._environment["TRIGGERCTL_SERVER"] = self.url
+
     def get(self, path: str) -> Any:
         """What the API answers, None while it does not."""
         try:
@@ -183,9 +188,7 @@ def tell(bakery: Bakery) -> None:
 
     _heading("What can be run: tasks")
     bakery.type("db upgrade", shown=False)
-    for task in ("sales", "stock", "orders"):
-        bakery.type(f"task register tasks/{task}.yaml", shown=False)
-    bakery.type("task list --project bakery")
+    bakery.type("task register tasks.yaml")
 
     _heading("When it runs: triggers")
     bakery.type("next --file triggers/sales-weekly.yaml -n 2")
@@ -203,6 +206,7 @@ def tell(bakery: Bakery) -> None:
     print("(the two settings make a slot count as missed after 4 s; by default that is a minute)")
     bakery.start({"TRIGGERCTL_LIVE_GRACE": "4s", "TRIGGERCTL_RESYNC_INTERVAL": "2s"})
     print(f"Web page and API: {bakery.url}\n")
+    bakery.talk_to_controller()
     bakery.type(f"fire {WEEKLY}", shown=False)
     bakery.type(f"deactivate {OFTEN} --reason stocktaking", shown=False)
     bakery.type(f"activate {OFTEN} --reason 'stock is counted'", shown=False)
@@ -263,10 +267,9 @@ def _unsuccessful(runs: Sequence[dict[str, Any]]) -> str:
 
 def _stay(bakery: Bakery) -> None:
     """Until Ctrl-C, or the controller's end."""
-    command = os.path.relpath(bakery._command[0])
+    command = os.path.relpath(_command()[0])
     _heading("It goes on")
-    print(f"Web page and API: {bakery.url}     Files: {bakery.folder}")
-    print("In another terminal, for instance:")
+    print(f"Web page and API: {bakery.url}\nFiles: {bakery.folder}\n\nIn another terminal, for instance:")
     for line in ("list", f"runs list --trigger {SLOTS} --limit 5", f"deactivate {SLOTS} --reason 'I have seen enough'"):
         print(f"  {command} --server {bakery.url} {line}")
     print("Ctrl-C ends it.", flush=True)
@@ -289,8 +292,7 @@ def _folder() -> Iterator[Path]:
     """A copy of the examples in a temporary folder that is removed at the end, whatever happens."""
     folder = Path(tempfile.mkdtemp(prefix="triggerctl-demo-"))
     try:
-        for part in ("bakery", "data", "tasks", "triggers"):
-            shutil.copytree(EXAMPLES / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__", "demo.py"), dirs_exist_ok=True)
         yield folder
     finally:
         _on_signals(signal.SIG_IGN)

@@ -122,9 +122,11 @@ def span(started: str, ended: str | datetime) -> str:
     """How long something took: `0.4 s`, `2 min 5 s`, `3 h 20 min`."""
     end = ended if isinstance(ended, datetime) else at(ended)
     seconds = max(0.0, (end - at(started)).total_seconds())
-    if seconds < MINUTE:
+    if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
+    if whole < MINUTE:
+        return f"{whole} s"
     if whole < HOUR:
         return f"{whole // MINUTE} min {whole % MINUTE} s"
     return f"{whole // HOUR} h {whole % HOUR // MINUTE} min"

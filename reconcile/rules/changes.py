@@ -55,11 +55,13 @@ def deploy(
 ) -> Next | None:
     """The DEPLOY that a manifest asks for, None when the trigger is that already (R-06).
 
-    A deleted trigger is created anew (R-05); a deploy that does not name `active` leaves a pause alone (R-20).
+    A deleted trigger is created anew (R-05). What a deploy does not name it leaves alone: `active` and with it a pause
+    (R-20), and the origin (R-22).
     Raises Invalid when a new or changed schedule has no fire ahead (S-02).
     """
     existing = current if current and not current.deleted else None
     named = manifest.spec.active
+    origin = origin if origin is not None or existing is None else existing.origin
     asked = (written, manifest.metadata.tags, origin)
     same = existing is not None and (existing.spec, existing.tags, existing.origin) == asked
     if existing and same and named in (None, existing.active):

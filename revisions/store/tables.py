@@ -74,6 +74,8 @@ class _Xid8(TypeEngine[int]):
         return "xid8"
 
 
+postgresql.base.ischema_names["xid8"] = _Xid8  # so that reflection knows the type
+
 metadata = MetaData(
     naming_convention={
         "pk": "%(table_name)s_pkey",

@@ -145,7 +145,7 @@ class Site:
 
     def deploy(self, name: str, **spec: Any) -> None:
         """Creates a trigger; where the spec says nothing it never fires by itself."""
-        spec = {"schedule": {"at": "2099-01-01T00:00:00Z"}, "overlap": "allow"} | spec
+        spec = {"schedule": {"at": "2060-01-01T00:00:00Z"}, "overlap": "allow"} | spec
         self._deploying.deploy(Trigger.read(trigger_document(name, **spec)), Expected(absent=True), Caller("ann"))
 
     def deactivate(self, name: str) -> None:
@@ -184,19 +184,23 @@ class Site:
         assert row is not None
         return row
 
-    def backlogs(self, name: str) -> list[Backlog]:
-        with self.database.read() as connection:
-            return status.backlogs(connection, [self._id(name)])
-
     def now(self) -> datetime:
         with self.database.read() as connection:
             return self.database.clock.now(connection)
 
-    def is_caught_up(self, name: str, until: datetime) -> bool:
-        """Whether everything scheduled until an instant is decided, and what runs it became are over."""
-        if self.status(name).watermark < until or self.backlogs(name):
-            return False
-        return not [run for run in self.runs(name) if run.status in LIVE and run.scheduled_at <= until]
+    def backlogs(self, name: str) -> list[Backlog]:
+        with self.database.read() as connection:
+            return status.backlogs(connection, [self._id(name)])
+
+    def comes_to_an_end(self, *names: str) -> None:
+        """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs."""
+        until = self.now()
+        for name in names:
+            eventually(lambda name=name: self.status(name).watermark >= until, SECONDS_TO_END)
+            eventually(lambda name=name: not self.backlogs(name), SECONDS_TO_END)
+            self.deactivate(name)
+        for name in names:
+            eventually(lambda name=name: not self._live(name), SECONDS_TO_END)
 
     def lets_go(self) -> None:
         """Lets waiting tasks go on."""
@@ -220,6 +224,10 @@ class Site:
             if child := children.adopt(folder):
                 child.forget()
         self.database.close()
+
+    def _live(self, name: str) -> str | None:
+        with self.database.read() as connection:
+            return runs.live_of(connection, self._id(name))
 
     def _told(self, name: str) -> Counter[tuple[str, int]]:
         path = self.told / name

@@ -6,8 +6,7 @@ import random
 import time
 
 from tests.crash.ledger import account
-from tests.crash.site import SECONDS_TO_END, TELL, Controller, Site
-from tests.waiting import eventually
+from tests.crash.site import TELL, Controller, Site
 
 SETTINGS = {
     "RESYNC_INTERVAL": "1s",
@@ -37,7 +36,7 @@ def _endure(site: Site, *, triggers: int, kills: int, seconds: float) -> None:
     for name in names:
         site.deploy(name, schedule={"every": "1s"}, catchup={"policy": "all"})
     controller = _killed(site, kills, seconds)
-    _settle(site, names)
+    site.comes_to_an_end(*names)
     assert controller.stop() == 0
     for name in names:
         _check_occurrences(site, name)
@@ -56,20 +55,6 @@ def _killed(site: Site, kills: int, seconds: float) -> Controller:
         assert controller.lives_on(max(0.01, began + moment - time.monotonic())), controller.log.read_text()
         controller.kill()
     return site.up(**SETTINGS)
-
-
-def _settle(site: Site, names: list[str]) -> None:
-    """Waits until the last controller has caught up, then ends the schedules and waits for the last runs."""
-    until = site.now()
-    for name in names:
-        eventually(lambda name=name: site.is_caught_up(name, until), SECONDS_TO_END)
-        site.deactivate(name)
-    for name in names:
-        eventually(lambda name=name: site.is_caught_up(name, until) and not _live(site, name), SECONDS_TO_END)
-
-
-def _live(site: Site, name: str) -> bool:
-    return any(run.finished_at is None for run in site.runs(name))
 
 
 def _check_occurrences(site: Site, name: str) -> None:

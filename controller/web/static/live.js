@@ -25,6 +25,7 @@
 
   function tell(problem) {
     say(connection, paused ? "Updates are paused" : problem ? "" : "Live");
+    connection.title = `As of ${clock(seenAt)}`;
     say(trouble, problem && !paused ? `${problem} What you see is from ${clock(seenAt)}. Trying again every ${every / 1000} s.` : "");
   }
 

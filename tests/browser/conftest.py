@@ -1,0 +1,126 @@
+"""The real page in a real browser: Chromium, uvicorn on a free port, one database, a clock driven by hand."""
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from controller import settings
+from controller.app import create_app
+from controller.services import Services
+from controller.web import pages
+from reconcile.observe import Observations
+from reconcile.runner import Runner, RunnerSettings
+from revisions.store.database import Database
+from tests.browser.reader import Reader
+from tests.reconcile.scripted import ScriptedLauncher
+from tests.waiting import eventually
+from tests.world import World
+
+BEGIN = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+"""The browser's time, a second before it stands still."""
+CHROMIUM = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium per worker."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("no program named chromium is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> str:
+    """SQLite, unless a test names the other; what differs between them is tested below the page."""
+    url: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_database_url")
+    return url
+
+
+class Site:
+    """A server that can be taken away and brought back at the same address."""
+
+    def __init__(self, database: Database) -> None:
+        services = Services.over(database, settings.load(), Observations())
+        self._app = create_app(services)
+        pages.install(self._app)
+        self._port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", self._port))
+        self._port = listening.getsockname()[1]
+        config = uvicorn.Config(self._app, log_level="error", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self._thread.start()
+        eventually(lambda: self._server.started)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+
+@pytest.fixture
+def site(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
+    monkeypatch.chdir(tmp_path)  # no settings but the defaults
+    site = Site(database)
+    yield site
+    site.stop()
+
+
+@pytest.fixture
+def reader(browser: Browser, site: Site) -> Iterator[Reader]:
+    """A person at the page, whose browser's time stands still; nothing may leave the host or fail unseen."""
+    context = browser.new_context(base_url=site.url, viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(10_000)
+    page: Page = context.new_page()
+    page.clock.install(time=BEGIN)
+    page.clock.pause_at(BEGIN + timedelta(seconds=1))
+    reader = Reader(page, site.url)
+    yield reader
+    context.close()
+    assert reader.strangers == []
+    assert reader.complaints == []
+
+
+@pytest.fixture
+def launcher() -> ScriptedLauncher:
+    """Starts nothing; its works end as the test says."""
+    return ScriptedLauncher()
+
+
+@pytest.fixture
+def runner(world: World, launcher: ScriptedLauncher, tmp_path: Path) -> Runner:
+    """Runs passes by hand."""
+    return Runner(
+        world.database,
+        world.observations,
+        {"process": launcher},
+        settings=RunnerSettings(tmp_path / "attempts", tmp_path),
+        deactivate=lambda trigger_id, reason: world.deploying.stop(trigger_id, reason) and None,
+    )

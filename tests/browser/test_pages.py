@@ -1,0 +1,357 @@
+"""What a person sees and does at the web page."""
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from reconcile.deploying import Caller
+from reconcile.rules.preconditions import Expected
+from reconcile.runner import Runner
+from revisions.store import runs
+from tests.browser.conftest import Site
+from tests.browser.reader import Reader
+from tests.reconcile.scripted import ScriptedLauncher
+from tests.world import World, key
+
+BOTH = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+CONTRAST = Path(__file__).with_name("contrast.js").read_text()
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
+TICK = "/triggers/acme/production/report/tick"
+ONE_TRY = {"retry": {"max_attempts": 1}}
+
+
+def run_once(world: World, runner: Runner, launcher: ScriptedLauncher, error: str | None, log: bytes = b"") -> str:
+    """A minute passes, one run starts and ends; answers its id."""
+    world.advance(minutes=1)
+    world.resync()
+    runner.run_pass()
+    launcher.last.log = log
+    if error is None:
+        launcher.last.succeed(written=7)
+    else:
+        launcher.last.fail(error)
+    runner.run_pass()
+    return launcher.last.launch.run_id
+
+
+@BOTH
+def test_the_list_tells_all_at_once(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
+    """U-04: revision, next fire, last outcome, last error and why something is not active, without a click."""
+    world.create("tick", deactivate_after=2, tags=["client-7"], **ONE_TRY)
+    world.create("quiet", schedule={"cron": "0 8 * * 1-5", "timezone": "Europe/Berlin"})
+    world.deactivate("quiet", 1, "waiting for numbers")
+    world.update("tick", 1, deactivate_after=2, description="more", **ONE_TRY)
+    run_once(world, runner, launcher, "the disk is full")
+    reader.open()
+    tick, quiet = reader.row("tick"), reader.row("quiet")
+    for told in ("active", "every 1m", "2 by ann, 60 s ago", "in 60 s", "2026-03-02 08:02:00 UTC", "the disk is full"):
+        expect(tick).to_contain_text(told)
+    expect(tick.get_by_role("link", name="failed")).to_be_visible()
+    for told in ("inactive", "waiting for numbers", "cron 0 8 * * 1-5 Europe/Berlin", "nothing yet"):
+        expect(quiet).to_contain_text(told)
+    run_once(world, runner, launcher, "the disk is still full")
+    reader.wait_a_turn()
+    expect(tick).to_contain_text("too many failed runs in a row")
+    expect(tick).to_contain_text("the disk is still full")
+
+
+def test_a_trigger_is_reached_by_keyboard(
+    reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher
+) -> None:
+    """U-04: Tab and Enter lead from the list to revisions and runs, and on to a run's log."""
+    world.create(**ONE_TRY)
+    world.update("tick", 1, description="nightly numbers", **ONE_TRY)
+    run_once(world, runner, launcher, "no such table", b"reading\n\x1b[31mfailing\r\n")
+    reader.open()
+    page = reader.page
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    link = page.get_by_role("link", name="tick", exact=True)
+    reader.tab_to(link)
+    assert link.evaluate("node => getComputedStyle(node).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{TICK}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("tick active")
+    revisions = reader.section("Revisions").get_by_role("row")
+    expect(revisions).to_have_count(3)
+    expect(revisions.nth(1)).to_have_text(re.compile(r"2\s+deploy\s+ann\s+60 s ago"))
+    run = reader.section("Runs").get_by_role("row").nth(1)
+    for told in ("failed", "2026-03-02 08:01:00 UTC", "0.0 s", "1", "no such table"):
+        expect(run).to_contain_text(told)
+    expect(reader.section("Upcoming fires").get_by_role("row")).to_have_count(6)
+    reader.tab_to(run.get_by_role("link"))
+    page.keyboard.press("Enter")
+    expect(reader.section("Log")).to_contain_text("reading\n␛[31mfailing")
+    expect(reader.section("Output")).to_contain_text("It answered nothing.")
+
+
+def test_a_deploy_appears_without_a_reload(reader: Reader, world: World) -> None:
+    """U-04: live by itself; who reads keeps the focus and the place."""
+    world.create()
+    reader.open(TICK)
+    page = reader.page
+    page.set_viewport_size({"width": 800, "height": 300})
+    page.evaluate("window.loadedOnce = true")
+    spec = reader.section("Spec").locator("pre")
+    spec.focus()
+    place = page.evaluate("scrollY")
+    assert place > 0
+    world.update("tick", 1, description="with a description now")
+    reader.wait_a_turn()
+    expect(reader.section("Revisions").get_by_role("row")).to_have_count(3)
+    expect(spec).to_contain_text("with a description now")
+    expect(spec).to_be_focused()
+    assert page.evaluate("window.loadedOnce")
+    assert page.evaluate("scrollY") >= place
+    world.deactivate("tick", 2, "enough")
+    reader.wait_a_turn()
+    expect(page.get_by_text("Not active: enough.")).to_be_visible()
+    expect(spec).to_be_focused()
+
+
+def test_what_is_unchanged_is_not_sent_again(reader: Reader, world: World) -> None:
+    """U-04: the page asks with the ETag of what it shows, and is answered 304."""
+    world.create()
+    reader.open()
+    status = reader.page.get_by_role("status")
+    expect(status).to_have_attribute("title", "As of 08:00:01 UTC")
+    with reader.page.expect_response(lambda answer: answer.status == 200):
+        reader.wait_a_turn()
+    expect(status).to_have_attribute("title", "As of 08:00:04 UTC")
+    with reader.page.expect_response(lambda answer: answer.status == 304):
+        reader.wait_a_turn()
+    expect(status).to_have_attribute("title", "As of 08:00:07 UTC")
+    expect(status).to_have_text("Live")
+    expect(reader.row("tick")).to_be_visible()
+
+
+def test_nothing_is_asked_while_nobody_looks(reader: Reader, world: World) -> None:
+    """U-04: a hidden tab rests and catches up when it is seen again; so does one that was paused."""
+    world.create()
+    reader.open()
+    page = reader.page
+    _hide(page, True)
+    reader.wait_a_turn()
+    asked = reader.asked
+    reader.wait_a_turn()
+    world.update("tick", 1, description="seen later")
+    with page.expect_response("**/"):
+        _hide(page, False)
+    expect(reader.row("tick")).to_contain_text("2 by ann")
+    assert reader.asked == asked + 1
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("status")).to_have_text("Updates are paused")
+    world.deactivate("tick", 2)
+    reader.wait_a_turn()
+    assert reader.asked == asked + 1
+    page.get_by_role("button", name="Go on").click()
+    expect(reader.row("tick")).to_contain_text("no reason given")
+
+
+def _hide(page: Page, hidden: bool) -> None:
+    page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        hidden,
+    )
+
+
+def test_an_unreachable_server_is_said_to_be(reader: Reader, site: Site, world: World) -> None:
+    """U-04: what is shown stays, with its age, and goes on by itself once the server is back."""
+    world.create()
+    reader.open()
+    site.stop()
+    reader.wait_a_turn()
+    alert = reader.page.get_by_role("alert")
+    expect(alert).to_contain_text("The server cannot be reached. What you see is from 08:00:01 UTC.")
+    expect(reader.row("tick")).to_be_visible()
+    site.start()
+    world.update("tick", 1, description="new")
+    reader.wait_a_turn()
+    expect(alert).to_be_hidden()
+    expect(reader.row("tick")).to_contain_text("2 by ann")
+    assert all("ERR_CONNECTION_REFUSED" in complaint for complaint in reader.complaints)
+    reader.complaints.clear()
+
+
+def test_hostile_text_is_text(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
+    """U-04: description, input, tags, errors, output, logs and reasons come from strangers and are never markup."""
+    world.create(description=HOSTILE, input={"name": HOSTILE}, tags=[HOSTILE], **ONE_TRY)
+    run_id = run_once(world, runner, launcher, HOSTILE, HOSTILE.encode())
+    world.deploying.deactivate(key("tick"), Expected(revision=1), Caller(HOSTILE, HOSTILE))
+    shown = {"/": 4, TICK: 10, f"/runs/{run_id}": 2, f"/?tag={HOSTILE}": 5, "/?project=%3Cscript%3E1": 0}
+    for path, least in shown.items():
+        reader.open(path)
+        page = reader.page
+        assert page.title() != "taken"
+        assert page.locator("main script, main img").count() == 0
+        assert page.content().count("&lt;script&gt;document.title") >= least, path
+    assert reader.open("/triggers/acme/production/report/%3Cscript%3E1") == 422
+    assert reader.page.locator("main script").count() == 0
+    assert ["422" in complaint for complaint in reader.complaints] == [True]
+    reader.complaints.clear()
+
+
+def test_why_something_rests_or_is_gone(reader: Reader, world: World) -> None:
+    """R-08, R-20, U-04: paused, finished and deleted triggers say until when, why and by whom."""
+    world.create("paused")
+    world.deactivate("paused", 1, "office is closed", until=world.clock.now().replace(hour=20))
+    world.create("once", schedule={"at": "2026-03-02T08:00:30Z"})
+    world.create("gone")
+    world.deploying.delete(key("gone"), Expected(revision=1), Caller("bob", "replaced by tick"))
+    world.advance(minutes=1)
+    world.resync()
+    notice = reader.page.locator(".notice")
+    said = {
+        "paused": "Paused: until 2026-03-02 20:00:00 UTC (in 11 h) office is closed. Last changed by ann 60 s ago",
+        "once": "Not active: completed: its schedule has no fire left. Last changed by system now",
+        "gone": "Deleted: replaced by tick. Last changed by bob",
+    }
+    for name, words in said.items():
+        assert reader.open(TICK.replace("tick", name)) == 200
+        expect(notice).to_contain_text(words)
+    reader.open()
+    expect(reader.row("gone")).to_have_count(0)
+    expect(reader.row("paused")).to_contain_text("office is closed")
+
+
+def test_what_was_skipped_says_why(reader: Reader, world: World) -> None:
+    """L-06, U-04: a missed range is one line, with its number and the reason."""
+    world.create(schedule={"every": "1s"})
+    world.advance(minutes=5)
+    world.resync()
+    reader.open(TICK)
+    skip = reader.section("Skipped occurrences").get_by_role("row").nth(1)
+    for told in ("missed", "2026-03-02 08:00:01 UTC", "to 2026-03-02 08:04:59 UTC", "299", "catch-up leaves it out"):
+        expect(skip).to_contain_text(told)
+
+
+def test_each_attempt_has_its_log(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
+    """X-17, U-04: the newest attempt is shown, earlier ones are a link away; output and input stand below."""
+    world.create(input={"region": "emea"})
+    run_id = run_once(world, runner, launcher, "broken", b"first try")
+    assert run_once(world, runner, launcher, None, b"second try " + b"x" * 100_000 + b" end") == run_id
+    reader.open(f"/runs/{run_id}")
+    expect(reader.page.get_by_role("heading", level=1)).to_contain_text("succeeded")
+    log = reader.page.locator("pre.log")
+    expect(log).to_contain_text("x end")
+    assert len(log.inner_text()) == 64 * 1024
+    expect(reader.page.get_by_role("link", name="All that was kept")).to_be_visible()
+    expect(reader.section("Input")).to_contain_text('"region": "emea"')
+    expect(reader.section("Output")).to_contain_text('"written": 7')
+    reader.page.get_by_role("link", name="Attempt 1").click()
+    expect(log).to_have_text("first try")
+
+
+def test_the_list_can_be_narrowed_and_turned(reader: Reader, world: World) -> None:
+    """U-04: filters by project, tag and state; long lists come in parts that keep the filter."""
+    for number in range(52):
+        world.create(f"t{number:02d}", tags=["many"])
+    world.create("other")
+    world.deactivate("other", 1)
+    reader.open()
+    page = reader.page
+    rows = page.get_by_role("row")
+    expect(rows).to_have_count(51)
+    page.get_by_label("Tag").fill("many")
+    page.keyboard.press("Enter")
+    expect(reader.row("other")).to_have_count(0)
+    page.get_by_role("link", name="More triggers").click()
+    expect(rows).to_have_count(3)
+    assert "tag=many" in page.url
+    page.get_by_role("link", name="Back to the first").click()
+    expect(rows).to_have_count(51)
+    page.get_by_role("link", name="Show all").click()
+    page.get_by_label("State").select_option("not active")
+    page.get_by_role("button", name="Show").click()
+    expect(rows).to_have_count(2)
+    expect(page.get_by_label("State")).to_have_value("false")
+    page.get_by_label("Project").fill("nobody")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+
+
+def test_empty_pages_say_what_to_do(reader: Reader, world: World, site: Site) -> None:
+    """U-04: the command that deploys, the command that fires; what is deployed then appears by itself."""
+    reader.open()
+    expect(reader.page.get_by_text(f"triggerctl --server {site.url} deploy trigger.yaml")).to_be_visible()
+    world.create()
+    reader.wait_a_turn()
+    expect(reader.row("tick")).to_be_visible()
+    reader.open(TICK)
+    command = f"triggerctl --server {site.url} fire acme/production/report/tick"
+    expect(reader.section("Runs").get_by_text(command)).to_be_visible()
+
+
+def test_what_is_not_there_is_a_page_too(reader: Reader, site: Site, world: World) -> None:
+    """U-04: people get a page, programs the problem document."""
+    for path in (TICK, "/runs/01HZZZZZZZZZZZZZZZZZZZZZZZ", "/nowhere"):
+        assert reader.open(path) == 404
+        expect(reader.page.get_by_role("heading", name="There is no such thing")).to_be_visible()
+        expect(reader.page.get_by_role("link", name="All triggers")).to_be_visible()
+    assert reader.open("/?cursor=zzz") == 422
+    reader.complaints.clear()
+    for path in (TICK, f"/api/v1{TICK}"):
+        accept = "text/html" if path.startswith("/api") else "*/*"
+        answer = httpx.get(site.url + path, headers={"Accept": accept})
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_it(
+    scheme: str, browser: Browser, site: Site, world: World, runner: Runner, launcher: ScriptedLauncher
+) -> None:
+    """U-04: contrast AA in light and dark, no sideways scrolling on a phone, whole without JavaScript."""
+    world.create(description="a" * 300, tags=["t" * 60], **ONE_TRY)
+    world.create("resting")
+    world.deactivate("resting", 1, "r" * 200)
+    run_id = run_once(world, runner, launcher, "e" * 300, b"l" * 500)
+    for width in (390, 1280):
+        context = browser.new_context(
+            base_url=site.url,
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            java_script_enabled=False,
+        )
+        page = context.new_page()
+        for path in ("/", TICK, TICK.replace("tick", "resting"), f"/runs/{run_id}"):
+            page.goto(path)
+            expect(page.get_by_role("main")).to_contain_text(("e" * 300, "r" * 200)["resting" in path])
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert page.evaluate(CONTRAST) == [], path
+        context.close()
+
+
+def test_a_browser_is_kept_in_bounds(site: Site, world: World) -> None:
+    """U-04: nothing from elsewhere, nothing inline, no frames; and no page stands in the API's description."""
+    world.create()
+    for path in ("/", TICK, "/static/page.css", "/static/live.js"):
+        answer = httpx.get(site.url + path, headers={"Accept": "text/html"})
+        assert answer.status_code == 200
+        assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        again = httpx.get(site.url + path, headers={"If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    assert "/" not in httpx.get(f"{site.url}/openapi.json").json()["paths"]
+
+
+def test_what_has_not_begun_is_shown(reader: Reader, world: World) -> None:
+    """S-15, X-11, U-04: the instant of an `in`, and a run by hand that waits for its worker, with what it was given."""
+    world.create(schedule={"in": "48h"})
+    world.firing.fire(key("tick"), {"a": [1]}, Caller("ann"), None)
+    reader.open(TICK)
+    expect(reader.section("Upcoming fires")).to_contain_text("2026-03-04 08:00:00 UTC")
+    expect(reader.section("Runs").get_by_role("row").nth(1)).to_contain_text("manual")
+    with world.database.read() as connection:
+        [run] = runs.page(connection, None, 2)
+    reader.open(f"/runs/{run.id}")
+    expect(reader.section("Log")).to_contain_text("It has not begun yet.")
+    assert json.loads(reader.section("Input").locator("pre").inner_text()) == {"a": [1]}

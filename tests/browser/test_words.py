@@ -1,0 +1,66 @@
+"""Times and spans in words."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from controller.web import words
+
+NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("at", "hint"),
+    [
+        ("2026-03-02T08:00:00.4Z", "now"),
+        ("2026-03-02T08:00:12Z", "in 12 s"),
+        ("2026-03-02T07:57:00Z", "3 min ago"),
+        ("2026-03-02T07:58:01Z", "119 s ago"),
+        ("2026-03-03T09:30:00Z", "in 25 h"),
+        ("2026-03-09T08:00:00Z", "in 7 days"),
+    ],
+    ids=str,
+)
+def test_how_far_away_an_instant_is(at: str, hint: str) -> None:
+    """U-04: one unit, the one that says most."""
+    assert words.hint(at, NOW) == hint
+
+
+@pytest.mark.parametrize(
+    ("seconds", "span"),
+    [("00.25", "0.2 s"), ("42", "42 s"), ("125", "2 min 5 s"), ("12000", "3 h 20 min"), ("-5", "0.0 s")],
+    ids=str,
+)
+def test_how_long_something_took(seconds: str, span: str) -> None:
+    """U-04: finer the shorter it is; never less than nothing."""
+    end = datetime.fromtimestamp(NOW.timestamp() + float(seconds), UTC)
+    assert words.span("2026-03-02T08:00:00Z", end) == span
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"schedule": {"cron": "0 8 * * 1-5", "timezone": "Europe/Berlin"}}, "cron 0 8 * * 1-5 Europe/Berlin"),
+        ({"schedule": {"cron": "0 8 * * *"}}, "cron 0 8 * * * UTC"),
+        ({"schedule": {"every": "15m", "anchor": "2026-01-01T00:00:00Z"}}, "every 15m"),
+        ({"schedule": {"at": "2026-12-24T18:00:00Z"}}, "at 2026-12-24T18:00:00Z"),
+        ({"schedule": {"in": "48h"}}, "in 48h"),
+        ({"webhook": {"scheme": "github"}}, "webhook"),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_a_schedule_on_one_line(spec: dict, text: str) -> None:
+    """U-04: what fires a trigger, whatever kind it is."""
+    assert words.schedule(spec) == text
+
+
+def test_a_local_time_names_its_offset() -> None:
+    """U-04: a zone stands beside UTC, never instead of it."""
+    assert words.wall("2026-03-02T09:00:00+01:00") == "Mon 2026-03-02 09:00:00 +01:00"
+    assert words.readable("2026-03-02T09:00:00.123+01:00") == "2026-03-02 08:00:00 UTC"
+
+
+def test_control_characters_are_seen() -> None:
+    """U-04: what a terminal would act on is shown."""
+    assert words.plain("a\r\nb\tc\x1b[0m\x00") == "a\nb\tc␛[0m␀"

@@ -1,0 +1,186 @@
+"""The whole product over connections of its own, without threads: what one process of several is to the database."""
+
+import random
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from reconcile.deciding import Deciding, Pace
+from reconcile.deploying import Caller, Deploying
+from reconcile.firing import Firing
+from reconcile.loop import Loop
+from reconcile.observe import Observations
+from reconcile.ports import Failed, Launch, Progress, Succeeded
+from reconcile.registering import Registering
+from reconcile.rules.preconditions import Expected
+from reconcile.runner import Runner, RunnerSettings
+from revisions.errors import TriggerctlError, Unavailable
+from revisions.ids import TaskKey
+from revisions.manifests import Task, Trigger
+from revisions.store import runs, triggers
+from revisions.store.database import Database
+from tests.world import key, task_document, trigger_document
+
+ANN = Caller("ann")
+PACE = Pace(
+    resync_interval=timedelta(milliseconds=200),
+    live_grace=timedelta(0),  # so that what is half a second late is missed, and backlogs come into it
+    max_catchup_runs_per_loop=50,
+    execution_qps=1000,
+    execution_burst=1000,
+)
+
+
+class Over:
+    """Work that is over at once, every third time badly."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._end = Failed("broken") if int(launch.run_id[-1], 36) % 3 == 0 else Succeeded()
+
+    def poll(self) -> Progress:
+        return self._end
+
+    def cancel(self, *, force: bool = False) -> None:
+        pass
+
+    def read_log(self, start: int, limit: int) -> bytes:
+        return b""
+
+    def log_size(self) -> int:
+        return 0
+
+    def forget(self) -> None:
+        pass
+
+
+class AtOnce:
+    """A launcher of such work."""
+
+    def faults(self, spec: Any) -> list[tuple[str, str, str]]:
+        return []
+
+    def start(self, launch: Launch) -> Over:
+        return Over(launch)
+
+    def adopt(self, folder: Path) -> None:
+        return None
+
+
+class Replica:
+    """Each method is one thing somebody does to a trigger or a version named by chance; refusals are part of it.
+
+    `done` counts what was done, `refused` what was refused and why; `unexpected` is what should not happen to anybody.
+    """
+
+    def __init__(self, database_url: str, folder: Path, names: list[str], versions: list[str]) -> None:
+        self.database = Database(database_url)
+        self.done: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.unexpected: list[str] = []
+        self._names, self._versions = names, versions
+        observations = Observations()
+        observations.subscribe(self._hear)
+        self.deploying = Deploying(self.database, observations)
+        self.registering = Registering(self.database, self.deploying, observations)
+        self._firing = Firing(self.database, observations)
+        self._loop = Loop(self.database, self.deploying, Deciding(self.database, observations, PACE), observations)
+        self._runner = Runner(
+            self.database,
+            observations,
+            {"process": AtOnce()},
+            settings=RunnerSettings(folder),
+            deactivate=lambda trigger_id, reason: self._count("stop", self.deploying.stop(trigger_id, reason)),
+        )
+
+    def deploy(self, chance: random.Random) -> None:
+        """Creates, updates or moves."""
+        name, version = chance.choice(self._names), chance.choice(self._versions)
+        manifest = Trigger.read(
+            trigger_document(
+                name,
+                task_version=version,
+                schedule={"every": "1s"},
+                catchup={"policy": chance.choice(["all", "latest", "none"])},
+                overlap=chance.choice(["allow", "skip"]),
+                description=f"{chance.random()}",
+                retry={"max_attempts": 1},
+                deactivate_after=2,
+            )
+        )
+        revision = self._revision(name)
+        expected = Expected(absent=True) if revision is None else Expected(revision=revision)
+        self._try("deploy", lambda: self.deploying.deploy(manifest, expected, ANN).changed)
+
+    def activate(self, chance: random.Random) -> None:
+        name = chance.choice(self._names)
+        if revision := self._revision(name):
+            self._try("activate", lambda: self.deploying.activate(key(name), Expected(revision=revision), ANN).changed)
+
+    def deactivate(self, chance: random.Random) -> None:
+        name = chance.choice(self._names)
+        if revision := self._revision(name):
+            self._try(
+                "deactivate", lambda: self.deploying.deactivate(key(name), Expected(revision=revision), ANN).changed
+            )
+
+    def delete(self, chance: random.Random) -> None:
+        name = chance.choice(self._names)
+        if revision := self._revision(name):
+            self._try("delete", lambda: self.deploying.delete(key(name), Expected(revision=revision), ANN).changed)
+
+    def register(self, chance: random.Random) -> None:
+        """Registers a version, or brings it back."""
+        task = Task.read(task_document(chance.choice(self._versions)))
+        self._try("register", lambda: self.registering.register(task, ANN).changed)
+
+    def delete_task(self, chance: random.Random) -> None:
+        version = chance.choice(self._versions)
+        task = TaskKey("acme", "production", "report", version)
+        self._try("delete task", lambda: self.registering.delete(task, ANN))
+
+    def fire(self, chance: random.Random) -> None:
+        name = chance.choice(self._names)
+        self._try("fire", lambda: self._firing.fire(key(name), None, ANN, "allow"))
+
+    def cancel(self, _: random.Random) -> None:
+        with self.database.read() as connection:
+            live = runs.page(connection, None, 1, status="pending")
+        if live:
+            self._try("cancel", lambda: self._cancel(live[0].id))
+
+    def look(self, _: random.Random) -> None:
+        """A resync with its due passes and its catch-up."""
+        self._try("look", lambda: self._loop.resync() or True)
+
+    def work(self, _: random.Random) -> None:
+        """Claims, launches and settles."""
+        self._try("work", lambda: self._runner.run_pass().settled)
+
+    def _try(self, what: str, call: Any) -> None:
+        try:
+            self._count(what, call())
+        except Unavailable as error:
+            self.unexpected.append(f"{what}: {error} ({error.__cause__!r})")
+        except TriggerctlError as error:
+            self.refused[f"{what}: {type(error).__name__}"] += 1
+
+    def _count(self, what: str, changed: Any) -> None:
+        self.done[what] += bool(changed)
+
+    def _cancel(self, run_id: str) -> bool:
+        with self.database.write() as connection:
+            run = runs.request_cancel(connection, run_id, self.database.clock.now(connection), "ann")
+        return run is not None and run.status == "cancelled"
+
+    def _revision(self, name: str) -> int | None:
+        with self.database.read() as connection:
+            trigger = triggers.get(connection, key(name))
+        return None if trigger is None or trigger.deleted else trigger.revision
+
+    def _hear(self, name: str, facts: dict[str, Any]) -> None:
+        if name.endswith((".failed", ".undecidable", ".unreadable", ".unavailable")) or name in (
+            "claim.lost",
+            "run.lost",
+        ):
+            self.unexpected.append(f"{name}: {facts}")

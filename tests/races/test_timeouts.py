@@ -1,0 +1,100 @@
+"""Sessions end what stalls: nobody can hold up the others for longer than a lease (O-08)."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from reconcile.deploying import Caller, Changed, Deploying
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from reconcile.rules.preconditions import Expected
+from revisions.errors import Unavailable
+from revisions.ids import TaskKey
+from revisions.manifests import Task, Trigger
+from revisions.store import database as databases
+from revisions.store import tasks, triggers
+from revisions.store.database import Database
+from tests.world import key, task_document, trigger_document
+
+ANN = Caller("ann")
+TASK = TaskKey("acme", "production", "report", "v1")
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """With task report v1 and trigger tick."""
+    with Database(database_url) as database:
+        deploying = Deploying(database, Observations())
+        Registering(database, deploying, Observations()).register(Task.read(task_document()), ANN)
+        deploying.deploy(Trigger.read(trigger_document()), Expected(absent=True), ANN)
+        yield database
+
+
+def redeploy(database: Database) -> Changed:
+    manifest = Trigger.read(trigger_document(description="new"))
+    return Deploying(database, Observations()).deploy(manifest, Expected(revision=1), ANN)
+
+
+def test_every_session_has_its_timeouts(database: Database) -> None:
+    """O-08: they lie below the lease of 60 s."""
+    expected = {
+        "idle_in_transaction_session_timeout": "10s",
+        "lock_timeout": "5s",
+        "statement_timeout": "30s",
+    }
+    for transaction in (database.read, database.write):
+        with transaction() as connection:
+            for name, value in expected.items():
+                assert connection.exec_driver_sql(f"SHOW {name}").scalar_one() == value
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            assert driver.info.get_parameters()["tcp_user_timeout"] == "10000"
+
+
+@pytest.mark.parametrize("table", ["tasks", "triggers", "trigger_status"])
+def test_a_lock_that_somebody_holds(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """O-08: a deploy behind a held row answers that the database is busy, changes nothing, and goes well later."""
+    monkeypatch.setitem(databases.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s as it ships
+    with Database(database_url) as impatient, psycopg.connect(database_url) as holder:
+        holder.execute(f"SELECT 1 FROM {table} FOR UPDATE")
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="lock timeout"):
+                redeploy(impatient)
+        holder.rollback()
+        assert redeploy(impatient).trigger.revision == 2
+
+
+def test_a_statement_that_takes_too_long(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-08: it is ended, and its transaction with it."""
+    monkeypatch.setitem(databases.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s as it ships
+    with Database(database_url) as hasty:
+        with pytest.raises(Unavailable, match="statement timeout"), hasty.write() as connection:
+            connection.exec_driver_sql("SELECT pg_sleep(20)")
+        assert redeploy(hasty).changed
+
+
+def test_a_participant_that_stalls(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-08, invariant 8: one that stops in the middle of a change loses its session and its locks; it changes nothing
+    when it comes back, and the others have gone on."""
+    monkeypatch.setitem(databases.SESSION_TIMEOUTS, "idle_in_transaction_session_timeout", "300ms")  # 10 s as it ships
+    with Database(database_url) as stalled:
+
+        def stall() -> None:
+            with stalled.write() as connection:
+                triggers.lock(connection, [TASK], key("tick"))
+                assert redeploy(database).trigger.revision == 2  # waits for the lock until the session is ended
+                tasks.delete(connection, TASK)
+
+        with pytest.raises(Unavailable):
+            stall()
+        with stalled.read() as connection:
+            current = triggers.get(connection, key("tick"))
+            task = tasks.get(connection, TASK)
+        assert current is not None
+        assert task is not None
+        assert (current.revision, task.deleted) == (2, False)
