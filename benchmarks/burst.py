@@ -10,10 +10,11 @@ from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
 from reconcile.deciding import Deciding, Pace
-from reconcile.deploying import Caller, Deploying
+from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.registering import Registering
+from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from revisions.clock import HandClock
 from revisions.store.database import Database

@@ -32,6 +32,9 @@ class Metrics:
         self._changes = Counter(
             "triggerctl_resync_changes", "Jobs added, replaced and removed.", ["change"], registry=registry
         )
+        self._lag = Gauge(
+            "triggerctl_feed_lag_seconds", "Age of the oldest change when the loop last read some.", registry=registry
+        )
         self._lateness = Histogram(
             "triggerctl_fire_lateness_seconds",
             "From the scheduled instant to the committed run.",
@@ -64,6 +67,8 @@ class Metrics:
                 self._jobs.set(facts["jobs"])
                 for change in ("added", "replaced", "removed"):
                     self._changes.labels(change).inc(len(getattr(facts["changes"], change)))
+            case "feed.read":
+                self._lag.set(facts["lag"])
             case "pass.decided":
                 for seconds in facts["lateness"]:
                     self._lateness.observe(max(0.0, seconds))

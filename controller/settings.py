@@ -19,6 +19,8 @@ from revisions.errors import Fault, Invalid
 PREFIX = "TRIGGERCTL_"
 FILES = ("config/triggerctl.yaml", "triggerctl.yaml")
 """Where settings are looked for, in the folder of the start, when TRIGGERCTL_CONFIG names no file."""
+OF_FOLDERS = frozenset({"origin"})
+"""What the file says beside settings where the folder of the start is also one that `triggerctl apply` takes."""
 
 
 def _span(value: Any) -> Any:
@@ -172,10 +174,11 @@ def _from_file(known: set[str]) -> dict[str, Any]:
         return {}
     if len(found) > 1 or not isinstance(found[0], dict):
         raise Invalid.at(str(path), "must be one mapping of settings", "write name: value lines")
-    faults = [Fault.unknown(f"{path}: {name}", str(name), known, "setting") for name in found[0] if name not in known]
+    given = {name: value for name, value in found[0].items() if name not in OF_FOLDERS}
+    faults = [Fault.unknown(f"{path}: {name}", str(name), known, "setting") for name in given if name not in known]
     if faults:
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
-    return found[0]
+    return given
 
 
 def _state_folder() -> Path:

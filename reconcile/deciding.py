@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconcile.deploying import skip_of
 from reconcile.observe import Observations
+from reconcile.revising import skip_of
 from reconcile.rules import admission, catchup
 from reconcile.rules.block import EPOCH
 from reconcile.rules.catchup import Plan

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from reconcile.deploying import Caller
 from reconcile.observe import Observations
+from reconcile.revising import Caller
 from reconcile.rules.terms import terms
 from revisions import chain, documents, ids
 from revisions.errors import Conflict, Fault, Invalid, NotFound

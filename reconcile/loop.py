@@ -4,10 +4,11 @@ import threading
 from collections.abc import Sequence
 from datetime import timedelta
 
+from reconcile.alarms import Alarms
 from reconcile.deciding import Decided, Deciding
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
-from reconcile.rules.diff import Difference, diff
+from reconcile.rules.diff import Difference
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
 from revisions.store import status as status_store
@@ -36,23 +37,20 @@ class Loop:
         self._interval = deciding.pace.resync_interval
         self._bell = _Bell()
         self.timers = Timers(self._bell.ring, self._interval)
+        self._alarms = Alarms(database, self.timers, observations, self._interval)
         self._thread: threading.Thread | None = None
 
-    def resync(self) -> Difference:
-        """Makes the jobs what the database says, and decides what is overdue, whatever became of its alarm (L-03)."""
+    def resync(self, *, full: bool = False) -> Difference:
+        """Makes the jobs what the database says, and decides what is overdue, whatever became of its alarm (L-03).
+
+        With `full` everything is compared, not only what changed since the last time.
+        """
         began = self._database.clock.monotonic()
         self._deploying.resume_paused()
+        changes = self._alarms.follow(full=full)
         with self._database.read() as connection:
-            alarms = status_store.desired_alarms(connection)
-            now = self._database.clock.now(connection)
-        changes = diff({trigger: revision for trigger, revision, _ in alarms}, self.timers.jobs())
-        touched = {*changes.added, *changes.replaced}
-        for trigger, revision, at in alarms:
-            if trigger in touched:
-                self.timers.set(trigger, revision, at - now if at else self._interval)
-        for trigger in changes.removed:
-            self.timers.remove(trigger)
-        self.due([trigger for trigger, _, at in alarms if at and at <= now])
+            overdue = status_store.due(connection, self._database.clock.now(connection))
+        self.due(overdue)
         self.catch_up()
         self._stop_finished()
         seconds = self._database.clock.monotonic() - began

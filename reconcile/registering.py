@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from reconcile.deploying import Caller, Deploying
+from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
+from reconcile.revising import Caller
 from reconcile.rules.notation import ScheduleError, duration
 from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound
@@ -39,8 +40,8 @@ class Registering:
 
         Raises Invalid for a spec its launcher cannot use, Conflict for another spec under the same version.
         """
-        if faults := _faults(manifest):
-            raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+        if found := faults(manifest):
+            raise Invalid(f"{found[0].path}: {found[0].message}", found)
         spec = chain.canonical(manifest.written)
         key, digest = manifest.key, chain.digest(spec)
         with self._database.write() as connection:
@@ -89,7 +90,8 @@ class Registering:
         return deleted
 
 
-def _faults(manifest: Manifest) -> list[Fault]:
+def faults(manifest: Manifest) -> list[Fault]:
+    """What is wrong with a task that only its launcher and this package can read (X-10)."""
     spec, kinds = manifest.spec, launchers()
     found = []
     if spec.launcher not in kinds:

@@ -1,15 +1,34 @@
-"""Bytes that are hashed: canonical JSON (RFC 8785) and the SHA-256 link from each revision to the one before (R-10)."""
+"""Bytes that are hashed: canonical JSON (RFC 8785) and the SHA-256 link from each revision to the one before (R-10).
+
+A chain is walked over rows as they are stored, without making anything of them: what is hashed is all text.
+"""
 
 import hashlib
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from json.encoder import encode_basestring as quoted  # RFC 8785 of a string; a property test holds it against rfc8785
+from typing import Any, NamedTuple
 
 import rfc8785
 
-from revisions.ids import utc_text
-from revisions.triggers import Revision
+from revisions.ids import TriggerKey, utc_text
+from revisions.triggers import Action, Revision, Trigger, apply
 
 ORIGIN = ""
 """What stands as `previous_hash` in a trigger's first revision."""
+
+Row = tuple[Any, ...]
+"""A revision as stored: the columns of `trigger_revisions` in their order, instants as RFC 3339 (`COLUMNS`)."""
+
+COLUMNS = (
+    *("trigger_id", "revision", "project", "domain", "task", "name", "action", "actor", "reason", "at", "active"),
+    *("tags", "until", "origin", "idempotency_key", "resolved", "scopes", "spec", "previous_hash", "hash"),
+)
+_REVISION, _ACTION, _ACTIVE = (COLUMNS.index(name) for name in ("revision", "action", "active"))
+_TAGS, _RESOLVED, _SCOPES = (COLUMNS.index(name) for name in ("tags", "resolved", "scopes"))
+_PREVIOUS, _HASH = len(COLUMNS) - 2, len(COLUMNS) - 1
 
 
 def canonical(value: Any) -> str:
@@ -22,34 +41,33 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def envelope(revision: Revision) -> str:
-    """The canonical text of a revision; the spec's own text, canonical already, is spliced in where its key sorts."""
-    before = canonical(
-        {
-            "action": revision.action.value,
-            "active": revision.active,
-            "actor": revision.actor,
-            "at": utc_text(revision.at),
-            "idempotency_key": revision.idempotency_key,
-            "origin": revision.origin,
-            "previous_hash": revision.previous_hash,
-            "reason": revision.reason,
-        }
+def envelope(row: Row) -> str:
+    """The canonical text of a revision but for its hash; texts that are canonical already are spliced in.
+
+    Raises TypeError for what is no text where one must stand.
+    """
+    (trigger_id, revision, project, domain, task, name, action, actor, reason, at, active) = row[:11]
+    (tags, until, origin, idempotency_key, resolved, scopes, spec, previous_hash, _) = row[11:]
+    return (
+        f'{{"action":{quoted(action)},"active":{"true" if active else "false"},"actor":{quoted(actor)},'
+        f'"at":{quoted(at)},"idempotency_key":{"null" if idempotency_key is None else quoted(idempotency_key)},'
+        f'"origin":{"null" if origin is None else quoted(origin)},"previous_hash":{quoted(previous_hash)},'
+        f'"reason":{quoted(reason)},"resolved":{resolved},"revision":{revision},"scopes":{scopes},"spec":{spec},'
+        f'"tags":{tags},"trigger":[{quoted(trigger_id)},{quoted(project)},{quoted(domain)},{quoted(task)},'
+        f'{quoted(name)}],"until":{"null" if until is None else quoted(until)}}}'
     )
-    after = canonical(
-        {
-            "tags": list(revision.tags),
-            "trigger": [revision.trigger_id, *revision.key],
-            "until": utc_text(revision.until) if revision.until else None,
-        }
-    )
-    spliced = (
-        f'"resolved":{revision.resolved},"revision":{revision.revision},'
-        f'"scopes":{revision.scopes},"spec":{revision.spec}'
-    )
-    return f"{before[:-1]},{spliced},{after[1:]}"
 
 
 def link(revision: Revision) -> str:
     """The hash a revision must carry."""
-    return digest(envelope(revision))
+    return digest(envelope(written(revision)))
+
+
+def written(revision: Revision) -> Row:
+    """A revision as it is stored."""
+    return (
+        *(revision.trigger_id, revision.revision, *revision.key, revision.action.value, revision.actor),
+        *(revision.reason, utc_text(revision.at), revision.active, canonical(list(revision.tags))),
+        *(utc_text(revision.until) if revision.until else None, revision.origin, revision.idempotency_key),
+        *(revision.resolved, revision.scopes, revision.spec, revision.previous_hash, revision.hash),
+    )

@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.resolver import VersionedResolver
 
@@ -25,13 +26,26 @@ class _Resolver(VersionedResolver):
             super().add_version_implicit_resolver(version, tag, regexp, first)
 
 
+class _WithLine(SafeConstructor):
+    """Answers each document with the line on which it begins."""
+
+    def construct_document(self, node: Any) -> tuple[int, Any]:
+        return node.start_mark.line + 1, super().construct_document(node)
+
+
 def load(text: str, source: str = "input") -> list[Any]:
     """The documents in a text, empty ones left out. Raises Malformed with line and column (from 1)."""
+    return [document for _, document in placed(text, source)]
+
+
+def placed(text: str, source: str = "input") -> list[tuple[int, Any]]:
+    """The documents in a text, each with its first line (from 1), empty ones left out. Raises Malformed."""
     yaml = YAML(typ="safe", pure=True)
+    yaml.Constructor = _WithLine
     yaml.Resolver = _Resolver
     yaml.allow_duplicate_keys = False
     try:
-        documents = [document for document in yaml.load_all(StringIO(text)) if document is not None]
+        documents = [(line, document) for line, document in yaml.load_all(StringIO(text)) if document is not None]
     except MarkedYAMLError as error:
         raise Malformed(_with_place(source, error)) from None
     except (YAMLError, RecursionError, ValueError) as error:

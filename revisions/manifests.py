@@ -55,6 +55,7 @@ class Schedule(_Strict):
 
 class Catchup(_Strict):
     policy: Literal["all", "latest", "none"] = "latest"
+    inactive: StrictBool = False
     window: Optional = None
 
 

@@ -4,11 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 from reconcile.deciding import Deciding, Pace
-from reconcile.deploying import Caller, Changed, Deploying
+from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.registering import Registered, Registering
+from reconcile.revising import Caller, Changed
 from reconcile.rules.preconditions import Expected
 from revisions.clock import Clock, HandClock
 from revisions.ids import TriggerKey

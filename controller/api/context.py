@@ -3,10 +3,10 @@
 import re
 from typing import Annotated
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Query, Request
 
 from controller.services import Services
-from reconcile.deploying import Caller
+from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from revisions.errors import Fault, Invalid
 from revisions.ids import TaskKey, TriggerKey, name_faults
@@ -81,6 +81,18 @@ async def expected(
 
 
 Precondition = Annotated[Expected, Depends(expected)]
+
+
+async def origin(
+    origin: Annotated[str | None, Query(description="the name of the folder it is applied from; left out, kept")] = None,
+) -> str | None:
+    """The folder that a deploy comes from (R-22). Raises Invalid for what can be no name."""
+    if origin is not None:
+        _refuse(name_faults("", origin=origin))
+    return origin
+
+
+Origin = Annotated[str | None, Depends(origin)]
 
 
 def etag(revision: int) -> str:

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Query, Response
 
 from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
-from controller.api.context import Asking, Here, Named, Precondition, etag
+from controller.api.context import Asking, Here, Named, Origin, Precondition, etag
 from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
 from controller.contract import ChangedTriggerShape, Page, RunShape, TriggerShape
 from controller.services import Services
-from reconcile.deploying import Caller, Changed
+from reconcile.revising import Caller, Changed
 from reconcile.rules.notation import ScheduleError, instant
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
@@ -26,11 +26,18 @@ _REASON = {"type": "string"}
 
 @router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "created", "model": ChangedTriggerShape}})
 def deploy(
-    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
+    key: Named,
+    body: Sent,
+    expected: Precondition,
+    caller: Asking,
+    here: Here,
+    response: Response,
+    origin: Origin,
+    reason: Filter = None,
 ) -> ChangedTriggerShape:
     """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a trigger from its manifest (R-04 to R-06)."""
     manifest = Manifest.read(manifest_at(body.document(), "Trigger", key._asdict()))
-    changed = here.deploying.deploy(manifest, expected, caller)
+    changed = here.deploying.deploy(manifest, expected, _because(caller, reason), origin=origin)
     if changed.created:
         response.status_code = 201
     return _changed(here, changed, response)
@@ -56,6 +63,7 @@ def listing(
     task: Filter = None,
     tag: Filter = None,
     active: Annotated[bool | None, Query()] = None,
+    origin: Filter = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[TriggerShape]:
@@ -71,6 +79,7 @@ def listing(
             task=task,
             tag=tag,
             active=active,
+            origin=origin,
         )
     return page(found, limit, lambda row: shapes.trigger(*row), lambda row: pack(*row[0].key))
 

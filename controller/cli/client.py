@@ -41,8 +41,8 @@ class Client:
     def post(self, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **params: Any) -> Any:
         return self.request("POST", path, body, headers=headers, params=params).json()
 
-    def put(self, path: str, body: Any, *, headers: Mapping[str, str] | None = None) -> Any:
-        return self.request("PUT", path, body, headers=headers).json()
+    def put(self, path: str, body: Any, *, headers: Mapping[str, str] | None = None, **params: Any) -> Any:
+        return self.request("PUT", path, body, headers=headers, params=params).json()
 
     def delete(self, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> Any:
         return self.request("DELETE", path, body, headers=headers).json()

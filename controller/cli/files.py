@@ -13,17 +13,22 @@ from revisions.errors import Fault, Invalid, Malformed
 from revisions.ids import TaskKey, TriggerKey, name_faults
 
 
-def read(name: str) -> list[Any]:
-    """The documents of a file, `-` being standard input. Raises Invalid when it cannot be read, and Malformed."""
+def text(name: str) -> str:
+    """What stands in a file, `-` being standard input. Raises Invalid when it cannot be read, and Malformed."""
     shown = called(name)
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise Invalid.at(shown, f"cannot be read: {error.strerror}", "name a file that can") from None
     except UnicodeDecodeError as error:
         raise Malformed(f"{shown}: is not UTF-8, byte {error.start}") from None
-    found = documents.load(text, shown)
+
+
+def read(name: str) -> list[Any]:
+    """The documents of a file, `-` being standard input. Raises Invalid when it cannot be read, and Malformed."""
+    shown = called(name)
+    found = documents.load(text(name), shown)
     for document in found:
         with about(shown):
             documents.check(document)

@@ -11,7 +11,7 @@ from reconcile.rules.notation import ScheduleError, duration
 from reconcile.rules.schedule import fires, never_fires
 from reconcile.rules.terms import resolve, schedule_of, timing
 from revisions.errors import Fault, Invalid
-from revisions.ids import utc_text
+from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
 from revisions.triggers import Action, Trigger
 
@@ -21,7 +21,7 @@ _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """A revision before it has its number, time and hash."""
+    """A revision before it has its number, time and hash; `key` is the new name of a trigger that is renamed."""
 
     action: Action
     active: bool
@@ -32,6 +32,7 @@ class Next:
     resolved: str
     scopes: str
     spec: str
+    key: TriggerKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,19 @@ def delete(current: Trigger, *, reason: str) -> Next:
     return replace(_same(current, Action.DELETE, reason), active=False, until=None)
 
 
+def rename(current: Trigger, key: TriggerKey, *, reason: str) -> Next | None:
+    """The DEPLOY under another name, None for the name it has (R-22)."""
+    return None if key == current.key else replace(_same(current, Action.DEPLOY, reason), key=key)
+
+
+def next_fire(following: Next, after: datetime) -> datetime | None:
+    """The first fire of a revision after an instant, None for one that is inactive or has none left."""
+    if not following.active:
+        return None
+    schedule = schedule_of(json.loads(following.spec)["schedule"], following.resolved)
+    return next((fire.at for fire in fires(schedule, after, None, 1)), None)
+
+
 def beginning(
     current: Trigger | None,
     following: Next,
@@ -121,19 +135,23 @@ def beginning(
     left = None
     if current and current.active and watermark is not None:
         left = catchup.superseded(schedule_of(_block(current), current.resolved), watermark, now, backlogs)
-    upcoming = []
-    if following.active:
-        upcoming = fires(schedule_of(json.loads(following.spec)["schedule"], following.resolved), begins, None, 1)
-    return Beginning(begins, upcoming[0].at if upcoming else None, left)
+    return Beginning(begins, next_fire(following, begins), left)
 
 
-def needs_beginning(current: Trigger | None, following: Next) -> bool:
-    """First deploy, un-delete, changed timing, resume, pause and deletion declare a baseline; nothing else does."""
-    if current is None or current.deleted or following.action is Action.DELETE:
+def keeps_watermark(current: Trigger | None, following: Next) -> bool:
+    """Whether a change leaves the watermark where it is (R-21).
+
+    First deploy, un-delete, changed timing, resume, pause and deletion declare a baseline, and nothing else does. Under
+    `catchup: {inactive: true}` inactive and deleted time has occurrences too: there only changed timing does.
+    """
+    if current is None:
+        return False
+    spec = json.loads(following.spec)
+    if timing(spec["schedule"]) != timing(_block(current)):
+        return False
+    if spec.get("catchup", {}).get("inactive", False):
         return True
-    if following.active != current.active:
-        return True
-    return timing(json.loads(following.spec)["schedule"]) != timing(_block(current))
+    return not current.deleted and following.action is not Action.DELETE and following.active == current.active
 
 
 def faults(manifest: Manifest) -> list[Fault]:

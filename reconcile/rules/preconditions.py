@@ -30,6 +30,15 @@ def check_deploy(key: TriggerKey, current: Trigger | None, expected: Expected) -
         raise PreconditionRequired(f"{key} exists: name the revision you read (it stands at {current.revision})")
 
 
+def check_rollback(key: TriggerKey, current: Trigger | None, expected: Expected) -> None:
+    """A rollback undoes a deletion too (R-22). Raises NotFound, PreconditionFailed, PreconditionRequired."""
+    if current is None:
+        raise NotFound(f"there is no trigger {key}")
+    if expected.revision is None:
+        raise PreconditionRequired(f"name the revision you read ({key} stands at {current.revision})")
+    check_revision(current, expected.revision)
+
+
 def check_change(key: TriggerKey, current: Trigger | None, expected: Expected) -> Trigger:
     """For changes of what must exist. Raises NotFound, PreconditionFailed, PreconditionRequired."""
     if current is None:

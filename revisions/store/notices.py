@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, bindparam, func, select
 
-from revisions.store.database import Database
+from revisions.store.database import Database, connect_arguments
 
 CHANGES = "triggerctl_changes"
 """Sent with every row of the feed: the trigger's id."""
@@ -48,7 +48,7 @@ class Listener:
         failures = 0
         while not self._stopping.is_set():
             try:
-                with psycopg.connect(self._address, autocommit=True, connect_timeout=5) as connection:
+                with psycopg.connect(self._address, autocommit=True, **connect_arguments()) as connection:
                     for channel in self._wakes:
                         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                     self.connected, failures = True, 0

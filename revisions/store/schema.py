@@ -15,6 +15,10 @@ from revisions.store.database import Database
 _ONE_AT_A_TIME = 7_261_001
 """Key of the advisory lock that migrations hold, so that two replicas starting together do not migrate at once."""
 
+_AS_LONG_AS_IT_TAKES = """
+SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('server_version_num')::int >= 170000
+"""
+
 
 def upgrade(database: Database, version: str = "head") -> None:
     """Migrates to a version. Raises Invalid when there is none of that name, Unavailable when a guard is missing."""
@@ -36,6 +40,7 @@ def _migrate(database: Database, version: str, run: object) -> None:
     try:
         with database.write() as connection:
             if not database.is_sqlite:
+                connection.execute(text(_AS_LONG_AS_IT_TAKES))
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_ONE_AT_A_TIME})"))
             config.attributes["connection"] = connection
             assert callable(run)

@@ -39,11 +39,15 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A new beginning (R-21): where the watermark goes, the next fire, and what was undecided until then."""
+    """A new beginning (R-21): where the watermark goes, the next fire, and what was undecided until then.
+
+    With `goes_on` it is none: the watermark is the old one, backlogs stay, and only the next fire is another.
+    """
 
     watermark: datetime
     next_fire_at: datetime | None
     superseded: Skip | None = None
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +133,19 @@ def follow(connection: Connection, revision: Revision, baseline: Baseline | None
     if revision.action in (Action.DEPLOY, Action.ACTIVATE):
         values["consecutive_failures"] = 0
     connection.execute(_UPDATE, values | {"of_trigger": revision.trigger_id})
-    if baseline:
+    if baseline and not baseline.goes_on:
         connection.execute(delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == revision.trigger_id))
 
 
-def desired_alarms(connection: Connection) -> list[tuple[str, int, datetime | None]]:
-    """(trigger, revision, next fire) of every active trigger: what the loop's jobs should be (L-01)."""
+def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> list[tuple[str, int, datetime | None]]:
+    """(trigger, revision, next fire) of every active trigger, or of those among `ids`: what jobs should be (L-01)."""
     statement = (
         select(trigger_status.c.trigger_id, trigger_status.c.revision, trigger_status.c.next_fire_at)
         .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
         .where(triggers.c.active == true())
     )
+    if ids is not None:
+        statement = statement.where(among(connection, trigger_status.c.trigger_id, ids))
     return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
 
 

@@ -1,11 +1,25 @@
 """Triggers: the current rows, their append-only revisions, and the one function that changes them (invariant 1)."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, bindparam, false, func, insert, select, true, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    bindparam,
+    false,
+    func,
+    insert,
+    select,
+    true,
+    tuple_,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
 
 from revisions.chain import canonical
 from revisions.errors import Conflict
@@ -17,7 +31,7 @@ from revisions.store.database import insert_if_absent
 from revisions.store.pipeline import ask, send_ahead
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.triggers import Action, Revision, Trigger, apply
+from revisions.triggers import Action, Revision, Trigger, apply, fold
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IS = and_(*(column == bindparam(f"of_{column.name}") for column in _KEY))
@@ -28,6 +42,7 @@ _LOCK = (
     .where(_IS)
     .with_for_update(key_share=True)
 )
+_LOCK_ROW = _GET.with_for_update(key_share=True)
 _APPEND = insert(trigger_revisions)
 _CURRENT = update(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
 _CHANGE = insert(trigger_changes).inline()
@@ -95,6 +110,18 @@ def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
     return [_trigger(row) for row in connection.execute(statement)]
 
 
+def lock_all(connection: Connection, keys: Sequence[TriggerKey]) -> list[Trigger]:
+    """The current rows of these names that exist, locked in key order; the task rows must be locked already."""
+    rows = (connection.execute(_LOCK_ROW, _of(key)).one_or_none() for key in sorted(keys))
+    return [_trigger(row) for row in rows if row]
+
+
+def tagged(connection: Connection, tag: str) -> list[TriggerKey]:
+    """The names of all triggers that bear a tag and are not deleted."""
+    statement = select(*_KEY).where(triggers.c.deleted == false(), _bears(tag))
+    return [TriggerKey(*row) for row in connection.execute(statement)]
+
+
 def page(
     connection: Connection,
     after: TriggerKey | None,
@@ -105,6 +132,7 @@ def page(
     task: str | None = None,
     tag: str | None = None,
     active: bool | None = None,
+    origin: str | None = None,
 ) -> list[tuple[Trigger, status.StatusRow]]:
     """Current rows that are not deleted with their status, in key order, those after a key."""
     statement = (
@@ -118,7 +146,9 @@ def page(
         if wanted is not None:
             statement = statement.where(column == wanted)
     if tag is not None:
-        statement = statement.where(triggers.c.tags.contains(canonical(tag), autoescape=True))
+        statement = statement.where(_bears(tag))
+    if origin is not None:
+        statement = statement.where(triggers.c.origin == origin)
     if active is not None:
         statement = statement.where(triggers.c.active == (true() if active else false()))
     if after:
@@ -150,17 +180,28 @@ def append(
     if previous is None and insert_if_absent(connection, triggers, identity | row) == 0:
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
-    if is_last:
+    if is_last and (previous is None or previous.key == current.key):
         send_ahead(connection)
     connection.execute(_APPEND, _revision_columns(revision))
     if previous is not None:
-        connection.execute(_CURRENT, row | {"of_trigger": current.trigger_id})
+        _replace(connection, previous, current, identity, row)
     status.follow(connection, revision, baseline, created=previous is None)
     if baseline and baseline.superseded:
         occurrences.record(connection, [baseline.superseded])
     _announce(connection, revision)
     task_store.summarise(connection, touched)
     return current
+
+
+def _replace(
+    connection: Connection, previous: Trigger, current: Trigger, identity: dict[str, Any], row: dict[str, Any]
+) -> None:
+    """Writes the current row. Raises AlreadyThere when a rename finds the name taken in the meantime."""
+    renamed = identity if previous.key != current.key else {}
+    try:
+        connection.execute(_CURRENT, renamed | row | {"of_trigger": current.trigger_id})
+    except IntegrityError as error:
+        raise AlreadyThere(f"{current.key} was taken by somebody else in the meantime") from error
 
 
 def revision(connection: Connection, trigger_id: str, number: int) -> Revision | None:
@@ -194,6 +235,16 @@ def history(connection: Connection, trigger_id: str, before: int | None, limit: 
     return [_revision(row) for row in connection.execute(statement)]
 
 
+def as_of(connection: Connection, trigger_id: str, at: datetime) -> Trigger | None:
+    """The row as it stood at an instant, folded from the revisions up to then; None before the first (R-09)."""
+    statement = (
+        select(trigger_revisions)
+        .where(trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.at <= at)
+        .order_by(trigger_revisions.c.revision)
+    )
+    return fold(_revision(row) for row in connection.execute(statement))
+
+
 def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
     """Triggers whose pause has ended (R-20)."""
     statement = select(triggers).where(
@@ -206,6 +257,10 @@ def newest_change(connection: Connection) -> int:
     """The feed's highest position; it moves with every change."""
     newest: int = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
     return newest
+
+
+def _bears(tag: str) -> ColumnElement[bool]:
+    return triggers.c.tags.contains(canonical(tag), autoescape=True)
 
 
 def _announce(connection: Connection, revision: Revision) -> None:

@@ -117,10 +117,9 @@ def launcher() -> ScriptedLauncher:
 @pytest.fixture
 def runner(world: World, launcher: ScriptedLauncher, tmp_path: Path) -> Runner:
     """Runs passes by hand."""
-    return Runner(
-        world.database,
-        world.observations,
-        {"process": launcher},
-        settings=RunnerSettings(tmp_path / "attempts", tmp_path),
-        deactivate=lambda trigger_id, reason: world.deploying.stop(trigger_id, reason) and None,
-    )
+
+    def deactivate(trigger_id: str, reason: str) -> None:
+        world.deploying.stop(trigger_id, reason)
+
+    where = RunnerSettings(tmp_path / "attempts", tmp_path)
+    return Runner(world.database, world.observations, {"process": launcher}, settings=where, deactivate=deactivate)

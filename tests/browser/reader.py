@@ -6,7 +6,7 @@ from controller.web.answering import REFRESH_SECONDS
 
 
 class Reader:
-    """One tab. `asked` counts requests, `strangers` are those to anywhere else, `complaints` is what the console said."""
+    """One tab. `asked` counts requests, `strangers` are those to elsewhere, `complaints` is what the console said."""
 
     def __init__(self, page: Page, site: str) -> None:
         self.page = page

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from revisions.store import runs, triggers
 from revisions.store.database import Database
 from tests.world import key, task_document, trigger_document
 
+SESSIONS = 32
 ANN = Caller("ann")
 PACE = Pace(
     resync_interval=timedelta(milliseconds=200),
@@ -74,7 +76,7 @@ class Replica:
     """
 
     def __init__(self, database_url: str, folder: Path, names: list[str], versions: list[str]) -> None:
-        self.database = Database(database_url)
+        self.database = Database(database_url, pool_size=SESSIONS)
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.unexpected: list[str] = []
@@ -92,6 +94,12 @@ class Replica:
             settings=RunnerSettings(folder),
             deactivate=lambda trigger_id, reason: self._count("stop", self.deploying.stop(trigger_id, reason)),
         )
+
+    def connects(self) -> None:
+        """Makes all its sessions, so that nobody's turn depends on how long a connection takes to make."""
+        with ExitStack() as stack:
+            for _ in range(SESSIONS):
+                stack.enter_context(self.database.read())
 
     def deploy(self, chance: random.Random) -> None:
         """Creates, updates or moves."""

@@ -29,6 +29,8 @@ VERSIONS = ["v1", "v2", "v3"]
 def replicas(database_url: str, tmp_path: Path) -> Iterator[list[Replica]]:
     """Two processes' worth, and three task versions."""
     made = [Replica(database_url, tmp_path / f"work-{number}", NAMES, VERSIONS) for number in range(2)]
+    for replica in made:
+        replica.connects()
     for version in VERSIONS:
         made[0].registering.register(Task.read(task_document(version)), ANN)
     yield made

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reconcile.deploying import Caller
+from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from revisions import chain
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from reconcile.deciding import Pace
-from reconcile.deploying import Caller
+from reconcile.revising import Caller
 from reconcile.rules.diff import Difference
 from revisions.errors import TriggerctlError
 from revisions.store import runs as run_store

@@ -1,0 +1,131 @@
+"""What the server has of a folder: by lists as far as lists can say it, by name only what is going to change."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from controller.cli import files
+from controller.cli.client import Client, Refused
+from reconcile.rules.plan import Change, Declared, Past, Row, Server, Verb
+from revisions.errors import Fault, Invalid
+from revisions.ids import TaskKey, TriggerKey
+from revisions.manifests import Task, Trigger
+from revisions.triggers import Action
+
+_AT_ONCE = 10
+"""How many revisions are read in search of the last deploy; pauses rarely stand in longer rows."""
+
+
+def server(client: Client, declared: Sequence[Declared], origin: str | None) -> Server:
+    """The tasks and triggers around those of a folder, and all that bear its origin."""
+    triggers = {}
+    for wanted in _wanted((one.manifest.key for one in declared if isinstance(one.manifest, Trigger)), "task"):
+        triggers |= _rows(client, is_ours=False, **wanted)
+    if origin is not None:
+        triggers |= _rows(client, is_ours=True, origin=origin)
+    tasks = {}
+    for wanted in _wanted(map(_task_of, declared), "name"):
+        for item in client.items("/tasks", **wanted)["items"]:
+            tasks[TaskKey(item["project"], item["domain"], item["name"], item["version"])] = item["spec"]
+    return Server(tasks, triggers)
+
+
+def pasts(client: Client, changes: Iterable[Change]) -> dict[TriggerKey, Past]:
+    """What made each trigger that is to change what it is; a request for each of these only."""
+    found = {}
+    for change in changes:
+        if isinstance(change.key, TriggerKey) and (past := _past(client, change.key, change.verb)):
+            found[change.key] = past
+    return found
+
+
+def check_ahead(client: Client, changes: Iterable[Change]) -> None:
+    """Asks the server whether the single instants that are new still lie ahead, so that no deploy fails of that (S-02).
+
+    Raises Invalid with all that do not.
+    """
+    faults = []
+    for change in changes:
+        if change.declared and _may_be_past(change):
+            try:
+                client.post("/next", change.declared.document, n=1)
+            except Refused as error:
+                if error.problem["code"] != "invalid":
+                    raise
+                faults += [
+                    Fault(f"{change.declared.place}: {fault['path']}", fault["message"], fault["hint"])
+                    for fault in error.problem["errors"]
+                ]
+    if faults:
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+
+
+def _wanted(keys: Iterable[Sequence[str]], last: str) -> Iterator[dict[str, str]]:
+    """One list for each project and domain; only of one task where it is but one."""
+    groups: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for project, domain, task, *_ in keys:
+        groups[project, domain].add(task)
+    for (project, domain), tasks in sorted(groups.items()):
+        only = {last: next(iter(tasks))} if len(tasks) == 1 else {}
+        yield {"project": project, "domain": domain, **only}
+
+
+def _rows(client: Client, *, is_ours: bool, **wanted: str) -> Mapping[TriggerKey, Row]:
+    return {
+        TriggerKey(item["project"], item["domain"], item["task"], item["name"]): Row(
+            revision=item["revision"],
+            active=item["active"],
+            tags=tuple(item["tags"]),
+            spec=item["spec"],
+            is_ours=is_ours,
+            pause_reason=item["status"]["deactivated_reason"],
+            paused_until=item["status"]["paused_until"],
+        )
+        for item in client.items("/triggers", **wanted)["items"]
+    }
+
+
+def _task_of(one: Declared) -> TaskKey:
+    if isinstance(one.manifest, Task):
+        return one.manifest.key
+    key = one.manifest.key
+    return TaskKey(key.project, key.domain, key.task, one.manifest.spec.task_version)
+
+
+def _past(client: Client, key: TriggerKey, verb: Verb) -> Past | None:
+    """The last DEPLOY; of a trigger that is to be created the DELETE before, None for a name that is new."""
+    path = f"{files.trigger_path(str(key))}/revisions"
+    cursor = None
+    while True:
+        try:
+            page = client.get(path, limit=1 if verb is Verb.CREATE else _AT_ONCE, cursor=cursor)
+        except Refused as error:
+            if error.problem["code"] != "not_found":
+                raise
+            return None
+        for made in page["items"]:
+            if verb is Verb.CREATE or made["action"] == Action.DEPLOY:
+                return _read(made)
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return None
+
+
+def _read(made: Mapping[str, Any]) -> Past:
+    return Past(
+        revision=made["revision"],
+        action=made["action"],
+        actor=made["actor"],
+        at=made["at"],
+        reason=made["reason"],
+        origin=made["origin"],
+    )
+
+
+def _may_be_past(change: Change) -> bool:
+    assert change.declared is not None
+    if not isinstance(change.declared.manifest, Trigger):
+        return False
+    if "at" not in change.declared.manifest.written["schedule"]:
+        return False
+    return any(difference.path.startswith(("spec.schedule", "active")) for difference in change.differences)

@@ -1,0 +1,248 @@
+"""What must happen so that the server has what a folder says (U-02, R-22): pure, from documents and current rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from revisions.errors import Conflict, Fault, Invalid
+from revisions.ids import TaskKey, TriggerKey
+from revisions.manifests import Task, Trigger
+from revisions.triggers import Action, Difference, Kind, differences
+
+
+class Verb(StrEnum):
+    """What is to be done with one thing."""
+
+    REGISTER = "register"
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One document of the folder, and the place where it stands, in words."""
+
+    place: str
+    document: Mapping[str, Any]
+    manifest: Task | Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A trigger as the server has it; `is_ours` says that its recorded origin is the folder's."""
+
+    revision: int
+    active: bool
+    tags: tuple[str, ...]
+    spec: Mapping[str, Any]
+    is_ours: bool
+    pause_reason: str | None = None
+    paused_until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What is there, deleted things left out: the specs of task versions, and triggers."""
+
+    tasks: Mapping[TaskKey, Mapping[str, Any]]
+    triggers: Mapping[TriggerKey, Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The revision that made a trigger what it is: its last DEPLOY, or the DELETE of one that is gone."""
+
+    revision: int
+    action: str
+    actor: str
+    at: str
+    reason: str
+    origin: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One step; `revision` is the one that was read, None for what is not there.
+
+    `drift` is the revision by which somebody else than this folder made it what it is.
+    """
+
+    verb: Verb
+    key: TaskKey | TriggerKey
+    declared: Declared | None = None
+    revision: int | None = None
+    differences: tuple[Difference, ...] = ()
+    drift: Past | None = None
+
+    @property
+    def kind(self) -> str:
+        return "Task" if isinstance(self.key, TaskKey) else "Trigger"
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """An inactive trigger whose file does not say `active`: that is the operator's, and it stays so (R-20)."""
+
+    key: TriggerKey
+    reason: str | None
+    until: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps in the order in which they are done, and what is left alone."""
+
+    origin: str | None
+    changes: tuple[Change, ...]
+    unchanged: int
+    paused: tuple[Paused, ...]
+    not_in_folder: tuple[TriggerKey, ...]
+
+
+def applied(origin: str | None) -> str:
+    """The reason that apply gives for its deploys: by it they are told from those by hand, which keep the origin."""
+    return f"applied from {origin}" if origin else "applied from a folder without a name"
+
+
+def pruned(origin: str) -> str:
+    """The reason that apply gives for its deletions."""
+    return f"no longer in {origin}"
+
+
+def twice(declared: Sequence[Declared]) -> list[Fault]:
+    """A fault for each task version and trigger that stands in the folder again, naming both places."""
+    first: dict[TaskKey | TriggerKey, str] = {}
+    faults = []
+    for one in declared:
+        key = one.manifest.key
+        if key in first:
+            kind = "Task" if isinstance(one.manifest, Task) else "Trigger"
+            faults.append(Fault(one.place, f"{kind} {key} stands in {first[key]} too", "keep one of them"))
+        first.setdefault(key, one.place)
+    return faults
+
+
+def check(declared: Sequence[Declared], server: Server) -> None:
+    """Refuses what a deploy or a registration would refuse, all of it at once, before anything is done.
+
+    Raises Invalid for triggers of unknown task versions or with inputs their task does not know (R-12, R-14), and
+    Conflict for task versions that were changed in place (R-23).
+    """
+    known = dict(server.tasks)
+    moved = []
+    for one in declared:
+        if isinstance(one.manifest, Task):
+            key = one.manifest.key
+            if key in known and (found := [*differences(known[key], one.manifest.written, "spec")]):
+                paths = ", ".join(difference.path for difference in found)
+                message = f"{key} is registered with another spec ({paths} differs), and a version is immutable"
+                moved.append(Fault(f"{one.place}: metadata.version", message, "give the changed task a new version"))
+            known.setdefault(key, one.manifest.written)
+    wrong = [fault for one in declared if isinstance(one.manifest, Trigger) for fault in _unbound(one, known)]
+    if wrong:
+        raise Invalid(f"{wrong[0].path}: {wrong[0].message}", [*moved, *wrong])
+    if moved:
+        raise Conflict(f"{moved[0].path}: {moved[0].message}", errors=moved)
+
+
+def decide(declared: Sequence[Declared], server: Server, origin: str | None, *, prune: bool) -> Plan:
+    """The plan of a folder that passed `check`; who caused a drift is added by `explain`."""
+    tasks, triggers, unchanged = [], [], 0
+    for one in declared:
+        if isinstance(one.manifest, Task):
+            step = None if one.manifest.key in server.tasks else _register(one)
+            tasks += [step] if step else []
+        else:
+            step = _deploy(one, one.manifest, server.triggers.get(one.manifest.key), origin)
+            triggers += [step] if step else []
+        unchanged += step is None
+    named = {one.manifest.key for one in declared}
+    left = sorted(key for key, row in server.triggers.items() if row.is_ours and key not in named)
+    deletions = [Change(Verb.DELETE, key, revision=server.triggers[key].revision) for key in left] if prune else []
+    return Plan(
+        origin=origin,
+        changes=(*tasks, *triggers, *deletions),
+        unchanged=unchanged,
+        paused=tuple(_paused(declared, server)),
+        not_in_folder=() if prune else tuple(left),
+    )
+
+
+def explain(plan: Plan, pasts: Mapping[TriggerKey, Past]) -> Plan:
+    """The plan with each recorded origin that is to change, and with what somebody else did meanwhile."""
+    return replace(
+        plan, changes=tuple(_explained(change, pasts.get(change.key), plan.origin) for change in plan.changes)
+    )
+
+
+def _register(one: Declared) -> Change:
+    return Change(Verb.REGISTER, one.manifest.key, one, differences=tuple(_of_new(one.manifest.written)))
+
+
+def _deploy(one: Declared, manifest: Trigger, row: Row | None, origin: str | None) -> Change | None:
+    """The step for one trigger, None when it is as the file says; `active` counts only where the file names it."""
+    named, tags = manifest.spec.active, manifest.metadata.tags
+    if row is None:
+        beside = {"tags": list(tags) or None, "active": named, "origin": origin}
+        found = [Difference(path, Kind.ADDED, None, value) for path, value in beside.items() if value is not None]
+        return Change(Verb.CREATE, manifest.key, one, differences=(*_of_new(manifest.written), *found))
+    found = list(differences(row.spec, manifest.written, "spec"))
+    if tags != row.tags:
+        found.append(Difference("tags", Kind.CHANGED, list(row.tags), list(tags)))
+    if named not in (None, row.active):
+        found.append(Difference("active", Kind.CHANGED, row.active, named))
+    if origin is not None and not row.is_ours:
+        found.append(Difference("origin", Kind.ADDED, None, origin))
+    return Change(Verb.CHANGE, manifest.key, one, row.revision, tuple(found)) if found else None
+
+
+def _of_new(spec: Mapping[str, Any]) -> Iterator[Difference]:
+    return differences({}, spec, "spec")
+
+
+def _unbound(one: Declared, known: Mapping[TaskKey, Mapping[str, Any]]) -> Iterator[Fault]:
+    """Faults of a trigger whose task version does not exist, or does not declare the inputs that are given."""
+    assert isinstance(one.manifest, Trigger)
+    key, spec = one.manifest.key, one.manifest.spec
+    task = TaskKey(key.project, key.domain, key.task, spec.task_version)
+    if task not in known:
+        there = sorted(other.version for other in known if other[:3] == task[:3])
+        hint = f"there are {', '.join(there)}" if there else "put the Task into the folder, or register it first"
+        yield Fault(f"{one.place}: spec.task_version", f"there is no {key.task} {spec.task_version}", hint)
+        return
+    declared = known[task].get("inputs")
+    for name in sorted(set(spec.input) - set(declared)) if declared else ():
+        hint = f"{key.task} {spec.task_version} declares {', '.join(sorted(declared))}"
+        yield Fault(f"{one.place}: spec.input.{name}", "is not an input of the task", hint)
+
+
+def _paused(declared: Sequence[Declared], server: Server) -> Iterator[Paused]:
+    for one in declared:
+        if isinstance(one.manifest, Trigger) and one.manifest.spec.active is None:
+            row = server.triggers.get(one.manifest.key)
+            if row and not row.active:
+                yield Paused(one.manifest.key, row.pause_reason, row.paused_until)
+
+
+def _explained(change: Change, past: Past | None, origin: str | None) -> Change:
+    if past is None:
+        return change
+    found = tuple(_with_origin(difference, past) for difference in change.differences)
+    is_gone = past.action == Action.DELETE
+    if is_gone != (change.verb is Verb.CREATE):
+        drifted = False  # it came or went since the rows were read: the precondition will tell
+    elif is_gone:
+        drifted = origin is None or past.reason != pruned(origin)
+    else:
+        is_own = (past.origin, past.reason) == (origin, applied(origin))
+        says_more = change.verb is Verb.DELETE or any(difference.path != "origin" for difference in found)
+        drifted = says_more and not is_own
+    return replace(change, differences=found, drift=past if drifted else None)
+
+
+def _with_origin(difference: Difference, past: Past) -> Difference:
+    if difference.path != "origin" or past.origin is None:
+        return difference
+    return replace(difference, kind=Kind.CHANGED, before=past.origin)

@@ -1,0 +1,99 @@
+"""Ed25519 signatures (cryptography) over bytes that can be read in one way only.
+
+What is signed is the pre-authentication encoding of DSSE: lengths stand before the parts, so that no signature for one
+kind of payload is one for another. There is no unsigned form: who has no key signs nothing.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Self
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from revisions.errors import Invalid
+
+_PRIVATE, _PUBLIC = "ed25519-private:", "ed25519:"
+_KEY_BYTES, _SIGNATURE_BYTES = 32, 64
+
+
+def encoding(kind: str, payload: str) -> bytes:
+    """The bytes that are signed for a payload of a kind (DSSE's PAE)."""
+    parts = (kind.encode(), payload.encode())
+    return b"DSSEv1" + b"".join(b" %d %s" % (len(part), part) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """Who a signature is checked against; its text is one line, fit for a setting."""
+
+    raw: bytes
+
+    @classmethod
+    def parse(cls, text: str, path: str = "public_key") -> Self:
+        """Reads `ed25519:…`. Raises Invalid."""
+        raw = _decoded(text, _PUBLIC)
+        if raw is None or len(raw) != _KEY_BYTES:
+            raise Invalid.at(path, "is not a public key", f"write {_PUBLIC} and what `checkpoint --new-key` printed")
+        return cls(raw)
+
+    def holds(self, kind: str, payload: str, signature: str) -> bool:
+        """Whether the signature is this key's, over this payload and this kind."""
+        raw = _decoded(signature, "")
+        if raw is None or len(raw) != _SIGNATURE_BYTES:
+            return False
+        try:
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(raw, encoding(kind, payload))
+        except InvalidSignature:
+            return False
+        return True
+
+    def __str__(self) -> str:
+        return _PUBLIC + base64.b64encode(self.raw).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateKey:
+    """What signs; it is shown nowhere but where `text` is asked for."""
+
+    raw: bytes = field(repr=False)
+
+    @classmethod
+    def fresh(cls) -> Self:
+        return cls(Ed25519PrivateKey.generate().private_bytes_raw())
+
+    @classmethod
+    def parse(cls, text: str, path: str = "private_key") -> Self:
+        """Reads what `text` gave. Raises Invalid, which does not show what it read."""
+        raw = _decoded(text, _PRIVATE)
+        if raw is None or len(raw) != _KEY_BYTES:
+            raise Invalid.at(path, "holds no private key", "make one with `triggerctl checkpoint --new-key FILE`")
+        return cls(raw)
+
+    @property
+    def text(self) -> str:
+        """The secret as one line."""
+        return _PRIVATE + base64.b64encode(self.raw).decode()
+
+    @property
+    def public(self) -> PublicKey:
+        return PublicKey(self._key.public_key().public_bytes_raw())
+
+    def sign(self, kind: str, payload: str) -> str:
+        """The signature over a payload of a kind, in base64."""
+        return base64.b64encode(self._key.sign(encoding(kind, payload))).decode()
+
+    @property
+    def _key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.raw)
+
+
+def _decoded(text: str, prefix: str) -> bytes | None:
+    text = text.strip()
+    if not text.startswith(prefix):
+        return None
+    try:
+        return base64.b64decode(text.removeprefix(prefix), validate=True)
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,118 @@
+"""The change feed: what changed since a position, never missing what committed late, sometimes telling it twice (R-17).
+
+Positions in `trigger_changes` are handed out before commits, so a smaller one can appear after a larger. A reader
+therefore keeps the oldest transaction that was still open when it last looked (`pg_snapshot_xmin`), and takes every
+row that such or a later transaction wrote. A transaction that stays open, be it in another database of the server,
+makes rows repeat and delays none. On SQLite, which writes one transaction at a time, the position alone is enough.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, cast, func, select
+from sqlalchemy.types import Text
+
+from revisions.errors import Invalid
+from revisions.ids import TriggerKey
+from revisions.store.tables import TransactionId, trigger_changes, trigger_revisions
+
+_TOKEN = re.compile(r"(\d{1,20})\.(\d{1,19})\.(\d{1,20})")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a reader is: everything of transactions before `transaction` is read, and of this page up to `row`.
+
+    `then` is the transaction from which it goes on once the page sequence is read to its end.
+    """
+
+    transaction: int
+    row: int
+    then: int
+
+    def __str__(self) -> str:
+        return f"{self.transaction}.{self.row}.{self.then}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Position":
+        """Raises Invalid for what no reader was given."""
+        if (parts := _TOKEN.fullmatch(text)) is None:
+            raise Invalid.at("after", f"{text!r} is not a position of this feed", "send the one you were given")
+        return cls(*map(int, parts.groups()))
+
+
+BEGINNING = Position(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One revision that came to be, and when; the trigger's name is the one it got then."""
+
+    trigger_id: str
+    key: TriggerKey
+    revision: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A page of changes, the position after it, and whether there is more at once."""
+
+    items: Sequence[Change]
+    position: Position
+    more: bool
+
+
+def read(connection: Connection, after: Position, limit: int) -> Changes:
+    """Up to `limit` changes after a position; a position of another server's past begins anew."""
+    if connection.dialect.name != "postgresql":
+        rows = _rows(connection, trigger_changes.c.position > after.row, limit)
+        last = rows[-1].position if rows else after.row
+        return Changes([_change(row) for row in rows], Position(0, last, 0), len(rows) == limit)
+    oldest, newest = connection.execute(_SNAPSHOT).one()
+    if max(after.transaction, after.then) > int(newest):
+        after = BEGINNING  # the database was restored to a server that has not come so far yet
+    then = after.then if after.row else int(oldest)
+    since = trigger_changes.c.transaction_id >= cast(cast(str(after.transaction), Text), TransactionId)
+    rows = _rows(connection, since & (trigger_changes.c.position > after.row), limit)
+    if len(rows) == limit:
+        return Changes([_change(row) for row in rows], Position(after.transaction, rows[-1].position, then), True)
+    return Changes([_change(row) for row in rows], Position(then, 0, then), False)
+
+
+def end(connection: Connection) -> Position:
+    """Where somebody begins who reads everything else there is after asking this."""
+    if connection.dialect.name != "postgresql":
+        last = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
+        return Position(0, last, 0)
+    oldest = int(connection.execute(_SNAPSHOT).one()[0])
+    return Position(oldest, 0, oldest)
+
+
+_SNAPSHOT = select(
+    cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text),
+    cast(func.pg_snapshot_xmax(func.pg_current_snapshot()), Text),
+)
+
+
+def _rows(connection: Connection, condition: Any, limit: int) -> list[Any]:
+    made = trigger_revisions.c
+    statement = (
+        select(trigger_changes, *(made[name] for name in TriggerKey._fields), made.at)
+        .join(
+            trigger_revisions,
+            and_(made.trigger_id == trigger_changes.c.trigger_id, made.revision == trigger_changes.c.revision),
+        )
+        .where(condition)
+        .order_by(trigger_changes.c.position)
+        .limit(limit)
+    )
+    return list(connection.execute(statement))
+
+
+def _change(row: Any) -> Change:
+    key = TriggerKey(row.project, row.domain, row.task, row.name)
+    return Change(row.trigger_id, key, row.revision, row.at)

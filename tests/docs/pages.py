@@ -1,0 +1,48 @@
+"""The documents as tests see them: their text, code blocks, headings and links."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "config" / "examples").rglob("*.md"))
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_WALKTHROUGH = re.compile(r"<!-- walkthrough -->(.*?)<!-- end of walkthrough -->", re.DOTALL)
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return [content for found, content in _BLOCK.findall(page) if found == language]
+
+
+def walkthrough(page: str) -> str:
+    """Everything that a reader types between the two marks."""
+    return "\n".join(block for part in _WALKTHROUGH.findall(page) for block in blocks(part, "sh"))
+
+
+def section(page: str, heading: str) -> str:
+    """What stands below a heading, up to the next one."""
+    _, _, below = page.partition(f"\n{heading}\n")
+    return re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def anchors(page: str) -> set[str]:
+    """What a link may point to within a page."""
+    without_code = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(without_code)}
+
+
+def links(page: str) -> Iterator[tuple[str, str]]:
+    """(file, anchor) of every link within the repository; either may be empty."""
+    for target in _LINK.findall(page):
+        if "://" not in target:
+            file, _, anchor = target.partition("#")
+            yield file, anchor

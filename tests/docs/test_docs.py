@@ -1,0 +1,264 @@
+"""The documentation says what the product does: nothing left out, nothing that does not work."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from controller.app import create_app
+from controller.cli.main import app, hoisted
+from controller.errors import KINDS, Exit
+from controller.metrics import Metrics
+from controller.services import Services
+from controller.settings import PREFIX, Settings
+from reconcile.plugins import launchers
+from reconcile.rules import changes
+from revisions import documents, manifests
+from revisions.errors import Invalid
+from revisions.store.database import Database
+from tests.docs import pages
+from tests.docs.pages import PAGES, ROOT
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command below one, with the words that name it."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield path, command
+    else:
+        for name, inner in below.items():
+            yield from commands(inner, (*path, name))
+
+
+ROOT_COMMAND = typer.main.get_command(app)
+COMMANDS = dict(commands(ROOT_COMMAND))
+
+
+def options(command: Any) -> list[str]:
+    names = [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    return [name for name in names if name.startswith("-") and name != "--help"]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_stands_in_the_docs_with_its_options(path: tuple[str, ...]) -> None:
+    """U-01, U-05: cli.md has a section for each command, and in it each of its options."""
+    page = pages.text("docs/cli.md")
+    headings = [line for line in page.splitlines() if line.startswith("### ")]
+    [heading] = [line for line in headings if re.match(rf"### `triggerctl {' '.join(path)}[ `]", line)]
+    section = pages.section(page, heading)
+    missing = [name for name in options(COMMANDS[path]) if not re.search(rf"`{name}[ `]", section)]
+    assert missing == []
+
+
+def test_no_command_stands_in_the_docs_that_does_not_exist() -> None:
+    """U-05: each section of cli.md is a command."""
+    named = re.findall(r"^### `triggerctl ([a-z ]+[a-z])", pages.text("docs/cli.md"), re.MULTILINE)
+    assert sorted(named) == sorted(map(" ".join, COMMANDS))
+
+
+def test_every_global_option_and_exit_code_stands_in_the_docs() -> None:
+    """U-01, U-05: cli.md lists them."""
+    page = pages.text("docs/cli.md")
+    options_section = pages.section(page, "## Global options")
+    assert [name for name in options(ROOT_COMMAND) if f"`{name}" not in options_section] == []
+    codes = pages.section(page, "## Exit codes")
+    assert [code for code in Exit if f"| {code.value} |" not in codes] == []
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_stands_in_the_docs(name: str) -> None:
+    """L-02, U-05: operations.md has a row for each setting: key, variable, and a default that is true."""
+    rows = [line for line in pages.text("docs/operations.md").splitlines() if line.startswith(f"| `{name}` |")]
+    assert len(rows) == 1
+    _, _, variable, default, meaning, _ = map(str.strip, re.split(r"(?<!\\)\|", rows[0]))
+    assert variable == f"`{PREFIX}{name.upper()}`"
+    assert meaning
+    declared = Settings.model_fields[name].default
+    if declared is not None:
+        text = f"{declared:g}" if isinstance(declared, float) else str(declared).lower()
+        assert default.strip("`") == text
+
+
+def test_every_metric_stands_in_the_docs(database: Database) -> None:
+    """O-02, U-05: operations.md has a row for each metric with its labels, and for no other."""
+    registry = Metrics(database, lambda: False).registry
+    suffixes = {"counter": "_total", "info": "_info"}
+    exposed = {family.name + suffixes.get(family.type, "") for family in registry.collect()}
+    documented = set(re.findall(r"^\| `(triggerctl_\w+)", pages.text("docs/operations.md"), re.MULTILINE))
+    assert documented == exposed
+
+
+def test_every_route_stands_in_the_docs(database: Database) -> None:
+    """U-05: api.md has each method and path of the OpenAPI document."""
+    page = pages.text("docs/api.md")
+    described = create_app(Services.over(database, Settings())).openapi()["paths"]
+    names = re.compile(r"\{project\}/\{domain\}/\{\w+\}/\{\w+\}")
+    routes = [f"{method.upper()} {names.sub('…', path)}" for path, found in described.items() for method in found]
+    assert [route for route in routes if f"`{route}`" not in page] == []
+
+
+def test_every_problem_code_stands_in_the_docs() -> None:
+    """U-05: api.md lists the codes with their status and exit code."""
+    rows = pages.section(pages.text("docs/api.md"), "## Problem documents").splitlines()
+    for code, kind in KINDS.items():
+        [row] = [line for line in rows if f"| `{code}` |" in line]
+        assert str(kind.status) in row
+        assert row.endswith(f"| {kind.exit.value} |")
+
+
+def test_every_manifest_field_stands_in_the_docs() -> None:
+    """R-18, U-05: manifests.md names each field that is supported, and each that is refused as a later version's."""
+    page = pages.text("docs/manifests.md")
+    models = (manifests.TriggerSpec, manifests.Schedule, manifests.TriggerMetadata, manifests.TaskSpec)
+    fields = {field.alias or name for model in models for name, field in model.model_fields.items()}
+    fields |= {f"catchup.{name}" for name in manifests.Catchup.model_fields}
+    fields |= {f"retry.{name}" for name in manifests.Retry.model_fields}
+    fields = (fields - {"catchup", "retry"}) | manifests.LATER | set(launchers())
+    assert sorted(name for name in fields if f"`{name}`" not in page) == []
+
+
+def test_every_library_stands_in_the_docs_with_a_reason() -> None:
+    """U-05: decisions.md names each dependency of the project, and those of tests and checks."""
+    page = pages.text("docs/decisions.md").lower()
+    project = tomllib.loads(pages.text("pyproject.toml"))["project"]
+    needed = project["dependencies"] + [name for extra in project["optional-dependencies"].values() for name in extra]
+    names = [re.split(r"[\[<>=~! ]", line)[0].lower() for line in needed]
+    assert [name for name in names if name not in page] == []
+
+
+def typed() -> Iterator[tuple[str, str]]:
+    """(page, command) of every command of ours that a reader is shown in a block to type."""
+    for page in PAGES:
+        for block in pages.blocks(page.read_text(encoding="utf-8"), "sh"):
+            for line in block.replace("\\\n", " ").splitlines():
+                found = re.search(r"(?:^|\$\(|; do )(triggerctl .*)", line)
+                if found:
+                    yield page.name, re.split(r" [|&]+(?: |$)| 2>|; done|;", found[1])[0]
+
+
+@pytest.mark.parametrize(("page", "line"), list(typed()), ids=lambda text: text[:60])
+def test_every_command_that_is_shown_can_be_typed(page: str, line: str) -> None:
+    """U-05: it names commands and options that exist, with the arguments they take."""
+    words = hoisted(shlex.split(line, comments=True)[1:])
+    context = ROOT_COMMAND.make_context("triggerctl", words, resilient_parsing=False)
+    rest = [*context._protected_args, *context.args]
+    command: Any = ROOT_COMMAND
+    while hasattr(command, "commands"):
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+        rest = [*getattr(context, "_protected_args", []), *context.args]
+
+
+def shown() -> Iterator[Any]:
+    """Every manifest in the documents and the examples."""
+    found = [(page, block) for page in PAGES for block in pages.blocks(page.read_text(encoding="utf-8"), "yaml")]
+    found += [(path, path.read_text(encoding="utf-8")) for path in sorted((ROOT / "config/examples").rglob("*.yaml"))]
+    for path, text in found:
+        if "apiVersion" in text:
+            yield pytest.param(text, id=f"{path.name}-{text.count(chr(10))}")
+
+
+@pytest.mark.parametrize("text", list(shown()))
+def test_every_manifest_that_is_shown_is_accepted_or_refused_as_it_says(text: str) -> None:
+    """U-05: a manifest whose first line is `# error: …` is refused with these words, all others are taken."""
+    expected = re.match(r"# error: (.*)", text)
+    if not expected:
+        assert [judged(document) for document in documents.load(text)] != []
+        return
+    with pytest.raises(Invalid) as refused:
+        [judged(document) for document in documents.load(text)]
+    assert refused.value.detail == expected[1]
+
+
+def judged(document: Any) -> None:
+    """As a deploy or a registration would judge it. Raises Invalid."""
+    found = manifests.read(document)
+    if isinstance(found, manifests.Trigger):
+        faults = changes.faults(found)
+    else:
+        faults = list(launchers()[found.spec.launcher].faults(found.spec.block))
+    if faults:
+        path, message = faults[0].path, faults[0].message
+        raise Invalid(f"{path}: {message}", [])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """U-05: every file and heading that a page points to is there, and every page can be reached from the README."""
+    content = page.read_text(encoding="utf-8")
+    broken = []
+    for file, anchor in pages.links(content):
+        target = (page.parent / file).resolve() if file else page
+        if not target.exists() or (anchor and anchor not in pages.anchors(target.read_text(encoding="utf-8"))):
+            broken.append(f"{file}#{anchor}")
+    assert broken == []
+    reached = {(ROOT / file).resolve() for file, _ in pages.links(pages.text("README.md"))}
+    assert page in reached | {ROOT / "README.md"}
+
+
+def typed_for_real(script: str, folder: Path) -> str:
+    """What a reader gets who types it in a folder with the examples; the controller listens on a free port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "config").mkdir()
+    (folder / "config" / "examples").symlink_to(ROOT / "config" / "examples")
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "HOME": str(folder),
+        "TRIGGERCTL_LISTEN": f"127.0.0.1:{port}",
+    }
+    started = subprocess.Popen(
+        ["bash", "-eu", "-o", "pipefail", "-c", script.replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nwait"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = started.communicate(timeout=120)
+    finally:
+        end_group(started.pid)
+    assert started.returncode == 0, f"{out}\n{err}"
+    assert "error" not in err
+    return out
+
+
+def end_group(pid: int) -> None:
+    """Ends whatever a failed walkthrough left running."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def test_the_readme_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
+    """U-05: the first task and trigger run, the history shows the changes, and the controller stops."""
+    out = typed_for_real(pages.walkthrough(pages.text("README.md")), tmp_path)
+    greetings = (tmp_path / "hello" / "greetings.txt").read_text()
+    assert "Hello Ada" in greetings
+    assert "Hello Grace" in greetings
+    assert "greeted Ada" in out
+    assert re.search(r"^2 +DEPLOY +yes", out, re.MULTILINE)
+    assert re.search(r"^3 +DEACTIVATE +no .* Ada is on holiday", out, re.MULTILINE)
+
+
+def test_the_quickstart_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
+    """U-05: the examples run in a copy, and the report is there."""
+    out = typed_for_real(pages.walkthrough(pages.text("docs/quickstart.md")), tmp_path)
+    assert "# Bakery sales, week 11 of 2026" in out
+    assert re.search(r"bakery/prod/orders/slots +1 +schedule .* succeeded", out)
+    assert re.search(r"^3 +ACTIVATE|^2 +DEACTIVATE +no .* stocktaking", out, re.MULTILINE)
+    assert re.search(r"^2 +DELETE .* only an example", out, re.MULTILINE)
