@@ -18,6 +18,7 @@ from controller.app import create_app
 from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import Settings
+from controller.web import pages
 from reconcile.deciding import Deciding, Pace
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
@@ -98,6 +99,8 @@ class Process:
     def serve(self, listening: socket.socket) -> Callable[[], None]:
         """Answers requests in a thread; the answer stops it, last of all, for running tasks may call until then."""
         app = create_app(self._services)
+        if "web" not in self._without:
+            pages.install(app)
         app.add_middleware(OwnPagesOnly, settings=self._settings)
         app.add_api_route("/metrics", self._exposition, include_in_schema=False)
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=SECONDS_FOR_REQUESTS)

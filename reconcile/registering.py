@@ -40,8 +40,8 @@ class Registering:
 
         Raises Invalid for a spec its launcher cannot use, Conflict for another spec under the same version.
         """
-        if found := faults(manifest):
-            raise Invalid(f"{found[0].path}: {found[0].message}", found)
+        if wrong := faults(manifest):
+            raise Invalid(f"{wrong[0].path}: {wrong[0].message}", wrong)
         spec = chain.canonical(manifest.written)
         key, digest = manifest.key, chain.digest(spec)
         with self._database.write() as connection:

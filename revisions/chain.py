@@ -4,17 +4,15 @@ A chain is walked over rows as they are stored, without making anything of them:
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import json
 from datetime import datetime
-from enum import StrEnum
 from json.encoder import encode_basestring as quoted  # RFC 8785 of a string; a property test holds it against rfc8785
-from typing import Any, NamedTuple
+from typing import Any
 
 import rfc8785
 
 from revisions.ids import TriggerKey, utc_text
-from revisions.triggers import Action, Revision, Trigger, apply
+from revisions.triggers import Action, Revision
 
 ORIGIN = ""
 """What stands as `previous_hash` in a trigger's first revision."""
@@ -26,9 +24,6 @@ COLUMNS = (
     *("trigger_id", "revision", "project", "domain", "task", "name", "action", "actor", "reason", "at", "active"),
     *("tags", "until", "origin", "idempotency_key", "resolved", "scopes", "spec", "previous_hash", "hash"),
 )
-_REVISION, _ACTION, _ACTIVE = (COLUMNS.index(name) for name in ("revision", "action", "active"))
-_TAGS, _RESOLVED, _SCOPES = (COLUMNS.index(name) for name in ("tags", "resolved", "scopes"))
-_PREVIOUS, _HASH = len(COLUMNS) - 2, len(COLUMNS) - 1
 
 
 def canonical(value: Any) -> str:
@@ -41,7 +36,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def envelope(row: Row) -> str:
+def text_of(row: Row) -> str:
     """The canonical text of a revision but for its hash; texts that are canonical already are spliced in.
 
     Raises TypeError for what is no text where one must stand.
@@ -58,9 +53,14 @@ def envelope(row: Row) -> str:
     )
 
 
+def envelope(revision: Revision) -> str:
+    """The canonical text of a revision but for its hash."""
+    return text_of(written(revision))
+
+
 def link(revision: Revision) -> str:
     """The hash a revision must carry."""
-    return digest(envelope(written(revision)))
+    return digest(envelope(revision))
 
 
 def written(revision: Revision) -> Row:
@@ -70,4 +70,21 @@ def written(revision: Revision) -> Row:
         *(revision.reason, utc_text(revision.at), revision.active, canonical(list(revision.tags))),
         *(utc_text(revision.until) if revision.until else None, revision.origin, revision.idempotency_key),
         *(revision.resolved, revision.scopes, revision.spec, revision.previous_hash, revision.hash),
+    )
+
+
+def revision_of(row: Row) -> Revision:
+    """A stored revision as a value. Raises ValueError, TypeError or KeyError for one that cannot be read."""
+    found = dict(zip(COLUMNS, row, strict=True))
+    key = TriggerKey(*(found.pop(name) for name in TriggerKey._fields))
+    return Revision(
+        **found
+        | {
+            "key": key,
+            "action": Action(found["action"]),
+            "at": datetime.fromisoformat(found["at"]),
+            "active": bool(found["active"]),
+            "tags": tuple(json.loads(found["tags"])),
+            "until": datetime.fromisoformat(found["until"]) if found["until"] else None,
+        }
     )

@@ -68,6 +68,11 @@ class Trigger:
     deactivated_reason: str | None
 
 
+def stands_alone(action: str, active: bool) -> bool:
+    """Whether a revision says by itself what the row is; only a deploy of what is inactive keeps something older."""
+    return active or action != Action.DEPLOY
+
+
 def apply(current: Trigger | None, revision: Revision) -> Trigger:
     """The row after one more revision; a deploy that leaves a pause alone keeps its reason (R-20)."""
     deactivated_reason: str | None

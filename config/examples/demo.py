@@ -31,7 +31,7 @@ WEEKLY, SCREEN, OFTEN, SLOTS = (
 SLOT_SECONDS = 2
 PORT = 8080
 SECONDS_OF_STANDING_STILL = 10
-SECONDS_FOR_RUNS = 25
+SECONDS_FOR_RUNS = 20
 SECONDS_TO_STOP = 15
 
 Seen = TypeVar("Seen")
@@ -224,7 +224,7 @@ def report(bakery: Bakery, slots: Sequence[str]) -> None:
     bakery.type(f"history {OFTEN}")
 
     _heading("What has run")
-    bakery.type("runs list --status succeeded --limit 12")
+    bakery.type("runs list --status succeeded --limit 20")
     ended = [run for run in bakery.runs() if run["status"] == "succeeded"]
     print(f"\n{len(ended)} runs succeeded. The {len(slots)} slots of {SLOTS} missed before the start at")
     print(f"{bakery.started_at:%H:%M:%S} ({slots[0][11:19]} to {slots[-1][11:19]}) were caught up, each exactly once.")
@@ -257,12 +257,12 @@ def _lacking(runs: Sequence[dict[str, Any]], slots: Sequence[str], started_at: d
 
 
 def _unsuccessful(runs: Sequence[dict[str, Any]]) -> str:
-    """The runs that did not succeed, in words."""
-    others = [run for run in runs if run["status"] != "succeeded"]
+    """The newest runs that did not succeed, in words."""
+    others = [run for run in runs if run["status"] != "succeeded"][:5]
     lines = [
         f"  {run['trigger']} {run['scheduled_at']}: {run['status']}, {run['error'] or 'no error'}" for run in others
     ]
-    return "\n".join(["\n\nRuns that did not succeed:", *lines]) if lines else ""
+    return "\n".join(["\n\nThe newest runs that did not succeed:", *lines]) if lines else ""
 
 
 def _stay(bakery: Bakery) -> None:
@@ -292,7 +292,9 @@ def _folder() -> Iterator[Path]:
     """A copy of the examples in a temporary folder that is removed at the end, whatever happens."""
     folder = Path(tempfile.mkdtemp(prefix="triggerctl-demo-"))
     try:
-        shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__", "demo.py"), dirs_exist_ok=True)
+        for part in ("bakery", "data", "triggers"):
+            shutil.copytree(EXAMPLES / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(EXAMPLES / "tasks.yaml", folder)
         yield folder
     finally:
         _on_signals(signal.SIG_IGN)

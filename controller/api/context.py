@@ -84,7 +84,9 @@ Precondition = Annotated[Expected, Depends(expected)]
 
 
 async def origin(
-    origin: Annotated[str | None, Query(description="the name of the folder it is applied from; left out, kept")] = None,
+    origin: Annotated[
+        str | None, Query(description="the name of the folder it is applied from; left out, kept")
+    ] = None,
 ) -> str | None:
     """The folder that a deploy comes from (R-22). Raises Invalid for what can be no name."""
     if origin is not None:

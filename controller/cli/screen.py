@@ -51,6 +51,25 @@ def table(lines: Sequence[Sequence[str]]) -> None:
         write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
 
 
+def line(text: str, style: str = "", *, sign: str = "", indent: int = 0) -> None:
+    """A line behind its sign; in a terminal coloured, and folded so that what follows stands below its beginning."""
+    body = printable(text)
+    lead = f"{' ' * indent}{sign} " if sign else " " * indent
+    if not (body and sys.stdout.isatty()):
+        write(f"{lead}{body}".rstrip() + "\n")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    row = Table.grid()
+    if lead:
+        row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row(*([Text(lead, style)] if lead else []), Text(body, style))
+    Console(highlight=False).print(row)
+
+
 def write(text: str) -> None:
     """To standard output, whatever its encoding can hold."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

@@ -6,7 +6,10 @@ from typing import Any
 
 from controller.cli import files
 from controller.cli.client import Client, Refused
+from reconcile.rules.block import EPOCH
 from reconcile.rules.plan import Change, Declared, Past, Row, Server, Verb
+from reconcile.rules.schedule import never_fires
+from reconcile.rules.terms import schedule_of
 from revisions.errors import Fault, Invalid
 from revisions.ids import TaskKey, TriggerKey
 from revisions.manifests import Task, Trigger
@@ -18,7 +21,7 @@ _AT_ONCE = 10
 
 def server(client: Client, declared: Sequence[Declared], origin: str | None) -> Server:
     """The tasks and triggers around those of a folder, and all that bear its origin."""
-    triggers = {}
+    triggers: dict[TriggerKey, Row] = {}
     for wanted in _wanted((one.manifest.key for one in declared if isinstance(one.manifest, Trigger)), "task"):
         triggers |= _rows(client, is_ours=False, **wanted)
     if origin is not None:
@@ -40,13 +43,13 @@ def pasts(client: Client, changes: Iterable[Change]) -> dict[TriggerKey, Past]:
 
 
 def check_ahead(client: Client, changes: Iterable[Change]) -> None:
-    """Asks the server whether the single instants that are new still lie ahead, so that no deploy fails of that (S-02).
+    """Asks the server whether new schedules that may have no fire left have one, so that no deploy fails of it (S-02).
 
-    Raises Invalid with all that do not.
+    Raises Invalid with all that have none.
     """
     faults = []
     for change in changes:
-        if change.declared and _may_be_past(change):
+        if change.declared and _may_be_over(change):
             try:
                 client.post("/next", change.declared.document, n=1)
             except Refused as error:
@@ -60,7 +63,7 @@ def check_ahead(client: Client, changes: Iterable[Change]) -> None:
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
 
 
-def _wanted(keys: Iterable[Sequence[str]], last: str) -> Iterator[dict[str, str]]:
+def _wanted(keys: Iterable[Sequence[str]], last: str) -> Iterator[dict[str, Any]]:
     """One list for each project and domain; only of one task where it is but one."""
     groups: dict[tuple[str, str], set[str]] = defaultdict(set)
     for project, domain, task, *_ in keys:
@@ -70,7 +73,7 @@ def _wanted(keys: Iterable[Sequence[str]], last: str) -> Iterator[dict[str, str]
         yield {"project": project, "domain": domain, **only}
 
 
-def _rows(client: Client, *, is_ours: bool, **wanted: str) -> Mapping[TriggerKey, Row]:
+def _rows(client: Client, *, is_ours: bool, **wanted: Any) -> Mapping[TriggerKey, Row]:
     return {
         TriggerKey(item["project"], item["domain"], item["task"], item["name"]): Row(
             revision=item["revision"],
@@ -122,10 +125,12 @@ def _read(made: Mapping[str, Any]) -> Past:
     )
 
 
-def _may_be_past(change: Change) -> bool:
+def _may_be_over(change: Change) -> bool:
+    """A single instant, or an expression that never fires; what else there is goes on for ever."""
     assert change.declared is not None
     if not isinstance(change.declared.manifest, Trigger):
         return False
-    if "at" not in change.declared.manifest.written["schedule"]:
+    block = change.declared.manifest.written["schedule"]
+    if "at" not in block and not ("cron" in block and never_fires(schedule_of(block, "{}"), EPOCH)):
         return False
     return any(difference.path.startswith(("spec.schedule", "active")) for difference in change.differences)

@@ -172,9 +172,11 @@ def decide(declared: Sequence[Declared], server: Server, origin: str | None, *, 
 
 def explain(plan: Plan, pasts: Mapping[TriggerKey, Past]) -> Plan:
     """The plan with each recorded origin that is to change, and with what somebody else did meanwhile."""
-    return replace(
-        plan, changes=tuple(_explained(change, pasts.get(change.key), plan.origin) for change in plan.changes)
-    )
+    explained = []
+    for change in plan.changes:
+        past = pasts.get(change.key) if isinstance(change.key, TriggerKey) else None
+        explained.append(_explained(change, past, plan.origin) if past else change)
+    return replace(plan, changes=tuple(explained))
 
 
 def _register(one: Declared) -> Change:
@@ -212,7 +214,7 @@ def _unbound(one: Declared, known: Mapping[TaskKey, Mapping[str, Any]]) -> Itera
         hint = f"there are {', '.join(there)}" if there else "put the Task into the folder, or register it first"
         yield Fault(f"{one.place}: spec.task_version", f"there is no {key.task} {spec.task_version}", hint)
         return
-    declared = known[task].get("inputs")
+    declared = known[task].get("inputs") or {}
     for name in sorted(set(spec.input) - set(declared)) if declared else ():
         hint = f"{key.task} {spec.task_version} declares {', '.join(sorted(declared))}"
         yield Fault(f"{one.place}: spec.input.{name}", "is not an input of the task", hint)
@@ -226,9 +228,7 @@ def _paused(declared: Sequence[Declared], server: Server) -> Iterator[Paused]:
                 yield Paused(one.manifest.key, row.pause_reason, row.paused_until)
 
 
-def _explained(change: Change, past: Past | None, origin: str | None) -> Change:
-    if past is None:
-        return change
+def _explained(change: Change, past: Past, origin: str | None) -> Change:
     found = tuple(_with_origin(difference, past) for difference in change.differences)
     is_gone = past.action == Action.DELETE
     if is_gone != (change.verb is Verb.CREATE):

@@ -42,7 +42,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
-from revisions.store.tables import SCHEMA
+from revisions.store.tables import SCHEMA, schema_support
 
 __all__ = ["Connection", "Database", "ServerClock", "among", "insert_if_absent", "update_many"]
 
@@ -113,13 +113,22 @@ class Database:
             return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
     def check_schema(self) -> None:
-        """Raises Unavailable when this release cannot work with the database's schema (R-19)."""
+        """Raises Unavailable when this release cannot work with the database's schema.
+
+        A newer schema is fine as long as it says so: while a rolling upgrade goes on, old and new run beside each other
+        (R-19).
+        """
         found = self.schema()
         if found is None:
             raise Unavailable(f"{self} is not set up: run `triggerctl db upgrade`")
-        if found != SCHEMA:
-            way = "run `triggerctl db upgrade`" if found < SCHEMA else "use the release that upgraded it"
-            raise Unavailable(f"{self} has schema {found}, this release works with {SCHEMA}: {way}")
+        if found < SCHEMA:
+            raise Unavailable(f"{self} has schema {found}, this release needs {SCHEMA}: run `triggerctl db upgrade`")
+        if found > SCHEMA:
+            with self.read() as connection:
+                since = connection.execute(select(schema_support.c.readable_since)).scalar_one()
+            if since > SCHEMA:
+                way = f"use a release for schema {since} or newer"
+                raise Unavailable(f"{self} has schema {found}, which is too new for this release ({SCHEMA}): {way}")
 
     def close(self) -> None:
         self.engine.dispose()

@@ -43,7 +43,7 @@ def missing(connection: Connection) -> list[str]:
 def _statements(dialect: str) -> Iterator[str]:
     refusal = f"{TABLE} is append-only"
     if dialect == "postgresql":
-        yield f"""CREATE FUNCTION refuse_change_of_history() RETURNS trigger LANGUAGE plpgsql AS
+        yield f"""CREATE OR REPLACE FUNCTION refuse_change_of_history() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN RAISE EXCEPTION '{refusal}' USING ERRCODE = 'restrict_violation'; END $$"""
         rows, truncate = _POSTGRESQL
         yield f"""CREATE TRIGGER {rows} BEFORE UPDATE OR DELETE ON {TABLE}

@@ -10,11 +10,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import psycopg
-from sqlalchemy import Connection, Select
+from sqlalchemy import Connection, Delete, Insert, Select, Update
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 Question = tuple[Select[Any], Mapping[str, Any]]
 """A statement made once (it is compiled once) and its parameters, by name."""
+Write = tuple[Insert | Update | Delete, Mapping[str, Any]]
 
 
 def ask(connection: Connection, *questions: Question) -> list[list[Any]]:
@@ -26,21 +27,30 @@ def ask(connection: Connection, *questions: Question) -> list[list[Any]]:
         return [list(connection.execute(statement, dict(given))) for statement, given in questions]
     driver = _driver(connection)
     with driver.pipeline():
-        cursors = [driver.cursor() for _ in questions]
-        for cursor, (statement, given) in zip(cursors, questions, strict=True):
-            compiled = _compiled(statement)
+        asked = [(driver.cursor(), _compiled(statement, tuple(given)), given) for statement, given in questions]
+        for cursor, compiled, given in asked:
             cursor.execute(compiled.text, {**compiled.fixed, **given})
-    return [_compiled(s).rows(cursor) for cursor, (s, _) in zip(cursors, questions, strict=True)]
+    return [compiled.rows(cursor) for cursor, compiled, _ in asked]
 
 
-def send_ahead(connection: Connection) -> None:
-    """From here on no statement of this transaction is waited for, its commit included.
+def write(connection: Connection, *writes: Write, is_last: bool = False) -> None:
+    """Writes whose answers nobody looks at, one after another on the server but sent together.
 
-    For writes whose answers nobody looks at; that one of them failed is raised when the transaction ends.
+    With `is_last` nothing follows in the transaction, and its commit is sent with them: what fails is then raised when
+    the transaction ends.
     """
-    if connection.dialect.name == "postgresql":
-        ahead: ExitStack = connection.info["ahead"]
-        ahead.enter_context(_driver(connection).pipeline())
+    if connection.dialect.name != "postgresql":
+        for statement, given in writes:
+            connection.execute(statement, dict(given))
+        return
+    driver = _driver(connection)
+    with ExitStack() as own:
+        left_after_the_commit: ExitStack = connection.info["ahead"]
+        (left_after_the_commit if is_last else own).enter_context(driver.pipeline())
+        cursor = own.enter_context(driver.cursor())
+        for statement, given in writes:
+            compiled = _compiled(statement, tuple(given))
+            cursor.execute(compiled.text, {**compiled.fixed, **given})
 
 
 class _Compiled(NamedTuple):
@@ -64,12 +74,12 @@ _DIALECT: Any = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlche
 
 
 @lru_cache
-def _compiled(statement: Select[Any]) -> _Compiled:
-    compiled: Any = statement.compile(dialect=_DIALECT)
-    columns = list(statement.selected_columns)
+def _compiled(statement: Select[Any] | Insert | Update | Delete, names: tuple[str, ...]) -> _Compiled:
+    columns = list(statement.selected_columns) if isinstance(statement, Select) else []
+    compiled: Any = statement.compile(dialect=_DIALECT, column_keys=None if columns else list(names))
     return _Compiled(
         text=str(compiled),
-        fixed={name: value for name, value in compiled.params.items() if value is not None},
+        fixed={name: value for name, value in compiled.params.items() if name not in names},
         row=namedtuple("Row", [str(column.key) for column in columns]),  # its fields are known only here
         processors=[column.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for column in columns],
     )

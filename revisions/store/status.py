@@ -4,7 +4,7 @@ The row's lock is what a firing and a deploy contend for; it carries the revisio
 what it decides from is still current (L-15).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert
 
 from revisions.store.database import among, update_many
 from revisions.store.occurrences import Skip
+from revisions.store.pipeline import Write
 from revisions.store.runs import LIVE, in_status
 from revisions.store.tables import catchup_backlogs, runs, trigger_status, triggers
 from revisions.triggers import Action, Revision
@@ -77,6 +78,8 @@ class Facts:
     has_live_run: bool
 
 
+_INSERT = insert(trigger_status)
+_DROP_BACKLOGS = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindparam("of_trigger"))
 _UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
 
 LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_status.c)
@@ -121,20 +124,19 @@ def facts(connection: Connection, ids: Sequence[str]) -> dict[str, Facts]:
     return {row[0]: Facts(*row) for row in connection.execute(statement)}
 
 
-def follow(connection: Connection, revision: Revision, baseline: Baseline | None, *, created: bool) -> None:
-    """Brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new."""
+def following(revision: Revision, baseline: Baseline | None, *, created: bool) -> Iterator[Write]:
+    """What brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new."""
     values: dict[str, Any] = {"revision": revision.revision}
     if baseline:
         values |= {"watermark": baseline.watermark, "next_fire_at": baseline.next_fire_at, "rate_waiting_since": None}
     if created:
-        values |= {"trigger_id": revision.trigger_id, "run_count": 0, "consecutive_failures": 0}
-        connection.execute(insert(trigger_status), values)
+        yield _INSERT, values | {"trigger_id": revision.trigger_id, "run_count": 0, "consecutive_failures": 0}
         return
     if revision.action in (Action.DEPLOY, Action.ACTIVATE):
         values["consecutive_failures"] = 0
-    connection.execute(_UPDATE, values | {"of_trigger": revision.trigger_id})
+    yield _UPDATE, values | {"of_trigger": revision.trigger_id}
     if baseline and not baseline.goes_on:
-        connection.execute(delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == revision.trigger_id))
+        yield _DROP_BACKLOGS, {"of_trigger": revision.trigger_id}
 
 
 def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> list[tuple[str, int, datetime | None]]:

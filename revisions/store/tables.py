@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The schema version this release works with: the newest migration."""
 
 _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -84,6 +84,9 @@ metadata = MetaData(
         "ck": "%(table_name)s_%(constraint_name)s",
     }
 )
+
+schema_support = Table("schema_support", metadata, Column("readable_since", Text, nullable=False))
+"""The oldest schema whose releases can still work with this one; each migration that changes it says so."""
 
 tasks = Table(
     "tasks",
@@ -161,7 +164,7 @@ trigger_changes = Table(
     "trigger_changes",
     metadata,
     Column("position", BigInteger().with_variant(Integer, "sqlite"), Identity(always=True), primary_key=True),
-    Column("transaction_id", TransactionId),
+    Column("transaction_id", TransactionId, index=True),
     Column("trigger_id", Text, nullable=False),
     Column("revision", Integer, nullable=False),
 )

@@ -1,7 +1,7 @@
 """Task versions: immutable specs, and the summary of the triggers bound to each."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Update, and_, bindparam, case, false, func, n
 
 from revisions.ids import TaskKey
 from revisions.store.database import insert_if_absent
-from revisions.store.pipeline import Question, ask
+from revisions.store.pipeline import Question, Write, ask
 from revisions.store.tables import tasks, triggers
 
 
@@ -105,10 +105,9 @@ def delete(connection: Connection, key: TaskKey) -> None:
     connection.execute(_MARK, _of(key) | {"deleted": True})
 
 
-def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
-    """Recomputes the summary of locked versions, in statements of its own, which see what the locks waited for."""
-    for key in sorted(set(keys)):
-        connection.execute(_SUMMARISE, _of(key))
+def summarising(keys: Iterable[TaskKey]) -> Iterator[Write]:
+    """What recomputes the summaries of locked versions, in statements that see what the locks waited for."""
+    return ((_SUMMARISE, _of(key)) for key in sorted(set(keys)))
 
 
 def _summary() -> Update:

@@ -28,7 +28,7 @@ from revisions.manifests import AUTOMATIONS
 from revisions.store import notices, occurrences, status
 from revisions.store import tasks as task_store
 from revisions.store.database import insert_if_absent
-from revisions.store.pipeline import ask, send_ahead
+from revisions.store.pipeline import Write, ask, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 from revisions.triggers import Action, Revision, Trigger, apply, fold
@@ -166,9 +166,9 @@ def append(
 ) -> Trigger:
     """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
 
-    The rows involved are locked by the caller, tasks first. With `is_last` nothing follows in the transaction, so that
-    none of this is waited for. Without a baseline the status keeps its watermark and its
-    next fire. Raises AlreadyThere when somebody created the trigger in the meantime.
+    The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
+    next fire. With `is_last` nothing follows in the transaction, so that nothing here is waited for.
+    Raises AlreadyThere when somebody took the trigger's name in the meantime.
     """
     current = apply(previous, revision)
     spec = json.loads(revision.spec)
@@ -176,30 +176,31 @@ def append(
         "task_version": spec["task_version"],
         "automation": canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec}),
     }
-    identity = {"trigger_id": current.trigger_id, **current.key._asdict()}
+    identity = {"trigger_id": current.trigger_id} | current.key._asdict()
     if previous is None and insert_if_absent(connection, triggers, identity | row) == 0:
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
-    touched = {task_key(current)} | ({task_key(previous)} if previous else set())
-    if is_last and (previous is None or previous.key == current.key):
-        send_ahead(connection)
-    connection.execute(_APPEND, _revision_columns(revision))
-    if previous is not None:
-        _replace(connection, previous, current, identity, row)
-    status.follow(connection, revision, baseline, created=previous is None)
+    if previous is not None and previous.key != current.key:
+        _rename(connection, current)
+    current_row = [] if previous is None else [(_CURRENT, row | {"of_trigger": current.trigger_id})]
     if baseline and baseline.superseded:
         occurrences.record(connection, [baseline.superseded])
-    _announce(connection, revision)
-    task_store.summarise(connection, touched)
+    touched = {task_key(current)} | ({task_key(previous)} if previous else set())
+    write(
+        connection,
+        (_APPEND, _revision_columns(revision)),
+        *current_row,
+        *status.following(revision, baseline, created=previous is None),
+        _announcement(connection, revision),
+        *task_store.summarising(touched),
+        is_last=is_last,
+    )
     return current
 
 
-def _replace(
-    connection: Connection, previous: Trigger, current: Trigger, identity: dict[str, Any], row: dict[str, Any]
-) -> None:
-    """Writes the current row. Raises AlreadyThere when a rename finds the name taken in the meantime."""
-    renamed = identity if previous.key != current.key else {}
+def _rename(connection: Connection, current: Trigger) -> None:
+    """Raises AlreadyThere when somebody took the name since it was looked for."""
     try:
-        connection.execute(_CURRENT, renamed | row | {"of_trigger": current.trigger_id})
+        connection.execute(_CURRENT, current.key._asdict() | {"of_trigger": current.trigger_id})
     except IntegrityError as error:
         raise AlreadyThere(f"{current.key} was taken by somebody else in the meantime") from error
 
@@ -263,10 +264,10 @@ def _bears(tag: str) -> ColumnElement[bool]:
     return triggers.c.tags.contains(canonical(tag), autoescape=True)
 
 
-def _announce(connection: Connection, revision: Revision) -> None:
+def _announcement(connection: Connection, revision: Revision) -> Write:
     """One more row in the feed; where the database can notify, the same statement wakes whoever listens."""
     statement = _CHANGE_AND_NOTIFY if connection.dialect.name == "postgresql" else _CHANGE
-    connection.execute(statement, {"trigger_id": revision.trigger_id, "revision": revision.revision})
+    return statement, {"trigger_id": revision.trigger_id, "revision": revision.revision}
 
 
 def _of(key: TriggerKey) -> dict[str, str]:

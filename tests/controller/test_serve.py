@@ -114,6 +114,15 @@ def test_metrics_show_what_happened(up: Up, real: Database) -> None:
     assert not [labels for _, labels in metrics if "tick" in labels or world.id("tick") in labels]
 
 
+def test_the_page_is_served(up: Up) -> None:
+    """U-04: the process shows its triggers at `/`, with its own style, and refuses other hosts there too."""
+    page = up.client.get("/", headers={"Accept": "text/html"})
+    assert page.status_code == 200
+    assert "text/html" in page.headers["content-type"]
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert up.client.get("/", headers={"Host": "evil.example"}).status_code == 403
+
+
 def test_a_foreign_page_is_refused(up: Up) -> None:
     """O-06: a web page of another site, or under another name of this machine, cannot start commands here."""
     for headers in (

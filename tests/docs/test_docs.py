@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -207,12 +208,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def typed_for_real(script: str, folder: Path) -> str:
-    """What a reader gets who types it in a folder with the examples; the controller listens on a free port."""
+    """What a reader gets who types it in a checkout, with an empty home; the controller listens on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    (folder / "config").mkdir()
-    (folder / "config" / "examples").symlink_to(ROOT / "config" / "examples")
+    shutil.copytree(ROOT / "config" / "examples", folder / "config" / "examples")
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "HOME": str(folder),

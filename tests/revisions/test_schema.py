@@ -1,11 +1,17 @@
 """Migrations, and the guards they end with."""
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.operations import Operations
+from sqlalchemy import Column, Text, text
 
-from revisions.store import guards, schema
+from revisions import chain
+from revisions.errors import Invalid, Unavailable
+from revisions.store import guards, schema, triggers
 from revisions.store.database import Database
 from revisions.store.tables import SCHEMA, metadata
+from tests.world import World
 
 
 def test_migrating_down_and_up_again_gives_the_tables_of_the_code(database: Database) -> None:
@@ -17,3 +23,77 @@ def test_migrating_down_and_up_again_gives_the_tables_of_the_code(database: Data
     with database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
         assert guards.missing(connection) == []
+
+
+def _everything(database: Database) -> dict[str, list[tuple[object, ...]]]:
+    tables = [table for table in metadata.sorted_tables if table.name != "schema_support"]
+    with database.read() as connection:
+        return {
+            table.name: sorted((tuple(row) for row in connection.execute(table.select())), key=repr) for table in tables
+        }
+
+
+@pytest.mark.parametrize("previous", schema.versions()[:-1])
+def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: str) -> None:
+    """R-19: a database of an earlier schema with data upgrades, and downgrades, without loss; its chains verify."""
+    schema.downgrade(world.database, previous)
+    world.create("a", tags=["x"], catchup={"policy": "all"})
+    world.create("b", input={"ü": [1.5, None]})
+    world.advance(minutes=90)
+    world.resync()
+    world.deactivate("a", 1, "pause")
+    world.delete("b", 1)
+    before = _everything(world.database)
+    schema.upgrade(world.database)
+    world.database.check_schema()
+    assert _everything(world.database) == before
+    for name in "ab":
+        for revision in world.history(name):
+            assert chain.link(revision) == revision.hash
+    schema.downgrade(world.database, previous)
+    assert _everything(world.database) == before
+    with world.database.read() as connection:
+        assert guards.missing(connection) == []
+        assert len(triggers.page(connection, None, 10)) == 1
+
+
+def test_a_release_runs_on_the_next_schema_where_that_says_so(database: Database) -> None:
+    """R-19: during a rolling upgrade a release works on a newer schema, and refuses one it is too old for."""
+    with database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9998'"))
+    database.check_schema()
+    with database.write() as connection:
+        connection.execute(text("UPDATE schema_support SET readable_since = '9998'"))
+    with pytest.raises(Unavailable, match="too new for this release"):
+        database.check_schema()
+
+
+def test_a_release_refuses_an_older_schema(database: Database) -> None:
+    """R-19: what is not upgraded yet is refused, saying how to."""
+    schema.downgrade(database, schema.versions()[-2])
+    with pytest.raises(Unavailable, match="db upgrade"):
+        database.check_schema()
+
+
+def test_a_migration_in_batch_mode_must_put_the_guards_up_again(world: World) -> None:
+    """R-02: rebuilding the table (SQLite's batch mode) loses the guards, which the end of a migration notices."""
+    world.create()
+    with world.database.write() as connection:
+        operations = Operations(MigrationContext.configure(connection))
+        with operations.batch_alter_table("trigger_revisions", recreate="always") as batch:
+            batch.add_column(Column("note", Text))
+    with world.database.read() as connection:
+        assert guards.missing(connection)
+    with pytest.raises(Unavailable, match="unguarded"):
+        schema.upgrade(world.database)
+    with world.database.write() as connection:
+        guards.create(connection)
+    schema.upgrade(world.database)
+    assert [revision.revision for revision in world.history()] == [1]
+
+
+def test_an_unknown_version_is_refused(database: Database) -> None:
+    """R-19: a version that does not exist names those that do."""
+    with pytest.raises(Invalid) as refused:
+        schema.upgrade(database, "7777")
+    assert refused.value.errors[0].hint == f"one of {', '.join(schema.versions())}"

@@ -1,0 +1,127 @@
+"""A plan as people read it, a line for each path that differs, and as programs do."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from controller.cli import screen
+from reconcile.rules.plan import Change, Past, Paused, Plan, Verb
+from revisions.triggers import Action, Difference, Kind
+
+_SIGNS: Mapping[Any, tuple[str, str]] = {
+    Verb.REGISTER: ("+", "green"),
+    Verb.CREATE: ("+", "green"),
+    Verb.CHANGE: ("~", "yellow"),
+    Verb.DELETE: ("-", "red"),
+    Kind.ADDED: ("+", "green"),
+    Kind.CHANGED: ("~", "yellow"),
+    Kind.REMOVED: ("-", "red"),
+}
+_WIDEST_PATH = 32
+
+
+def show(plan: Plan) -> None:
+    """The plan in lines: steps first, then what is left alone and why, then how many of each."""
+    for change in plan.changes:
+        _show_change(change)
+    for paused in plan.paused:
+        screen.line(f"Trigger {paused.key} is inactive{_because(paused)}", "cyan", sign="i")
+        screen.line("its file does not name `active`, so that stays as it is", "dim", indent=4)
+    for key in plan.not_in_folder:
+        screen.line(f"Trigger {key} is not in the folder; --prune would delete it", "cyan", sign="i")
+    if plan.changes or plan.paused or plan.not_in_folder:
+        screen.line("")
+    screen.line(total(plan), "bold")
+
+
+def total(plan: Plan) -> str:
+    """How many steps of each kind, in words."""
+    counts = Counter((change.verb, change.kind) for change in plan.changes)
+    steps = [f"{_many(count, kind.lower())} to {verb.value}" for (verb, kind), count in counts.items()]
+    told = "; ".join([", ".join(steps) or "Nothing to do", f"{plan.unchanged} unchanged"])
+    left = len(plan.not_in_folder)
+    return told + (f", {left} not in the folder" if left else "") + "."
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The plan in the shape that programs read; `changes` holds the steps, and nothing when there are none."""
+    verbs = Counter(change.verb for change in plan.changes)
+    return {
+        "origin": plan.origin,
+        "changes": [_shape(change) for change in plan.changes],
+        "inactive": [
+            {"name": str(paused.key), "reason": paused.reason, "until": paused.until} for paused in plan.paused
+        ],
+        "not_in_folder": [str(key) for key in plan.not_in_folder],
+        "summary": {
+            **{verb.value: verbs[verb] for verb in Verb},
+            "unchanged": plan.unchanged,
+            "drifted": sum(change.drift is not None for change in plan.changes),
+            "not_in_folder": len(plan.not_in_folder),
+        },
+    }
+
+
+def _shape(change: Change) -> dict[str, Any]:
+    return {
+        "action": change.verb.value,
+        "kind": change.kind,
+        "name": str(change.key),
+        "revision": change.revision,
+        "differences": [asdict(difference) for difference in change.differences],
+        "drift": asdict(change.drift) if change.drift else None,
+    }
+
+
+def _show_change(change: Change) -> None:
+    sign, style = _SIGNS[change.verb]
+    stands = f"  (revision {change.revision})" if change.revision is not None else ""
+    screen.line(f"{change.verb.value} {change.kind} {change.key}{stands}", f"bold {style}", sign=sign)
+    if change.drift:
+        screen.line(_drift(change.drift, change.verb), "magenta", sign="!", indent=4)
+    width = min(max((len(difference.path) for difference in change.differences), default=0), _WIDEST_PATH)
+    for difference in change.differences:
+        sign, style = _SIGNS[difference.kind]
+        screen.line(f"{difference.path.ljust(width)}  {_values(difference)}", style, sign=sign, indent=4)
+
+
+def _drift(past: Past, verb: Verb) -> str:
+    because = f" ({past.reason})" if past.reason else ""
+    if past.action == Action.DELETE:
+        return f"was deleted by {past.actor} at {past.at}{because}; this brings it back"
+    lost = "that is deleted too" if verb is Verb.DELETE else "that is undone where the folder differs"
+    return f"revision {past.revision} was not applied from here: {past.actor} at {past.at}{because}; {lost}"
+
+
+def _because(paused: Paused) -> str:
+    until = f" until {paused.until}" if paused.until else ""
+    return until + (f" ({paused.reason})" if paused.reason else "")
+
+
+def _values(difference: Difference) -> str:
+    match difference.kind:
+        case Kind.ADDED:
+            return _text(difference.after)
+        case Kind.REMOVED:
+            return _text(difference.before)
+        case Kind.CHANGED:
+            return f"{_text(difference.before)} {_arrow()} {_text(difference.after)}"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _arrow() -> str:
+    try:
+        "→".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return "->"
+    return "→"
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"

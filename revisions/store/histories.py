@@ -1,0 +1,160 @@
+"""Histories read whole: rows as they are stored, in pages, and what stands beside them; and current rows written anew."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, select, text, tuple_, update
+from sqlalchemy.sql.selectable import FromClause
+
+from revisions.breaks import Head
+from revisions.chain import Row
+from revisions.ids import TaskKey, TriggerKey
+from revisions.store.database import among
+from revisions.store.tables import (
+    Instant,
+    catchup_backlogs,
+    tasks,
+    trigger_changes,
+    trigger_revisions,
+    trigger_status,
+    triggers,
+)
+
+PAGE = 5_000
+"""Revisions that are held at once."""
+
+
+def snapshot(connection: Connection, *, patience_seconds: int = 10) -> None:
+    """Makes a transaction that only reads see one state of everything, however long it takes; its first statement.
+
+    It holds no lock of rows, so its length holds up nobody; `patience_seconds` is how long it may wait for its reader.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+        connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{patience_seconds}s'"))
+        unhurried(connection)
+
+
+def unhurried(connection: Connection) -> None:
+    """Lets the transaction take longer than any other may (`transaction_timeout`, PostgreSQL 17 and later)."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(
+            text(
+                "SELECT set_config('transaction_timeout', '0', true)"
+                " WHERE current_setting('server_version_num')::int >= 170000"
+            )
+        )
+
+
+def rows(connection: Connection, trigger_ids: Sequence[str] | None = None, page: int = PAGE) -> Iterator[list[Row]]:
+    """All revisions, or those of some triggers, by trigger and number, a page at a time."""
+    place = tuple_(trigger_revisions.c.trigger_id, trigger_revisions.c.revision)
+    statement = _as_written(connection, trigger_revisions).order_by(*place.clauses).limit(page)
+    if trigger_ids is not None:
+        statement = statement.where(among(connection, trigger_revisions.c.trigger_id, trigger_ids))
+    after: tuple[str, int] | None = None
+    while True:
+        found = _raw(connection, statement if after is None else statement.where(place > after))
+        if found:
+            yield found
+        if len(found) < page:
+            return
+        after = found[-1][0], found[-1][1]
+
+
+def standing(connection: Connection, ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """The current rows of these triggers, by id."""
+    statement = select(triggers).where(among(connection, triggers.c.trigger_id, sorted(set(ids))))
+    return {row.trigger_id: row._mapping for row in connection.execute(statement)}
+
+
+def without_history(connection: Connection) -> list[Mapping[str, Any]]:
+    """Current rows that no revision stands behind."""
+    behind = exists().where(trigger_revisions.c.trigger_id == triggers.c.trigger_id)
+    return [row._mapping for row in connection.execute(select(triggers).where(~behind).order_by(triggers.c.trigger_id))]
+
+
+def heads(connection: Connection) -> list[Head]:
+    """The newest revision of every trigger, deleted ones too, by id."""
+    newest = (
+        select(trigger_revisions.c.trigger_id, func.max(trigger_revisions.c.revision).label("revision"))
+        .group_by(trigger_revisions.c.trigger_id)
+        .subquery()
+    )
+    key = (trigger_revisions.c[name] for name in TriggerKey._fields)
+    statement = select(
+        trigger_revisions.c.trigger_id, *key, trigger_revisions.c.revision, trigger_revisions.c.hash
+    ).join(
+        newest,
+        (newest.c.trigger_id == trigger_revisions.c.trigger_id) & (newest.c.revision == trigger_revisions.c.revision),
+    )
+    found = (Head(row[0], TriggerKey(*row[1:5]), row[5], row[6]) for row in connection.execute(statement))
+    return sorted(found)
+
+
+def count(connection: Connection) -> int:
+    """How many revisions there are."""
+    number: int = connection.execute(select(func.count()).select_from(trigger_revisions)).scalar_one()
+    return number
+
+
+def status_revisions(connection: Connection, ids: Sequence[str] | None = None) -> dict[str, int]:
+    """The revision that each status row carries."""
+    statement = select(trigger_status.c.trigger_id, trigger_status.c.revision)
+    if ids is not None:
+        statement = statement.where(among(connection, trigger_status.c.trigger_id, ids))
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def summaries(connection: Connection) -> dict[TaskKey, tuple[int, int, str | None, str | None]]:
+    """What each task version says of its triggers: total, active, the name and the automation of an only one (R-12)."""
+    key = (tasks.c[name] for name in TaskKey._fields)
+    said = (tasks.c.total_triggers, tasks.c.active_triggers, tasks.c.trigger_name, tasks.c.trigger_automation)
+    found = connection.execute(select(*key, *said))
+    return {TaskKey(*row[:4]): (row[4], row[5], row[6], row[7]) for row in found}
+
+
+def lock_triggers(connection: Connection, ids: Sequence[str]) -> None:
+    """Locks the current rows of these triggers that exist, in key order; the task rows must be locked already."""
+    order = (triggers.c[name] for name in TriggerKey._fields)
+    statement = select(triggers.c.trigger_id).where(among(connection, triggers.c.trigger_id, ids)).order_by(*order)
+    connection.execute(statement.with_for_update(key_share=True)).all()
+
+
+def remove(connection: Connection, ids: Sequence[str]) -> None:
+    """Removes current rows with what belongs to them; their revisions, were there any, stay."""
+    for table in (catchup_backlogs, trigger_status, triggers):
+        connection.execute(delete(table).where(among(connection, table.c.trigger_id, ids)))
+
+
+def replace(connection: Connection, row: Mapping[str, Any]) -> bool:
+    """Writes a current row over the one that stands; False when there is none."""
+    statement = update(triggers).where(triggers.c.trigger_id == row["trigger_id"]).values(**row)
+    return connection.execute(statement).rowcount == 1
+
+
+def announce(connection: Connection, revisions: Sequence[tuple[str, int]]) -> None:
+    """Puts revisions (trigger, number) into the change feed, at positions of their own."""
+    if revisions:
+        given = [{"trigger_id": trigger_id, "revision": revision} for trigger_id, revision in revisions]
+        connection.execute(trigger_changes.insert().inline(), given)
+
+
+def _as_written(connection: Connection, table: FromClause) -> Select[Any]:
+    return select(*(_as_text(connection, column) if isinstance(column.type, Instant) else column for column in table.c))
+
+
+def _as_text(connection: Connection, at: ColumnElement[Any]) -> ColumnElement[Any]:
+    """An instant the way `ids.utc_text` writes it."""
+    if connection.dialect.name == "postgresql":
+        at = func.to_char(func.timezone("UTC", at), text("'YYYY-MM-DD\"T\"HH24:MI:SS.US'"))
+    else:
+        at = func.rtrim(at, "Z")
+    return func.rtrim(func.rtrim(at, "0"), ".").op("||")("Z")
+
+
+def _raw(connection: Connection, statement: Select[Any]) -> list[Row]:
+    """The driver's own tuples: at a hundred thousand rows what SQLAlchemy would make of them is half the time."""
+    with connection.execute(statement) as result:
+        assert result.cursor is not None
+        return list(result.cursor.fetchall())
