@@ -2,8 +2,9 @@
 
 from fastapi import Depends, FastAPI
 
-from controller.api import health, history, preview, problems, runs, tasks, triggers
+from controller.api import bulk, changes, health, history, preview, problems, runs, tasks, triggers
 from controller.api.context import usable
+from controller.api.parameters import only_known
 from controller.services import Services
 from controller.version import VERSION
 
@@ -22,9 +23,8 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     problems.install(app)
-    for resource in (triggers, history, preview, tasks, runs):
-        app.include_router(
-            resource.router, prefix=PREFIX, dependencies=[Depends(usable)], responses=problems.DOCUMENTED
-        )
+    checked = [Depends(only_known), Depends(usable)]
+    for resource in (triggers, bulk, history, preview, changes, tasks, runs):
+        app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
     app.include_router(health.router)
     return app

@@ -1,6 +1,6 @@
 """The shapes of INTERFACE.md as types: what OpenAPI describes, what mypy and every answer are held against."""
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import WithJsonSchema
 from typing_extensions import TypedDict  # pydantic reads typing's own only from Python 3.12 on
@@ -8,10 +8,11 @@ from typing_extensions import TypedDict  # pydantic reads typing's own only from
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 Object = dict[str, Any]
 Item = TypeVar("Item")
+_Between = TypedDict("_Between", {"from": int})  # a name that no class body can hold
 
 
-class StatusShape(TypedDict):
-    """What a trigger does, apart from what it is."""
+class FactsShape(TypedDict):
+    """What a trigger did and will do; all null in a trigger as of a time, for nobody keeps them (R-09)."""
 
     next_fire_at: Time | None
     last_fired_at: Time | None
@@ -20,8 +21,13 @@ class StatusShape(TypedDict):
     last_outcome_at: Time | None
     last_run_id: str | None
     last_error: str | None
-    run_count: int
-    consecutive_failures: int
+    run_count: int | None
+    consecutive_failures: int | None
+
+
+class StatusShape(FactsShape):
+    """What a trigger does, apart from what it is."""
+
     deactivated_reason: str | None
     paused_until: Time | None
 
@@ -50,6 +56,15 @@ class ChangedTriggerShape(TriggerShape):
     changed: bool
 
 
+class BulkShape(TypedDict):
+    """What became of one trigger of many; `changed` is false when nothing had to be appended."""
+
+    trigger: str
+    old_revision: int
+    new_revision: int
+    changed: bool
+
+
 class RevisionShape(TypedDict):
     """One immutable change."""
 
@@ -68,6 +83,30 @@ class RevisionShape(TypedDict):
     hash: str
 
 
+class DifferenceShape(TypedDict):
+    """One path at which two revisions differ; `before` is null for what was added, `after` for what was removed."""
+
+    path: str
+    kind: Literal["added", "removed", "changed"]
+    before: Any
+    after: Any
+
+
+class DiffShape(_Between):
+    """What differs between two revisions, by path."""
+
+    to: int
+    differences: list[DifferenceShape]
+
+
+class ChangeShape(TypedDict):
+    """One revision that came to be; the trigger's name is the one it got then."""
+
+    trigger: str
+    revision: int
+    at: Time
+
+
 class TaskShape(TypedDict):
     """One version of a task with the summary of its triggers."""
 
@@ -83,9 +122,13 @@ class TaskShape(TypedDict):
 
 
 class RegisteredTaskShape(TaskShape):
-    """A task version after a request; `changed` is false for the same spec again."""
+    """A task version after a request; `changed` is false for the same spec again.
+
+    `warnings` name the active triggers that rely on what the new version leaves out (R-15).
+    """
 
     changed: bool
+    warnings: list[str]
 
 
 class RunShape(TypedDict):
@@ -150,7 +193,7 @@ class PreviewShape(TypedDict):
 
 
 class Page(TypedDict, Generic[Item]):
-    """A part of a list; the next one begins at the cursor."""
+    """A part of a list; the next one begins at the cursor, which is null after the last (never in `/changes`)."""
 
     items: list[Item]
     next_cursor: str | None

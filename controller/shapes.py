@@ -5,6 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from controller.contract import (
+    BulkShape,
+    ChangeShape,
+    DifferenceShape,
+    FactsShape,
     OccurrenceShape,
     PreviewShape,
     RevisionShape,
@@ -13,16 +17,31 @@ from controller.contract import (
     TaskShape,
     TriggerShape,
 )
+from reconcile.revising import Changed
 from reconcile.rules.schedule import Fire, LeftOut
 from revisions.ids import TriggerKey, utc_text
+from revisions.store.feed import Change
 from revisions.store.occurrences import Occurrence
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
 from revisions.store.tasks import TaskRow
-from revisions.triggers import Revision, Trigger
+from revisions.triggers import Difference, Revision, Trigger
+
+_UNKNOWN: FactsShape = {
+    "next_fire_at": None,
+    "last_fired_at": None,
+    "last_success_at": None,
+    "last_outcome": None,
+    "last_outcome_at": None,
+    "last_run_id": None,
+    "last_error": None,
+    "run_count": None,
+    "consecutive_failures": None,
+}
 
 
-def trigger(current: Trigger, row: StatusRow) -> TriggerShape:
+def trigger(current: Trigger, row: StatusRow | None) -> TriggerShape:
+    """`row` is None for a trigger as of a time, of which no runtime facts are known."""
     return {
         **current.key._asdict(),  # type: ignore[typeddict-item]  # the four names
         "revision": current.revision,
@@ -37,7 +56,15 @@ def trigger(current: Trigger, row: StatusRow) -> TriggerShape:
     }
 
 
-def status(current: Trigger, row: StatusRow) -> StatusShape:
+def status(current: Trigger, row: StatusRow | None) -> StatusShape:
+    return {
+        **(_facts(row) if row else _UNKNOWN),
+        "deactivated_reason": current.deactivated_reason,
+        "paused_until": _time(current.until),
+    }
+
+
+def _facts(row: StatusRow) -> FactsShape:
     return {
         "next_fire_at": _time(row.next_fire_at),
         "last_fired_at": _time(row.last_fired_at),
@@ -48,8 +75,6 @@ def status(current: Trigger, row: StatusRow) -> StatusShape:
         "last_error": row.last_error,
         "run_count": row.run_count,
         "consecutive_failures": row.consecutive_failures,
-        "deactivated_reason": current.deactivated_reason,
-        "paused_until": _time(current.until),
     }
 
 
@@ -69,6 +94,21 @@ def revision(made: Revision) -> RevisionShape:
         "previous_hash": made.previous_hash,
         "hash": made.hash,
     }
+
+
+def difference(found: Difference) -> DifferenceShape:
+    return {"path": found.path, "kind": found.kind.value, "before": found.before, "after": found.after}
+
+
+def bulk(changed: Changed) -> BulkShape:
+    """One of many changes; a bulk change creates nothing, so there is a revision before."""
+    new = changed.trigger.revision
+    old = changed.before if changed.before is not None else new
+    return {"trigger": str(changed.trigger.key), "old_revision": old, "new_revision": new, "changed": changed.changed}
+
+
+def change(made: Change) -> ChangeShape:
+    return {"trigger": str(made.key), "revision": made.revision, "at": utc_text(made.at)}
 
 
 def task(row: TaskRow) -> TaskShape:

@@ -64,6 +64,8 @@ class Deploying:
 
         def check(current: Trigger | None) -> None:
             preconditions.check_rollback(key, current, expected)
+            if current and current.trigger_id != trigger.trigger_id:
+                raise Conflict(f"{key} is another trigger than it was a moment ago, so nothing was rolled back")
 
         return self._deploy(manifest, check, Caller(caller.actor, reason, caller.idempotency_key), wanted.origin)
 
@@ -130,8 +132,11 @@ class Deploying:
         """Activates, deactivates or deletes many triggers, all or none (R-16).
 
         By name each must stand at the revision given; by tag it means what the tag means under the locks.
-        Raises Conflict with a fault for each trigger that refuses.
+        Raises Conflict with a fault for each trigger that refuses, and Invalid for an `until` that is past.
         """
+        if until is not None:
+            with self._database.read() as connection:
+                changes.refuse_past(until, self._database.clock.now(connection))
 
         def choose(connection: Connection) -> Collection[TriggerKey]:
             return store.tagged(connection, chosen) if isinstance(chosen, str) else chosen
@@ -148,7 +153,7 @@ class Deploying:
                 case _:
                     return changes.delete(current, reason=caller.reason)
 
-        return self._revising.all(choose, Request(caller, propose))
+        return self._revising.all(choose, Request(caller, propose, _same(action, caller, until)))
 
     def resume_paused(self) -> list[Changed]:
         """Ends the pauses whose time has come, each as an ACTIVATE by the system as of that time (R-20, R-21)."""
@@ -204,7 +209,7 @@ class Deploying:
             )
 
         def is_retry(made: Revision) -> bool:
-            same = (Action.DEPLOY, written, tags) == (made.action, made.spec, made.tags)
+            same = (Action.DEPLOY, caller.reason, written, tags) == (made.action, made.reason, made.spec, made.tags)
             return same and active in (None, made.active) and origin in (None, made.origin)
 
         return self._revising.one(key, Request(caller, propose, is_retry), task=task)

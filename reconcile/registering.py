@@ -1,6 +1,9 @@
 """Task versions: registered once, immutable, deleted softly together with the triggers bound to them."""
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
@@ -9,7 +12,7 @@ from reconcile.revising import Caller
 from reconcile.rules.notation import ScheduleError, duration
 from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound
-from revisions.ids import TaskKey
+from revisions.ids import TaskKey, TriggerKey
 from revisions.manifests import Task as Manifest
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
@@ -18,13 +21,22 @@ from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
 from revisions.store.tasks import TaskRow
 
+STATE = "state"
+"""The output that is kept for a trigger's next run, and the input in which a task is given it."""
+NAMED = 20
+"""How many triggers a warning names at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A task version after a request; `changed` is False for the same spec again (R-23)."""
+    """A task version after a request; `changed` is False for the same spec again (R-23).
+
+    `warnings` say what a new version leaves out that active triggers of others rely on (R-15).
+    """
 
     task: TaskRow
     changed: bool
+    warnings: tuple[str, ...] = ()
 
 
 class Registering:
@@ -63,9 +75,10 @@ class Registering:
             if found.deleted:
                 store.restore(connection, key)
             registered = store.get(connection, key)
+            relied_on = store.relied_on(connection, key) if changed else []
         assert registered is not None
         self._observations.emit("task.registered", task=str(key), changed=changed)
-        return Registered(registered, changed)
+        return Registered(registered, changed, tuple(warnings(key, manifest.written, relied_on)))
 
     def delete(self, key: TaskKey, caller: Caller) -> TaskRow:
         """Deletes a version with its triggers, in one transaction; pending runs are cancelled, running ones end (R-14).
@@ -88,6 +101,22 @@ class Registering:
         assert deleted is not None
         self._observations.emit("task.deleted", task=str(key), triggers=len(bound))
         return deleted
+
+
+def warnings(
+    key: TaskKey, spec: Mapping[str, Any], relied_on: Sequence[tuple[str, str, Sequence[str]]]
+) -> Iterator[str]:
+    """What a new version leaves out of a trigger's state that others declare, which active triggers are bound to."""
+    for other, text, names in relied_on:
+        declared = json.loads(text)
+        for block, one in (("outputs", "output"), ("inputs", "input")):
+            if STATE in declared.get(block, {}) and STATE not in spec.get(block, {}):
+                told = ", ".join(str(TriggerKey(*key[:3], name)) for name in names[:NAMED])
+                more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+                yield (
+                    f"{key} has no {one} {STATE!r}, which version {other} declares; "
+                    f"active triggers rely on it: {told}{more}"
+                )
 
 
 def faults(manifest: Manifest) -> list[Fault]:

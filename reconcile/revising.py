@@ -117,11 +117,12 @@ class Revising:
                 triggers = {trigger.key: trigger for trigger in store.lock_all(connection, chosen)}
                 statuses = _by_id(status_store.lock(connection, [t.trigger_id for t in triggers.values()]))
                 moved = {store.task_key(trigger) for trigger in triggers.values()} - tasks
-                if moved or not set(choose(connection)) <= set(chosen):
+                meant = sorted(choose(connection))
+                if moved or not set(meant) <= set(chosen):
                     continue
                 now = self._database.clock.now(connection)
                 locked = []
-                for key in sorted(choose(connection)):
+                for key in meant:
                     trigger = triggers.get(key)
                     status = statuses[trigger.trigger_id] if trigger else None
                     locked.append(Locked(connection, key, trigger, status, rows, now))
@@ -149,7 +150,7 @@ class Revising:
         changed, faults = [], []
         for one in locked:
             try:
-                changed.append(self.append(one, request))
+                changed.append(_retried(one, request) or self.append(one, request))
             except TriggerctlError as error:
                 faults.append(Fault(str(one.key), error.detail, "read it again"))
         if faults:

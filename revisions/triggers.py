@@ -1,6 +1,7 @@
 """Triggers as the fold of their revisions: pure, so that the current row can always be made again (invariant 1)."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Any
 
 from revisions.ids import TriggerKey, utc_text
 
+_PLAIN = re.compile(r'[^."\[\]]+')
 SYSTEM = "system"
 """The actor of what the product does by itself."""
 
@@ -136,10 +138,13 @@ def diff(before: Revision, after: Revision) -> list[Difference]:
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
-    """The paths at which two JSON values differ: mappings by key, lists by place, everything else whole."""
+    """The paths at which two JSON values differ: mappings by key, lists by place, everything else whole.
+
+    A key that would read like more of a path is quoted: `input["a.b"]`, so that a path means one place alone.
+    """
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
-            below = f"{path}.{key}" if path else str(key)
+            below = _below(path, key)
             if key not in after:
                 yield Difference(below, Kind.REMOVED, before[key], None)
             elif key not in before:
@@ -157,6 +162,12 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]
                 yield from differences(before[index], after[index], below)
     elif (before, type(before) is bool) != (after, type(after) is bool):
         yield Difference(path, Kind.CHANGED, before, after)
+
+
+def _below(path: str, key: str) -> str:
+    if _PLAIN.fullmatch(key) is None:
+        return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
+    return f"{path}.{key}" if path else key
 
 
 def _content(revision: Revision) -> dict[str, Any]:

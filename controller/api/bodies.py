@@ -36,7 +36,7 @@ class Body:
             raise Malformed(f"body: holds {len(found)} documents, one is taken")
         return found[0]
 
-    def fields(self, **kinds: type) -> dict[str, Any]:
+    def fields(self, *needed: str, **kinds: type) -> dict[str, Any]:
         """The named fields of a JSON object, None for those left out; an empty body is an empty object.
 
         Raises Malformed and Invalid.
@@ -47,14 +47,22 @@ class Body:
         documents.check(value)
         faults = [Fault.unknown(name, name, kinds) for name in value if name not in kinds]
         for name, kind in kinds.items():
-            if value.get(name) is not None and not isinstance(value[name], kind):
-                faults.append(Fault(name, f"must be {_CALLED[kind]}, not {type(value[name]).__name__}"))
+            given = value.get(name)
+            if given is None and name in needed:
+                faults.append(Fault(name, "is missing", f"send {_CALLED[kind]}"))
+            elif given is not None and not is_a(given, kind):
+                faults.append(Fault(name, f"must be {_CALLED[kind]}, not {type(given).__name__}"))
         if faults:
             raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
         return {name: value.get(name) for name in kinds}
 
 
-_CALLED: Mapping[type, str] = {str: "a string", dict: "an object"}
+_CALLED: Mapping[type, str] = {str: "a string", int: "a whole number", dict: "an object", list: "a list"}
+
+
+def is_a(value: Any, kind: type) -> bool:
+    """Whether a JSON value is of a kind; true and false are no numbers."""
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 
 async def body(request: Request) -> Body:
@@ -83,10 +91,12 @@ MANIFEST: dict[str, Any] = {
 }
 
 
-def fields_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+def fields_schema(*needed: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
     """`openapi_extra` of a route whose body is read by `Body.fields`."""
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
+    if needed:
+        schema["required"] = list(needed)
+    return {"requestBody": {"required": bool(needed), "content": {"application/json": {"schema": schema}}}}
 
 
 def manifest_at(document: Any, kind: str, names: Mapping[str, str]) -> Any:

@@ -1,12 +1,14 @@
 """What every route asks for: the services, who calls, which trigger, under which precondition."""
 
 import re
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import Depends, Header, Query, Request
 
 from controller.services import Services
 from reconcile.revising import Caller
+from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.preconditions import Expected
 from revisions.errors import Fault, Invalid
 from revisions.ids import TaskKey, TriggerKey, name_faults
@@ -95,6 +97,14 @@ async def origin(
 
 
 Origin = Annotated[str | None, Depends(origin)]
+
+
+def moment(text: str | None, path: str) -> datetime | None:
+    """The instant that a text names, None without one. Raises Invalid at `path`."""
+    try:
+        return instant(text, path) if text is not None else None
+    except ScheduleError as error:
+        raise Invalid.at(error.path, error.message, error.hint) from None
 
 
 def etag(revision: int) -> str:

@@ -1,21 +1,22 @@
 """What a trigger was: its revisions, newest first (R-09); and what became of its occurrences (E-05)."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from controller import shapes
 from controller.api.context import Here, Named
 from controller.api.paging import LARGEST_NUMBER, Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
-from controller.contract import OccurrenceShape, Page, RevisionShape
+from controller.contract import DiffShape, OccurrenceShape, Page, RevisionShape
 from reconcile.rules.notation import ScheduleError, instant
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import occurrences
 from revisions.store import triggers as store
-from revisions.triggers import Trigger
+from revisions.triggers import Revision, Trigger
+from revisions.triggers import diff as between
 
 router = APIRouter(prefix="/triggers", tags=["history"])
 SKIP, RUN = "skip", "run"
@@ -45,11 +46,21 @@ def revisions(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None)
 def revision(key: Named, number: int, here: Here) -> RevisionShape:
     """One revision in full."""
     with here.database.read() as connection:
+        return shapes.revision(_made(connection, existing(connection, key), number))
+
+
+@router.get(f"{ONE}/diff")
+def diff(
+    key: Named,
+    here: Here,
+    first: Annotated[int, Query(alias="from", description="a revision")],
+    second: Annotated[int, Query(alias="to", description="a revision")],
+) -> DiffShape:
+    """What differs between any two revisions, by path (R-09)."""
+    with here.database.read() as connection:
         current = existing(connection, key)
-        made = store.revision(connection, current.trigger_id, number) if 0 < number <= LARGEST_NUMBER else None
-    if made is None:
-        raise NotFound(f"{key} has no revision {number}; the newest is {current.revision}")
-    return shapes.revision(made)
+        before, after = (_made(connection, current, number) for number in (first, second))
+    return {"from": first, "to": second, "differences": [shapes.difference(one) for one in between(before, after)]}
 
 
 @router.get(f"{ONE}/occurrences")
@@ -66,6 +77,13 @@ def ledger(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None) ->
             utc_text(decided.scheduled_at), decided.occurrence_id, RUN if decided.run_id is not None else SKIP
         ),
     )
+
+
+def _made(connection: Any, current: Trigger, number: int) -> Revision:
+    made = store.revision(connection, current.trigger_id, number) if 0 < number <= LARGEST_NUMBER else None
+    if made is None:
+        raise NotFound(f"{current.key} has no revision {number}; the newest is {current.revision}")
+    return made
 
 
 def _before(cursor: str | None) -> tuple[datetime, str, bool] | None:

@@ -7,13 +7,12 @@ from fastapi import APIRouter, Query
 
 from controller import shapes
 from controller.api.bodies import MANIFEST, Sent
-from controller.api.context import Here, Named
+from controller.api.context import Here, Named, moment
 from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
 from controller.contract import PreviewShape
 from reconcile.rules import changes
-from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.schedule import Schedule, fires, left_out
 from reconcile.rules.terms import terms
 from revisions.chain import canonical
@@ -29,7 +28,7 @@ After = Annotated[str | None, Query(description="fires later than this instant; 
 @router.get(f"/triggers{ONE}/next")
 def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> PreviewShape:
     """The next fires of a deployed trigger; of an inactive one those it would have."""
-    start = _instant(after)
+    start = moment(after, "after")
     with here.database.read() as connection:
         current = existing(connection, key)
         now = here.database.clock.now(connection)
@@ -41,7 +40,7 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
 @router.post("/next", openapi_extra=MANIFEST)
 def of_manifest(body: Sent, here: Here, n: Count = 10, after: After = None) -> PreviewShape:
     """The next fires of a manifest that is not deployed, judged as a deploy would judge its schedule."""
-    start = _instant(after)
+    start = moment(after, "after")
     manifest = Manifest.read(body.document())
     if faults := changes.faults(manifest):
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
@@ -57,10 +56,3 @@ def _preview(schedule: Schedule, after: datetime, n: int) -> PreviewShape:
     ahead = fires(schedule, after, None, n)
     missing = left_out(schedule, after, ahead[-1].at, MOST) if ahead else []
     return shapes.preview(ahead, missing)
-
-
-def _instant(text: str | None) -> datetime | None:
-    try:
-        return instant(text, "after") if text is not None else None
-    except ScheduleError as error:
-        raise Invalid.at(error.path, error.message, error.hint) from None

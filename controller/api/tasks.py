@@ -18,12 +18,15 @@ ONE = "/{project}/{domain}/{name}/{version}"
 
 @router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "new", "model": RegisteredTaskShape}})
 def register(key: NamedTask, body: Sent, caller: Asking, here: Here, response: Response) -> RegisteredTaskShape:
-    """Registers a version; the same spec again changes nothing, another is a conflict (R-23)."""
+    """Registers a version; the same spec again changes nothing, another is a conflict (R-23).
+
+    `warnings` name the active triggers that rely on what this version leaves out (R-15).
+    """
     manifest = Manifest.read(manifest_at(body.document(), "Task", key._asdict()))
     registered = here.registering.register(manifest, caller)
     if registered.changed:
         response.status_code = 201
-    return {**shapes.task(registered.task), "changed": registered.changed}
+    return {**shapes.task(registered.task), "changed": registered.changed, "warnings": list(registered.warnings)}
 
 
 @router.get(ONE)

@@ -1,4 +1,4 @@
-"""Triggers: deploy, read, list, activate, deactivate, delete, fire."""
+"""Triggers: deploy, read, list, activate, deactivate, delete, roll back, rename, fire."""
 
 from typing import Annotated
 
@@ -6,14 +6,13 @@ from fastapi import APIRouter, Query, Response
 
 from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
-from controller.api.context import Asking, Here, Named, Origin, Precondition, etag
-from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
+from controller.api.context import Asking, Here, Named, Origin, Precondition, etag, moment
+from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, pack, page, unpack
 from controller.contract import ChangedTriggerShape, Page, RunShape, TriggerShape
 from controller.services import Services
 from reconcile.revising import Caller, Changed
-from reconcile.rules.notation import ScheduleError, instant
-from revisions.errors import Invalid, NotFound
-from revisions.ids import TriggerKey
+from revisions.errors import NotFound
+from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
 from revisions.store import status as status_store
 from revisions.store import triggers as store
@@ -22,6 +21,8 @@ from revisions.triggers import Trigger
 router = APIRouter(prefix="/triggers", tags=["triggers"])
 ONE = "/{project}/{domain}/{task}/{name}"
 _REASON = {"type": "string"}
+
+AsOf = Annotated[str | None, Query(description="as it stood at this instant; what it did by then is not known")]
 
 
 @router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "created", "model": ChangedTriggerShape}})
@@ -44,15 +45,19 @@ def deploy(
 
 
 @router.get(ONE)
-def show(key: Named, here: Here, response: Response) -> TriggerShape:
-    """The trigger as it stands; a deleted one says so."""
+def show(key: Named, here: Here, response: Response, as_of: AsOf = None) -> TriggerShape:
+    """The trigger as it stands, or as it stood at an instant (R-09); a deleted one says so."""
+    at = moment(as_of, "as_of")
     with here.database.read() as connection:
         current = store.get(connection, key)
         row = status_store.get(connection, current.trigger_id) if current else None
+        past = store.as_of(connection, current.trigger_id, at) if current and at else None
     if current is None or row is None:
         raise NotFound(f"there is no trigger {key}")
-    response.headers["ETag"] = etag(current.revision)
-    return shapes.trigger(current, row)
+    if at and past is None:
+        raise NotFound(f"there was no trigger {key} at {utc_text(at)}")
+    response.headers["ETag"] = etag((past or current).revision)
+    return shapes.trigger(past, None) if past else shapes.trigger(current, row)
 
 
 @router.get("")
@@ -101,11 +106,7 @@ def deactivate(
 ) -> ChangedTriggerShape:
     """Pauses a trigger, for good or until an instant (R-08, R-20)."""
     said = body.fields(reason=str, until=str)
-    try:
-        until = instant(said["until"], "until") if said["until"] is not None else None
-    except ScheduleError as error:
-        raise Invalid.at(error.path, error.message, error.hint) from None
-    because = _because(caller, said["reason"])
+    until, because = moment(said["until"], "until"), _because(caller, said["reason"])
     return _changed(here, here.deploying.deactivate(key, expected, because, until=until), response)
 
 
@@ -116,6 +117,28 @@ def delete(
     """Deletes a trigger softly; its history stays (R-08)."""
     said = body.fields(reason=str)
     return _changed(here, here.deploying.delete(key, expected, _because(caller, said["reason"])), response)
+
+
+@router.post(f"{ONE}/rollback", openapi_extra=fields_schema("to", to={"type": "integer"}, reason=_REASON))
+def rollback(
+    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
+) -> ChangedTriggerShape:
+    """Deploys revision `to` again, as a new revision; brings a deleted trigger back (R-09, R-22)."""
+    said = body.fields("to", to=int, reason=str)
+    if not 0 < said["to"] <= LARGEST_NUMBER:
+        raise NotFound(f"{key} has no revision {said['to']}")
+    changed = here.deploying.rollback(key, said["to"], expected, _because(caller, said["reason"]))
+    return _changed(here, changed, response)
+
+
+@router.post(f"{ONE}/rename", openapi_extra=fields_schema("name", name={"type": "string"}, reason=_REASON))
+def rename(
+    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
+) -> ChangedTriggerShape:
+    """Gives a trigger another name; history, watermark and runs stay (R-22)."""
+    said = body.fields("name", name=str, reason=str)
+    changed = here.deploying.rename(key, said["name"], expected, _because(caller, said["reason"]))
+    return _changed(here, changed, response)
 
 
 @router.post(

@@ -12,7 +12,7 @@ app = typer.Typer()
 @app.command("next")
 def ahead(
     context: typer.Context,
-    trigger: Annotated[str | None, typer.Argument(metavar="[T]", help="project/domain/task/name")] = None,
+    trigger: Annotated[str | None, typer.Argument(metavar="T", help="project/domain/task/name")] = None,
     file: Annotated[str | None, typer.Option(metavar="FILE", help="A file with one Trigger, not deployed.")] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many fires.")] = 10,
     after: Annotated[str | None, typer.Option(metavar="TIME", help="Later than this instant; left out, now.")] = None,

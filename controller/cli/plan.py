@@ -2,12 +2,13 @@
 
 import sys
 from contextlib import nullcontext, redirect_stdout
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from controller.cli import session as sessions
 from controller.cli.session import Output
+from controller.errors import Exit
 
 if TYPE_CHECKING:
     from controller.cli.client import Client
@@ -92,9 +93,9 @@ def _folder(path: str, *, prune: bool, origin: str | None) -> "Folder":
         raise Invalid.at("--origin", faults[0].message, faults[0].hint)
     found = folder.read(path)
     if prune and origin is None and found.origin is None:
-        raise typer.BadParameter(
-            "--prune has to know which triggers were applied from this folder: "
-            f"write `origin: NAME` into {path}/{folder.SETTINGS}, or pass --origin NAME"
+        _refuse(
+            "--prune has to know which triggers were applied from this folder",
+            f"write `origin: NAME` into {path}/{folder.SETTINGS}, or pass --origin NAME",
         )
     return found
 
@@ -110,9 +111,9 @@ def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None
     made = rules.decide(folder.declared, server, called, prune=prune)
     deletions = sum(change.verb is rules.Verb.DELETE for change in made.changes)
     if deletions and not folder.has_triggers and origin is None:
-        raise typer.BadParameter(
-            f"{folder.path} holds no trigger any more, and --prune would delete all {deletions} of {called}; "
-            f"if you mean that, say so: --prune --origin {called}"
+        _refuse(
+            f"{folder.path} holds no trigger any more, and --prune would delete all {deletions} of {called}",
+            f"if you mean that, repeat with --prune --origin {called}",
         )
     standing.check_ahead(client, made.changes)
     if not folder.declared:
@@ -133,9 +134,19 @@ def _ask(count: int) -> None:
     from controller.cli import screen
 
     if not sys.stdin.isatty():
-        screen.note("error: nobody can be asked here, standard input is not a terminal; nothing was changed")
-        screen.note("next: read the plan, then repeat with --yes")
-        raise typer.Exit(2)
+        _refuse(
+            "nobody can be asked here, for standard input is not a terminal; nothing was changed",
+            "read the plan, then repeat with --yes",
+        )
     if not typer.confirm(f"Apply {'this step' if count == 1 else f'these {count} steps'}?", err=True):
         screen.note("nothing was changed")
         raise typer.Exit(1)
+
+
+def _refuse(what: str, following: str) -> NoReturn:
+    """The command was not given as it has to be."""
+    from controller.cli import screen
+
+    screen.note(f"error: {what}")
+    screen.note(f"next: {following}")
+    raise typer.Exit(Exit.USAGE)

@@ -1,6 +1,7 @@
 """What a command answers, on standard output alone: a table for people, JSON or YAML for programs."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
@@ -11,13 +12,21 @@ from controller.cli.session import Output, Session
 Columns = Mapping[str, str | Callable[[Any], Any]]
 """Heading → the item's key (dots go into it), or a function of the item."""
 
+GAP = 2
+"""What stands between two columns."""
+SHORT = 27
+"""A column that is no wider, such as one of times, is not squeezed below its longest word."""
+NARROWEST = 12
+"""What that must leave to each of the others."""
+_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d\S*)$")
+
 
 def rows(session: Session, answer: Mapping[str, Any], columns: Columns) -> None:
     """A list, as it came or as a table; that it was cut off is said beside it."""
     if session.output is not Output.table:
         document(session, answer)
         return
-    table([list(columns), *([_cell(_pick(item, what)) for what in columns.values()] for item in answer["items"])])
+    table([list(columns), *([cell(_pick(item, what)) for what in columns.values()] for item in answer["items"])])
     if answer.get("next_cursor"):
         note(f"there is more: go on with --cursor {answer['next_cursor']}, or take more with --limit")
 
@@ -33,7 +42,7 @@ def facts(session: Session, answer: Mapping[str, Any], names: Columns | None = N
         if isinstance(value, dict) and value:
             write(f"{name}:\n" + "".join(f"  {printable(line)}\n" for line in _yaml(value).splitlines()))
         else:
-            write(f"{name.ljust(width)}  {_cell(value)}".rstrip() + "\n")
+            write(f"{name.ljust(width)}  {cell(value)}".rstrip() + "\n")
 
 
 def document(session: Session, answer: Any) -> None:
@@ -41,10 +50,13 @@ def document(session: Session, answer: Any) -> None:
     write(_yaml(answer) if session.output is Output.yaml else json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
 
 
-def table(lines: Sequence[Sequence[str]]) -> None:
-    """Rows below headings: fitted to a terminal by folding, never cut; plain and one line each in a pipe."""
+def table(lines: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
+    """Rows below headings: fitted to a terminal by folding, never cut; plain and one line each in a pipe.
+
+    `styles` are the rows' colours in a terminal.
+    """
     if sys.stdout.isatty():
-        _terminal(lines)
+        _terminal(lines, styles or [""] * (len(lines) - 1))
         return
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     for line in lines:
@@ -87,17 +99,29 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
-def _terminal(lines: Sequence[Sequence[str]]) -> None:
+def _terminal(lines: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+    """Where it is too narrow, times stand in two lines and short columns as narrow as their words; the rest folds."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(highlight=False)
+    room = console.width - GAP * (len(lines[0]) - 1)
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    fixed: list[int | None] = [None] * len(widths)
+    if sum(widths) > room:
+        lines = [[_TIME.sub(r"\1 \2", text) for text in row] for row in lines]
+        words = [max(cell_len(word) for text in column for word in text.split()) for column in zip(*lines, strict=True)]
+        narrow = [word if width <= SHORT else None for word, width in zip(words, widths, strict=True)]
+        if room - sum(width or NARROWEST for width in narrow) >= 0:
+            fixed = narrow
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in lines[0]:
-        shown.add_column(heading, overflow="fold")
-    for line in lines[1:]:
-        shown.add_row(*map(Text, line))
-    Console(highlight=False).print(shown)
+    for heading, width in zip(lines[0], fixed, strict=True):
+        shown.add_column(heading, overflow="fold", width=width)
+    for row, style in zip(lines[1:], styles, strict=True):
+        shown.add_row(*map(Text, row), style=style)
+    console.print(shown)
 
 
 def _pick(item: Any, what: str | Callable[[Any], Any]) -> Any:
@@ -108,14 +132,15 @@ def _pick(item: Any, what: str | Callable[[Any], Any]) -> Any:
     return item
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value in a table, in one line."""
     match value:
         case None:
             return "-"
         case bool():
             return "yes" if value else "no"
         case list():
-            return ", ".join(map(_cell, value)) or "-"
+            return ", ".join(map(cell, value)) or "-"
         case dict():
             return json.dumps(value, ensure_ascii=False)
         case _:

@@ -36,6 +36,8 @@ def register(
         paths = [_path_of(document) for document in found]
         with session.client() as client:
             made = [client.put(path, document) for path, document in zip(paths, found, strict=True)]
+    for warning in (warning for item in made for warning in item["warnings"]):
+        screen.note(f"warning: {warning}")
     screen.rows(
         session,
         {"items": made, "next_cursor": None},

@@ -1,14 +1,11 @@
-"""Commands for triggers: deploying, reading, changing, firing."""
+"""Commands for triggers: deploying and reading."""
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from controller.cli import session as sessions
-from controller.cli.session import Cursor, ExpectedRevision, Limit, Reason, Session, TriggerName
-
-if TYPE_CHECKING:
-    from controller.cli.client import Client
+from controller.cli.session import Cursor, Limit, Session, TriggerName
 
 app = typer.Typer()
 
@@ -30,7 +27,7 @@ def deploy(
     from controller.cli import files
 
     document = files.one(file, "Trigger", "register tasks with `triggerctl task register`, deploy triggers one by one")
-    headers = {"If-None-Match": "*"} if expected_revision is None else _match(expected_revision)
+    headers = {"If-None-Match": "*"} if expected_revision is None else at(expected_revision)
     if idempotency_key is not None:
         headers["Idempotency-Key"] = idempotency_key
     session = sessions.of(context)
@@ -38,7 +35,7 @@ def deploy(
         path = _path_of(document)
         with session.client() as client:
             answer = client.put(path, document, headers=headers)
-    _changed(session, answer)
+    changed(session, answer)
 
 
 @app.command("list")
@@ -79,90 +76,21 @@ def show(
     context: typer.Context,
     trigger: TriggerName,
     revision: Annotated[int | None, typer.Option(min=1, help="As it was at this revision.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As it stood at this instant.")] = None,
 ) -> None:
-    """Show a trigger, or one of its revisions."""
+    """Show a trigger, one of its revisions, or how it stood at a time."""
+    if revision is not None and as_of is not None:
+        raise typer.BadParameter("name either a --revision or a time with --as-of")
     from controller.cli import files, screen
 
     session = sessions.of(context)
     path = files.trigger_path(trigger)
     with session.client() as client:
-        answer = client.get(path if revision is None else f"{path}/revisions/{revision}")
+        answer = client.get(path, as_of=as_of) if revision is None else client.get(f"{path}/revisions/{revision}")
     screen.facts(session, answer)
 
 
-@app.command()
-def history(context: typer.Context, trigger: TriggerName, limit: Limit = None, cursor: Cursor = None) -> None:
-    """List a trigger's revisions, newest first."""
-    from controller.cli import files, screen
-
-    session = sessions.of(context)
-    path = files.trigger_path(trigger)
-    with session.client() as client:
-        answer = client.items(f"{path}/revisions", limit, cursor)
-    columns = ("revision", "action", "active", "actor", "at", "reason", "until")
-    screen.rows(session, answer, {name.upper(): name for name in columns})
-
-
-@app.command()
-def activate(
-    context: typer.Context,
-    trigger: TriggerName,
-    reason: Reason = None,
-    expected_revision: ExpectedRevision = None,
-) -> None:
-    """Resume a trigger; what was due meanwhile does not fire."""
-    _change(context, trigger, "activate", expected_revision, {"reason": reason})
-
-
-@app.command()
-def deactivate(
-    context: typer.Context,
-    trigger: TriggerName,
-    reason: Reason = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="When the pause ends by itself.")] = None,
-    expected_revision: ExpectedRevision = None,
-) -> None:
-    """Pause a trigger; runs that exist go on."""
-    _change(context, trigger, "deactivate", expected_revision, {"reason": reason, "until": until})
-
-
-@app.command()
-def delete(
-    context: typer.Context,
-    trigger: TriggerName,
-    reason: Reason = None,
-    expected_revision: ExpectedRevision = None,
-) -> None:
-    """Delete a trigger; its history stays."""
-    _change(context, trigger, None, expected_revision, {"reason": reason})
-
-
-def _change(
-    context: typer.Context, trigger: str, verb: str | None, revision: int | None, said: dict[str, str | None]
-) -> None:
-    from controller.cli import files
-
-    session = sessions.of(context)
-    path = files.trigger_path(trigger)
-    body = {name: text for name, text in said.items() if text is not None}
-    with session.client() as client:
-        headers = _match(revision if revision is not None else _read_revision(client, path))
-        if verb:
-            answer = client.post(f"{path}/{verb}", body, headers=headers)
-        else:
-            answer = client.delete(path, body, headers=headers)
-    _changed(session, answer)
-
-
-def _read_revision(client: "Client", path: str) -> int:
-    from controller.cli import screen
-
-    revision = cast(int, client.get(path)["revision"])
-    screen.note(f"expected revision {revision}, read now")
-    return revision
-
-
-def _match(revision: int) -> dict[str, str]:
+def at(revision: int) -> dict[str, str]:
     return {"If-Match": f'"{revision}"'}
 
 
@@ -179,7 +107,8 @@ def _path_of(document: Any) -> str:
     return files.trigger_path(str(Trigger.read(document).key))
 
 
-def _changed(session: Session, answer: dict[str, Any]) -> None:
+def changed(session: Session, answer: dict[str, Any]) -> None:
+    """What a change answers: the trigger as it stands now."""
     from controller.cli import screen
 
     screen.facts(

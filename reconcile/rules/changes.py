@@ -96,11 +96,17 @@ def activate(current: Trigger, now: datetime, *, reason: str) -> Next | None:
 
 def deactivate(current: Trigger, now: datetime, *, reason: str, until: datetime | None) -> Next | None:
     """The DEACTIVATE, None for what is inactive (R-08). Raises Invalid when `until` is past."""
-    if until is not None and until <= now:
-        raise Invalid.at("until", f"{utc_text(until)} is past", "name an instant ahead, or leave it out")
+    if until is not None:
+        refuse_past(until, now)
     if not current.active:
         return None
     return replace(_same(current, Action.DEACTIVATE, reason), active=False, until=until)
+
+
+def refuse_past(until: datetime, now: datetime) -> None:
+    """A pause cannot end in the past. Raises Invalid."""
+    if until <= now:
+        raise Invalid.at("until", f"{utc_text(until)} is past", "name an instant ahead, or leave it out")
 
 
 def delete(current: Trigger, *, reason: str) -> Next:

@@ -19,7 +19,8 @@ from revisions.errors import Invalid
 from revisions.ids import TriggerKey
 from revisions.store.tables import TransactionId, trigger_changes, trigger_revisions
 
-_TOKEN = re.compile(r"(\d{1,20})\.(\d{1,19})\.(\d{1,20})")
+_TOKEN = re.compile(r"(\d{1,20})\.(\d{1,19})\.(\d{1,20})", re.ASCII)
+_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,11 @@ class Position:
     @classmethod
     def parse(cls, text: str) -> "Position":
         """Raises Invalid for what no reader was given."""
-        if (parts := _TOKEN.fullmatch(text)) is None:
+        parts = _TOKEN.fullmatch(text)
+        position = cls(*map(int, parts.groups())) if parts else None
+        if position is None or position.row > _LARGEST:
             raise Invalid.at("after", f"{text!r} is not a position of this feed", "send the one you were given")
-        return cls(*map(int, parts.groups()))
+        return position
 
 
 BEGINNING = Position(0, 0, 0)
@@ -67,8 +70,10 @@ class Changes:
 
 
 def read(connection: Connection, after: Position, limit: int) -> Changes:
-    """Up to `limit` changes after a position; a position of another server's past begins anew."""
+    """Up to `limit` changes after a position; one that this database has not come to yet begins anew."""
     if connection.dialect.name != "postgresql":
+        if after.row > end(connection).row:
+            after = BEGINNING  # an older copy of the database was put in its place
         rows = _rows(connection, trigger_changes.c.position > after.row, limit)
         last = rows[-1].position if rows else after.row
         return Changes([_change(row) for row in rows], Position(0, last, 0), len(rows) == limit)

@@ -31,6 +31,7 @@ class TaskRow:
 
 
 _IDENTITY = (tasks.c.project, tasks.c.domain, tasks.c.name, tasks.c.version)
+_BOUND = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.task_version)
 
 
 _IS = and_(*(column == bindparam(f"of_{column.name}") for column in _IDENTITY))
@@ -86,6 +87,24 @@ def page(
     if after:
         statement = statement.where(tuple_(*_IDENTITY) > tuple(after))
     return [_task(row) for row in connection.execute(statement)]
+
+
+def relied_on(connection: Connection, key: TaskKey) -> list[tuple[str, str, list[str]]]:
+    """(version, spec, trigger names) of each other version of a task to which active triggers are bound (R-15)."""
+    bound = and_(
+        *(mine == its for mine, its in zip(_IDENTITY, _BOUND, strict=True)),
+        triggers.c.active == true(),
+        triggers.c.deleted == false(),
+    )
+    statement = (
+        select(tasks.c.version, tasks.c.spec, func.aggregate_strings(triggers.c.name, "/"))
+        .join(triggers, bound)
+        .where(tasks.c.project == key.project, tasks.c.domain == key.domain, tasks.c.name == key.name)
+        .where(tasks.c.version != key.version)
+        .group_by(tasks.c.version, tasks.c.spec)
+        .order_by(tasks.c.version)
+    )
+    return [(row[0], row[1], sorted(row[2].split("/"))) for row in connection.execute(statement)]
 
 
 def register(connection: Connection, row: TaskRow) -> bool:

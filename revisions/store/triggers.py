@@ -14,6 +14,7 @@ from sqlalchemy import (
     false,
     func,
     insert,
+    or_,
     select,
     true,
     tuple_,
@@ -261,7 +262,9 @@ def newest_change(connection: Connection) -> int:
 
 
 def _bears(tag: str) -> ColumnElement[bool]:
-    return triggers.c.tags.contains(canonical(tag), autoescape=True)
+    """The tag as a whole element of the JSON list; not by LIKE, which on SQLite takes `A` for `a`."""
+    element = canonical(tag)
+    return or_(*(func.replace(triggers.c.tags, f"{before}{element}", "") != triggers.c.tags for before in "[,"))
 
 
 def _announcement(connection: Connection, revision: Revision) -> Write:

@@ -226,7 +226,7 @@ def test_a_bug_shows_nothing_of_the_inside(
 ) -> None:
     """U-01: what nobody expected answers 500 without a trace of it, which goes to the log."""
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret inside")
 
     monkeypatch.setattr(type(services.deploying), "deploy", broken)

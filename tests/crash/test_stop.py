@@ -73,7 +73,11 @@ def test_what_takes_longer_is_handed_back(waiting: Site) -> None:
     assert not list(waiting.work.glob("*-*"))
 
 
-@pytest.mark.parametrize("ends", ["while nobody watches", "after the restart"])
+@pytest.mark.parametrize(
+    ("database_url", "ends"),
+    [("sqlite", "while nobody watches"), ("postgresql", "after the restart")],
+    indirect=["database_url"],
+)
 def test_a_task_outlives_its_controller(waiting: Site, ends: str) -> None:
     """X-05, X-10, L-11: after `kill -9` the next controller finds the task, does not start it again, and settles what
     it answers, although the lease of the dead one has not lapsed."""

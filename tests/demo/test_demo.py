@@ -64,12 +64,12 @@ def test_the_demo_says_what_failed(tmp_path: Path, environment: dict[str, str]) 
     """U-01: a command that is refused ends it, with the command and its words, and a status that says so."""
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     tasks = tmp_path / "examples" / "tasks.yaml"
-    tasks.write_text(tasks.read_text().replace("launcher: python ", "launcher: phyton "))
+    tasks.write_text(tasks.read_text().replace("timeout: 1m", "timeout: soon"))
     command = [sys.executable, str(tmp_path / "examples" / "demo.py"), "--once"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 1
     assert "`triggerctl task register tasks.yaml` ended with status 5" in done.stderr
-    assert "'phyton' is not known" in done.stderr
+    assert "spec.timeout: 'soon' is not a span of time" in done.stderr
     assert "Traceback" not in done.stderr
     assert left_over(environment) == []
 

@@ -218,8 +218,10 @@ def typed_for_real(script: str, folder: Path) -> str:
         "HOME": str(folder),
         "TRIGGERCTL_LISTEN": f"127.0.0.1:{port}",
     }
+    ended_too = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"  # a command that fails must not leave us waiting
+    script = ended_too + script.replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nwait"
     started = subprocess.Popen(
-        ["bash", "-eu", "-o", "pipefail", "-c", script.replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nwait"],
+        ["bash", "-eu", "-o", "pipefail", "-c", script],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

@@ -29,6 +29,7 @@ REPORT = TaskKey("acme", "production", "report", "v1")
 SPEC = {"schedule": {"every": "1m"}, "task_version": "v1"}
 TASKS = {REPORT: task_document()["spec"]}
 OURS = Row(revision=3, active=True, tags=(), spec=SPEC, is_ours=True)
+WITH_ONE = replace(OURS, spec=SPEC | {"input": {"a": 1}})
 APPLIED = Past(3, "DEPLOY", "ci", "2026-03-02T08:00:00Z", applied("team"), "team")
 BY_HAND = replace(APPLIED, actor="ann", reason="")
 
@@ -78,7 +79,7 @@ def test_what_is_as_the_folder_says_is_left_alone() -> None:
         (trigger_document(tags=["b", "a"]), OURS, ("tags", Kind.CHANGED, [], ["a", "b"])),
         (trigger_document(active=False), OURS, ("active", Kind.CHANGED, True, False)),
         (trigger_document(active=True), replace(OURS, active=False), ("active", Kind.CHANGED, False, True)),
-        (trigger_document(input={"a": True}), replace(OURS, spec=SPEC | {"input": {"a": 1}}), ("spec.input.a", Kind.CHANGED, 1, True)),
+        (trigger_document(input={"a": True}), WITH_ONE, ("spec.input.a", Kind.CHANGED, 1, True)),
         (trigger_document(), replace(OURS, is_ours=False), ("origin", Kind.ADDED, None, "team")),
     ],
     ids=["changed", "added", "removed", "tags", "active off", "active on", "true is not 1", "origin"],

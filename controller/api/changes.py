@@ -1,0 +1,28 @@
+"""The change feed: what came to be since a position (R-17)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from controller import shapes
+from controller.api.context import Here
+from controller.api.paging import Limit
+from controller.contract import ChangeShape, Page
+from revisions.store import feed
+
+router = APIRouter(prefix="/changes", tags=["changes"])
+
+After = Annotated[str | None, Query(description="`next_cursor` of the part before; left out, the feed's beginning")]
+
+
+@router.get("")
+def changes(here: Here, after: After = None, limit: Limit = 100) -> Page[ChangeShape]:
+    """Every revision of every trigger, none of them ever missed, some of them told twice: drop the repeats.
+
+    `next_cursor` is always there: it is the position to go on from, now or after any time. A part with fewer than
+    `limit` items is the last for now.
+    """
+    position = feed.Position.parse(after) if after is not None else feed.BEGINNING
+    with here.database.read() as connection:
+        found = feed.read(connection, position, limit)
+    return {"items": [shapes.change(made) for made in found.items], "next_cursor": str(found.position)}

@@ -1,0 +1,151 @@
+"""Whether histories can be trusted: every chain walked from its first revision to its current row (R-10)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from revisions import checkpoints
+from revisions.breaks import Break, Head, Walk, What, key_of
+from revisions.chain import Row
+from revisions.checkpoints import Checkpoint
+from revisions.errors import NotFound
+from revisions.ids import TriggerKey
+from revisions.signing import PrivateKey
+from revisions.store import guards, histories
+from revisions.store import triggers as store
+from revisions.store.database import Connection, Database
+from revisions.store.tables import SCHEMA
+from revisions.triggers import Trigger
+
+Progress = Callable[[int, int], None]
+"""Told now and then: how many of how many are done."""
+MOST_BREAKS = 100
+"""Broken triggers that are named; beyond it they are only counted."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What was looked at and what is wrong: the first break of each broken trigger, in the order they were found."""
+
+    triggers: int = 0
+    revisions: int = 0
+    broken: int = 0
+    breaks: list[Break] = field(default_factory=list)
+    guards_missing: list[str] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.broken and not self.guards_missing
+
+    def add(self, found: Break | None) -> None:
+        if found:
+            self.broken += 1
+            if len(self.breaks) < MOST_BREAKS:
+                self.breaks.append(found)
+
+
+Ended = Callable[[Walk, Break | None, Mapping[str, Any] | None], None]
+"""Told of each trigger: its walk, what broke it, its current row."""
+
+
+class Verifying:
+    """Reads histories and says whether they hold; changes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def verify(
+        self,
+        key: TriggerKey | None = None,
+        checkpoint: Checkpoint | None = None,
+        progress: Progress = lambda done, total: None,
+    ) -> Report:
+        """Walks all chains, or one trigger's; with a checkpoint, up to what was signed. Raises NotFound.
+
+        One state of the database is read, a page at a time.
+        """
+        report = Report(checkpoint=checkpoint)
+        with self._database.read() as connection:
+            histories.snapshot(connection)
+            ids = None if key is None else _named(connection, key, checkpoint)
+            signed = dict(checkpoint.heads) if checkpoint else {}
+            if ids is not None:
+                signed = {trigger_id: head for trigger_id, head in signed.items() if trigger_id in ids}
+            report.guards_missing = guards.missing(connection)
+
+            def ended(walk: Walk, found: Break | None, _: Mapping[str, Any] | None) -> None:
+                report.triggers += 1
+                report.revisions += walk.revision
+                report.add(found)
+                signed.pop(walk.trigger_id, None)
+
+            walk_all(connection, ended, ids=ids, signed=dict(signed), progress=progress)
+            bare = (row for row in histories.without_history(connection) if ids is None or row["trigger_id"] in ids)
+            for row in bare:
+                ended(Walk(row["trigger_id"], signed.get(row["trigger_id"])), _bare(row), row)
+            for head in sorted(signed.values()):
+                report.add(Break(head.trigger_id, head.key, head.revision, What.CHECKPOINT, None, head.hash, None))
+        return report
+
+    def checkpoint(self, key: PrivateKey) -> dict[str, Any]:
+        """The heads of all triggers as they are now, signed; they are not verified here."""
+        with self._database.read() as connection:
+            histories.snapshot(connection)
+            heads = histories.heads(connection)
+            now = self._database.clock.now(connection)
+        return checkpoints.document(heads, now, SCHEMA, key)
+
+
+def walk_all(
+    connection: Connection,
+    ended: Ended,
+    *,
+    ids: Sequence[str] | None = None,
+    signed: Mapping[str, Head] | None = None,
+    progress: Progress = lambda done, total: None,
+) -> None:
+    """Walks the chain of each trigger that has revisions, in the order of ids; none is held longer than a page."""
+    total, done = histories.count(connection) if ids is None else 0, 0
+    walk, found = Walk(""), None
+    standing: dict[str, Mapping[str, Any]] = {}
+
+    def end() -> None:
+        if walk.trigger_id:
+            row = standing.get(walk.trigger_id)
+            ended(walk, found or walk.end(row), row)
+
+    for page in histories.rows(connection, ids):
+        last = {walk.trigger_id: standing.get(walk.trigger_id, {})} if walk.trigger_id in standing else {}
+        standing = last | histories.standing(connection, (row[0] for row in page))
+        for trigger_id, rows in _by_trigger(page):
+            if trigger_id != walk.trigger_id:
+                end()
+                walk, found = Walk(trigger_id, (signed or {}).get(trigger_id)), None
+            found = found or walk.extend(rows)
+        done += len(page)
+        progress(done, max(total, done))
+    end()
+
+
+def _by_trigger(page: list[Row]) -> Iterator[tuple[str, list[Row]]]:
+    if page[0][0] == page[-1][0]:
+        yield page[0][0], page
+        return
+    for trigger_id, rows in groupby(page, key=lambda row: row[0]):
+        yield trigger_id, list(rows)
+
+
+def _named(connection: Connection, key: TriggerKey, checkpoint: Checkpoint | None) -> list[str]:
+    """The ids that a name stands for: the current row's, and the checkpoint's. Raises NotFound."""
+    current: Trigger | None = store.get(connection, key)
+    heads = checkpoint.heads.values() if checkpoint else ()
+    ids = {head.trigger_id for head in heads if head.key == key} | ({current.trigger_id} if current else set())
+    if not ids and not (ids := histories.ids_named(connection, key)):
+        raise NotFound(f"there is no trigger {key}")
+    return sorted(ids)
+
+
+def _bare(row: Mapping[str, Any]) -> Break:
+    return Break(row["trigger_id"], key_of(row), 1, What.NUMBER, None, 1, None)

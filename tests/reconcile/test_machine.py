@@ -1,0 +1,364 @@
+"""Random histories by several people against a simple model in memory, on both databases."""
+
+import json
+import random
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import count
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from reconcile.deploying import Deploying
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
+from revisions.clock import HandClock
+from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
+from revisions.ids import TaskKey, TriggerKey
+from revisions.manifests import Task, Trigger
+from revisions.store import tasks, triggers
+from revisions.store.database import Database
+from revisions.triggers import fold
+
+CHOICES: dict[str, list[Any]] = {
+    "name": ["a", "a", "a", "b"],
+    "new": ["a", "b"],
+    "actor": ["ann", "bob", "ci"],
+    "read": ["right"] * 8 + ["stale", "nothing"],
+    "key": [None] * 8 + ["k1", "k2"],
+    "active": [None] * 4 + [True, False],
+    "word": ["", "x", "y"],
+    "tags": [(), ("t",), ("t", "u")],
+    "version": ["v1", "v2"],
+    "pause": [None, 5, 5],
+    "to": [*range(1, 9)],
+    "minutes": [1, 3, 7],
+}
+
+
+def some(*names: str) -> dict[str, st.SearchStrategy[Any]]:
+    return {name: st.sampled_from(CHOICES[name]) for name in names}
+
+
+PROJECTS = count(1)
+
+
+@dataclass(frozen=True)
+class Made:
+    """One revision as the model keeps it."""
+
+    action: str
+    actor: str
+    active: bool
+    word: str
+    version: str
+    tags: tuple[str, ...]
+    key: str | None = None
+    reason: str = ""
+
+
+@dataclass
+class Model:
+    """One trigger as the model keeps it."""
+
+    history: list[Made] = field(default_factory=list)
+    until: int | None = None
+
+    @property
+    def last(self) -> Made:
+        return self.history[-1]
+
+    @property
+    def deleted(self) -> bool:
+        return self.last.action == "DELETE"
+
+    def append(self, made: Made) -> None:
+        self.history.append(made)
+
+
+class Histories(RuleBasedStateMachine):
+    """Every step is done to the store and to the model; what the store refuses, the model must have foreseen."""
+
+    database: ClassVar[Database]
+
+    @initialize()
+    def begin(self) -> None:
+        self.clock = self.database.clock
+        assert isinstance(self.clock, HandClock)
+        self.project = f"p{next(PROJECTS)}"
+        observations = Observations()
+        self.deploying = Deploying(self.database, observations)
+        registering = Registering(self.database, self.deploying, observations)
+        for version in ("v1", "v2"):
+            registering.register(Task.read(self._document("Task", "report", version=version)), Caller())
+        self.model: dict[str, Model] = {}
+        self.minutes = 0
+        self.deploy("a", "ann", "right", None, None, word="", tags=(), version="v1")
+
+    @rule(**some("name", "actor", "read", "key", "active", "word", "tags", "version"))
+    def deploy(self, name: str, actor: str, read: str, key: str | None, active: bool | None, **said: Any) -> None:
+        model = self.model.get(name)
+        exists = model is not None and not model.deleted
+        expected = self._read(model, read, absent=not exists)
+        wanted = Made("DEPLOY", actor, True, said["word"], said["version"], said["tags"], key)
+        spec = {"description": wanted.word} if wanted.word else {}
+        document = self._document("Trigger", name, tags=list(wanted.tags), task_version=wanted.version, **spec)
+        if active is not None:
+            document["spec"]["active"] = active
+        foreseen: type[TriggerctlError] | None = None
+        made: Made | None = None
+        if (earlier := self._earlier(model, key)) is not None:
+            same = (earlier.action, earlier.word, earlier.version, earlier.tags) == wanted_of(wanted)
+            foreseen = None if same and active in (None, earlier.active) else Conflict
+        elif not exists and expected.revision is not None:
+            foreseen = PreconditionFailed
+        elif exists and expected != Expected(revision=len(model.history)):  # type: ignore[union-attr]
+            foreseen = PreconditionRequired if expected == Expected() else PreconditionFailed
+        else:
+            becomes = active if active is not None else (model.last.active if exists else True)  # type: ignore[union-attr]
+            made = replace(wanted, active=becomes)
+            if exists and wanted_of(made) == ("DEPLOY", *wanted_of(model.last)[1:]) and becomes == model.last.active:  # type: ignore[union-attr]
+                made = None
+        self._do(foreseen, lambda: self.deploying.deploy(Trigger.read(document), expected, Caller(actor, "", key)))
+        if made:
+            target = self.model.setdefault(name, Model())
+            if active is not None or not exists:
+                target.until = None
+            target.append(made)
+
+    @rule(**some("name", "actor", "read", "key", "pause"))
+    def deactivate(self, name: str, actor: str, read: str, key: str | None, pause: int | None) -> None:
+        until = self.clock.now() + timedelta(minutes=pause) if pause else None
+        wanted = {"action": "DEACTIVATE", "active": False}
+
+        def change(expected: Expected) -> object:
+            return self.deploying.deactivate(self._key(name), expected, Caller(actor, "why", key), until=until)
+
+        def after(model: Model) -> None:
+            model.until = self.minutes + pause if pause else None
+
+        self._toggle(name, actor, read, key, wanted, change, after, retryable=pause is None)
+
+    @rule(**some("name", "actor", "read", "key"))
+    def activate(self, name: str, actor: str, read: str, key: str | None) -> None:
+        def change(expected: Expected) -> object:
+            return self.deploying.activate(self._key(name), expected, Caller(actor, "why", key))
+
+        self._toggle(name, actor, read, key, {"action": "ACTIVATE", "active": True}, change, _unpaused)
+
+    @rule(**some("name", "actor", "read", "key"))
+    def delete(self, name: str, actor: str, read: str, key: str | None) -> None:
+        def change(expected: Expected) -> object:
+            return self.deploying.delete(self._key(name), expected, Caller(actor, "why", key))
+
+        self._toggle(name, actor, read, key, {"action": "DELETE", "active": False}, change, _unpaused)
+
+    @rule(**some("name", "actor", "to"))
+    def roll_back(self, name: str, actor: str, to: int) -> None:
+        model = self.model.get(name)
+        if model is None:
+            self._do(NotFound, lambda: self.deploying.rollback(self._key(name), 1, Expected(revision=1), Caller(actor)))
+            return
+        to = min(to, len(model.history))
+        expected = Expected(revision=len(model.history))
+        wanted = model.history[to - 1]
+        becomes = wanted.active if model.deleted else model.last.active
+        made = replace(
+            wanted, action="DEPLOY", actor=actor, active=becomes, key=None, reason=f"rollback to revision {to}"
+        )
+        same = not model.deleted and wanted_of(made)[1:] == wanted_of(model.last)[1:]
+        changed = self._do(None, lambda: self.deploying.rollback(self._key(name), to, expected, Caller(actor)))
+        assert changed.changed is not same
+        if not same:
+            if model.deleted:
+                model.until = None
+            model.append(made)
+
+    @rule(**some("name", "new", "actor"))
+    def rename(self, name: str, new: str, actor: str) -> None:
+        model = self.model.get(name)
+        foreseen: type[TriggerctlError] | None = None
+        if model is None or model.deleted:
+            foreseen = NotFound
+        elif new != name and new in self.model:
+            foreseen = Conflict
+        expected = Expected(revision=len(model.history) if model else 1)
+        self._do(foreseen, lambda: self.deploying.rename(self._key(name), new, expected, Caller(actor)))
+        if foreseen is None and new != name:
+            assert model is not None
+            model.append(replace(model.last, action="DEPLOY", actor=actor, key=None, reason=f"renamed from {name}"))
+            self.model[new] = self.model.pop(name)
+
+    @rule(**some("minutes"))
+    def let_time_pass(self, minutes: int) -> None:
+        self.clock.advance(timedelta(minutes=minutes))
+        self.minutes += minutes
+        self.deploying.resume_paused()
+        for model in self.model.values():
+            if not model.deleted and not model.last.active and model.until is not None and model.until <= self.minutes:
+                model.append(
+                    replace(model.last, action="ACTIVATE", actor="system", active=True, key=None, reason="pause ended")
+                )
+                model.until = None
+
+    @invariant()
+    def the_store_is_the_model(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        with self.database.read() as connection:
+            summaries = {"v1": [0, 0], "v2": [0, 0]}
+            for name in ("a", "b"):
+                current = triggers.get(connection, self._key(name))
+                model = self.model.get(name)
+                if model is None:
+                    assert current is None
+                    continue
+                assert current is not None
+                revisions = triggers.history(connection, current.trigger_id, None, 1_000)[::-1]
+                assert [made_of(revision) for revision in revisions] == model.history
+                assert [revision.revision for revision in revisions] == list(range(1, len(revisions) + 1))
+                assert current == fold(revisions)
+                if not current.deleted:
+                    summaries[model.last.version][0] += 1
+                    summaries[model.last.version][1] += current.active
+            for version, expected in summaries.items():
+                row = tasks.get(connection, TaskKey(self.project, "d", "report", version))
+                assert row is not None
+                assert [row.total_triggers, row.active_triggers] == expected
+
+    def _toggle(
+        self,
+        name: str,
+        actor: str,
+        read: str,
+        key: str | None,
+        wanted: dict[str, Any],
+        change: Any,
+        after: Any,
+        *,
+        retryable: bool = True,
+    ) -> None:
+        model = self.model.get(name)
+        expected = self._read(model, read, absent=False)
+        foreseen: type[TriggerctlError] | None = None
+        made = None
+        if (earlier := self._earlier(model, key)) is not None:
+            same = (earlier.action, earlier.reason) == (wanted["action"], "why")
+            if same and not (retryable and _was_for_good(model, earlier)):
+                return  # whether the pause's end was the same too is not what this model keeps
+            foreseen = None if same else Conflict
+        elif model is None or model.deleted:
+            foreseen = NotFound
+        elif expected.revision is None:
+            foreseen = PreconditionRequired
+        elif expected.revision != len(model.history):
+            foreseen = PreconditionFailed
+        elif wanted["action"] == "DELETE" or model.last.active != wanted["active"]:
+            made = replace(model.last, **wanted, actor=actor, key=key, reason="why")
+        self._do(foreseen, lambda: change(expected))
+        if made:
+            assert model is not None
+            model.append(made)
+            after(model)
+
+    def _do(self, foreseen: type[TriggerctlError] | None, step: Any) -> Any:
+        if foreseen is None:
+            return step()
+        with pytest.raises(foreseen) as refused:
+            step()
+        assert type(refused.value) is foreseen
+        return None
+
+    def _read(self, model: Model | None, read: str, *, absent: bool) -> Expected:
+        """What this person believes: the right revision, one that is stale, or nothing at all."""
+        match read:
+            case "right":
+                return Expected(absent=True) if absent else Expected(revision=len(model.history) if model else 1)
+            case "stale":
+                return Expected(revision=len(model.history) + 7 if model else 7)
+        return Expected()
+
+    def _earlier(self, model: Model | None, key: str | None) -> Made | None:
+        found = [made for made in model.history if key and made.key == key] if model else []
+        return found[0] if found else None
+
+    def _key(self, name: str) -> TriggerKey:
+        return TriggerKey(self.project, "d", "report", name)
+
+    def _document(self, kind: str, name: str, tags: Any = None, version: str = "", **spec: Any) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"project": self.project, "domain": "d", "name": name}
+        if kind == "Task":
+            metadata |= {"version": version}
+            spec = {"launcher": "process", "process": {"command": ["true"]}}
+        else:
+            metadata |= {"task": "report", "tags": tags}
+            spec = {"schedule": {"every": "1h"}, **spec}
+        return {"apiVersion": "triggerctl/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def wanted_of(made: Made) -> tuple[Any, ...]:
+    """What a deploy asks for."""
+    return made.action, made.word, made.version, made.tags
+
+
+def made_of(revision: Any) -> Made:
+    spec = json.loads(revision.spec)
+    return Made(
+        action=revision.action.value,
+        actor=revision.actor,
+        active=revision.active,
+        word=spec.get("description", ""),
+        version=spec["task_version"],
+        tags=revision.tags,
+        key=revision.idempotency_key,
+        reason=revision.reason,
+    )
+
+
+def _unpaused(model: Model) -> None:
+    model.until = None
+
+
+def _was_for_good(model: Model | None, earlier: Made) -> bool:
+    return earlier.action != "DEACTIVATE"
+
+
+@pytest.fixture
+def machine(database: Database) -> type[Histories]:
+    return type("HistoriesHere", (Histories,), {"database": database})
+
+
+def test_random_histories_match_a_simple_model(machine: type[Histories]) -> None:
+    """R-03, R-04, R-06, R-08: whatever people do, right or stale, the store stands where a simple model stands."""
+    quick = settings(
+        max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    run_state_machine_as_test(machine, settings=quick)
+
+
+STEPS = {
+    "deploy": ("name", "actor", "read", "key", "active", "word", "tags", "version"),
+    "deactivate": ("name", "actor", "read", "key", "pause"),
+    "activate": ("name", "actor", "read", "key"),
+    "delete": ("name", "actor", "read", "key"),
+    "roll_back": ("name", "actor", "to"),
+    "rename": ("name", "new", "actor"),
+    "let_time_pass": ("minutes",),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_long_random_histories_match_it_too(machine: type[Histories], seed: int) -> None:
+    """R-20, R-21, R-22: long histories, in which pauses end, deletions are undone and names change hands."""
+    choose = random.Random(seed)
+    histories = machine()
+    histories.begin()
+    for _ in range(150):
+        step = choose.choices(list(STEPS), weights=[6, 3, 2, 1, 2, 2, 3])[0]
+        getattr(histories, step)(**{name: choose.choice(CHOICES[name]) for name in STEPS[step]})
+        histories.the_store_is_the_model()
