@@ -82,8 +82,7 @@ class Verifying:
                 signed.pop(walk.trigger_id, None)
 
             walk_all(connection, ended, ids=ids, signed=dict(signed), progress=progress)
-            bare = (row for row in histories.without_history(connection) if ids is None or row["trigger_id"] in ids)
-            for row in bare:
+            for row in histories.without_history(connection, ids):
                 ended(Walk(row["trigger_id"], signed.get(row["trigger_id"])), _bare(row), row)
             for head in sorted(signed.values()):
                 report.add(Break(head.trigger_id, head.key, head.revision, What.CHECKPOINT, None, head.hash, None))
@@ -108,25 +107,22 @@ def walk_all(
 ) -> None:
     """Walks the chain of each trigger that has revisions, in the order of ids; none is held longer than a page."""
     total, done = histories.count(connection) if ids is None else 0, 0
-    walk, found = Walk(""), None
-    standing: dict[str, Mapping[str, Any]] = {}
-
-    def end() -> None:
-        if walk.trigger_id:
-            row = standing.get(walk.trigger_id)
-            ended(walk, found or walk.end(row), row)
-
+    walk: Walk | None = None
+    found: Break | None = None
+    row: Mapping[str, Any] | None = None
     for page in histories.rows(connection, ids):
-        last = {walk.trigger_id: standing.get(walk.trigger_id, {})} if walk.trigger_id in standing else {}
-        standing = last | histories.standing(connection, (row[0] for row in page))
-        for trigger_id, rows in _by_trigger(page):
-            if trigger_id != walk.trigger_id:
-                end()
+        standing = histories.standing(connection, (revision[0] for revision in page))
+        for trigger_id, revisions in _by_trigger(page):
+            if walk is None or trigger_id != walk.trigger_id:
+                if walk is not None:
+                    ended(walk, found or walk.end(row), row)
                 walk, found = Walk(trigger_id, (signed or {}).get(trigger_id)), None
-            found = found or walk.extend(rows)
+                row = standing.get(trigger_id)
+            found = found or walk.extend(revisions)
         done += len(page)
         progress(done, max(total, done))
-    end()
+    if walk is not None:
+        ended(walk, found or walk.end(row), row)
 
 
 def _by_trigger(page: list[Row]) -> Iterator[tuple[str, list[Row]]]:

@@ -1,8 +1,7 @@
 """The command line's side of the HTTP application: one client, over a network or within this process."""
 
-import asyncio
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -76,15 +75,35 @@ class Client:
         if body is not None:
             content = json.dumps(body).encode()
             sent["Content-Type"] = "application/json"
+        with self.streamed(method, path, content, headers=sent, params=params) as answer:
+            answer.read()
+            return answer
+
+    @contextmanager
+    def streamed(
+        self,
+        method: str,
+        path: str,
+        content: bytes | Iterable[bytes] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        is_patient: bool = False,
+    ) -> Iterator[httpx.Response]:
+        """An answer whose body is still to be read; with `is_patient` the next part may take as long as it wants."""
         query = {name: _text(value) for name, value in (params or {}).items() if value is not None}
+        timeout = httpx.Timeout(TIMEOUT_SECONDS, read=None) if is_patient else httpx.USE_CLIENT_DEFAULT
         try:
-            answer = self._connection.request(method, API + path, content=content, headers=sent, params=query)
+            with self._connection.stream(
+                method, API + path, content=content, headers=headers, params=query, timeout=timeout
+            ) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise Refused(_problem(answer))
+                yield answer
         except httpx.TransportError as error:
             why = str(error) or type(error).__name__
             raise Unavailable(f"{self._connection.base_url} cannot be reached: {why}") from error
-        if answer.is_error:
-            raise Refused(_problem(answer))
-        return answer
 
 
 @contextmanager
@@ -105,6 +124,7 @@ def over_network(server: str, token: str | None) -> Iterator[Client]:
 def in_process(settings: "Settings", actor: str) -> Iterator[Client]:
     """A client of the same application in this process, straight to the database."""
     from controller.app import create_app
+    from controller.cli.within import InProcess
     from controller.services import Services
     from revisions.store.database import Database
 
@@ -112,25 +132,6 @@ def in_process(settings: "Settings", actor: str) -> Iterator[Client]:
         app = create_app(Services.over(database, settings))
         with httpx.Client(transport=InProcess(app, actor), base_url=_WITHIN) as connection:
             yield Client(connection)
-
-
-class InProcess(httpx.BaseTransport):
-    """Calls an ASGI application; the actor goes in its scope, which no request from a network can write."""
-
-    def __init__(self, app: Any, actor: str) -> None:
-        from controller.api.context import ACTOR
-
-        async def named(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-            await app({**scope, ACTOR: actor}, receive, send)
-
-        self._transport = httpx.ASGITransport(named)
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return asyncio.run(self._ask(request))
-
-    async def _ask(self, request: httpx.Request) -> httpx.Response:
-        answer = await self._transport.handle_async_request(request)
-        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
 
 
 def _text(value: Any) -> str:

@@ -1,15 +1,17 @@
-"""Histories read whole: rows as they are stored, in pages, and what stands beside them; and current rows written anew."""
+"""Histories read whole, as rows in pages, with what stands beside them; and what follows from them written anew."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, select, text, tuple_
 from sqlalchemy.sql.selectable import FromClause
 
 from revisions.breaks import Head
 from revisions.chain import Row
 from revisions.ids import TaskKey, TriggerKey
-from revisions.store.database import among
+from revisions.store import tasks as task_store
+from revisions.store.database import among, insert_if_absent, update_many
 from revisions.store.tables import (
     Instant,
     catchup_backlogs,
@@ -65,13 +67,22 @@ def rows(connection: Connection, trigger_ids: Sequence[str] | None = None, page:
 def standing(connection: Connection, ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """The current rows of these triggers, by id."""
     statement = select(triggers).where(among(connection, triggers.c.trigger_id, sorted(set(ids))))
-    return {row.trigger_id: row._mapping for row in connection.execute(statement)}
+    return {row.trigger_id: dict(row._mapping) for row in connection.execute(statement)}
 
 
-def without_history(connection: Connection) -> list[Mapping[str, Any]]:
+def without_history(connection: Connection, ids: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
     """Current rows that no revision stands behind."""
     behind = exists().where(trigger_revisions.c.trigger_id == triggers.c.trigger_id)
-    return [row._mapping for row in connection.execute(select(triggers).where(~behind).order_by(triggers.c.trigger_id))]
+    statement = select(triggers).where(~behind).order_by(triggers.c.trigger_id)
+    if ids is not None:
+        statement = statement.where(among(connection, triggers.c.trigger_id, ids))
+    return [dict(row._mapping) for row in connection.execute(statement)]
+
+
+def ids_named(connection: Connection, key: TriggerKey) -> set[str]:
+    """The triggers that ever bore a name, by their revisions; reads all of them."""
+    named = (trigger_revisions.c[field] == part for field, part in key._asdict().items())
+    return set(connection.execute(select(trigger_revisions.c.trigger_id).where(*named).distinct()).scalars())
 
 
 def heads(connection: Connection) -> list[Head]:
@@ -122,15 +133,42 @@ def lock_triggers(connection: Connection, ids: Sequence[str]) -> None:
 
 
 def remove(connection: Connection, ids: Sequence[str]) -> None:
-    """Removes current rows with what belongs to them; their revisions, were there any, stay."""
-    for table in (catchup_backlogs, trigger_status, triggers):
+    """Takes current rows away, to be written anew or for good; revisions stay."""
+    connection.execute(delete(triggers).where(among(connection, triggers.c.trigger_id, ids)))
+
+
+def remove_status(connection: Connection, ids: Sequence[str]) -> None:
+    """Takes away what a trigger that never was is doing."""
+    for table in (catchup_backlogs, trigger_status):
         connection.execute(delete(table).where(among(connection, table.c.trigger_id, ids)))
 
 
-def replace(connection: Connection, row: Mapping[str, Any]) -> bool:
-    """Writes a current row over the one that stands; False when there is none."""
-    statement = update(triggers).where(triggers.c.trigger_id == row["trigger_id"]).values(**row)
-    return connection.execute(statement).rowcount == 1
+def insert_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Writes current rows and answers how many; one whose name or id is taken is left out."""
+    return insert_if_absent(connection, triggers, *rows) if rows else 0
+
+
+def follow(connection: Connection, ids: Sequence[str], now: datetime) -> None:
+    """Brings status rows to the revisions of their current rows, and lets the next pass decide them anew.
+
+    The watermark stays where it was; where a row was lost it is `now`, for nobody knows what was decided (L-05).
+    """
+    statement = select(triggers.c.trigger_id, triggers.c.revision, triggers.c.active)
+    found = connection.execute(statement.where(among(connection, triggers.c.trigger_id, ids))).all()
+    given = [
+        {"trigger_id": row.trigger_id, "revision": row.revision, "next_fire_at": now if row.active else None}
+        for row in found
+    ]
+    if given:
+        lost = {"watermark": now, "run_count": 0, "consecutive_failures": 0}
+        insert_if_absent(connection, trigger_status, *(row | lost for row in given))
+        update_many(connection, trigger_status, "trigger_id", given)
+
+
+def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
+    """Recomputes the summaries of task versions that are locked."""
+    for statement, given in task_store.summarising(keys):
+        connection.execute(statement, dict(given))
 
 
 def announce(connection: Connection, revisions: Sequence[tuple[str, int]]) -> None:

@@ -28,7 +28,7 @@ from tests.waiting import eventually
 from tests.world import key, task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
-SECONDS_TO_START = SECONDS_TO_END = 60.0
+SECONDS_TO_START, SECONDS_TO_END = 60.0, 120.0
 """Generous: other tests may want the same two cores."""
 
 TELL = """

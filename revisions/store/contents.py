@@ -1,0 +1,96 @@
+"""Tables read and written whole, for moving everything from one database to another."""
+
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Boolean, Column, Connection, LargeBinary, Table, insert, literal, select, text, tuple_
+
+from revisions.ids import utc_text
+from revisions.store import tables
+from revisions.store.database import insert_if_absent
+from revisions.store.tables import Instant, metadata
+
+MOVED: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        tables.tasks,
+        tables.trigger_revisions,
+        tables.trigger_status,
+        tables.catchup_backlogs,
+        tables.occurrences,
+        tables.runs,
+        tables.run_logs,
+    )
+}
+"""What is true and derived from nothing, in the order in which it is moved."""
+REMADE = ("triggers", "trigger_changes")
+"""What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
+LEFT = ("rate_buckets", "catchup_loops")
+"""What holds for an instant only."""
+PAGE = 2_000
+
+
+def rows(connection: Connection, table: Table) -> Iterator[list[list[Any]]]:
+    """All rows of a table as JSON values, by their key, a page at a time."""
+    key = tuple(table.primary_key.columns)
+    place, encoders = tuple_(*key), [_encoder(column) for column in table.c]
+    statement = select(table).order_by(*key).limit(PAGE)
+    after = None
+    while True:
+        found = connection.execute(statement if after is None else statement.where(place > after)).all()
+        if found:
+            yield [[encode(value) for encode, value in zip(encoders, row, strict=True)] for row in found]
+        if len(found) < PAGE:
+            return
+        after = tuple_(*(literal(found[-1]._mapping[column], column.type) for column in key))
+
+
+def write(connection: Connection, table: Table, columns: Sequence[str], given: Sequence[Sequence[Any]]) -> bool:
+    """Inserts rows of JSON values; False when one of them is there already, or stands twice.
+
+    Raises ValueError and TypeError for values that are none of the column's.
+    """
+    decoders = [_decoder(table.c[name]) for name in columns]
+    values = [
+        {name: decode(value) for name, decode, value in zip(columns, decoders, row, strict=True)} for row in given
+    ]
+    if any(isinstance(column.type, LargeBinary) for column in table.c):
+        connection.execute(insert(table), values)
+        return True
+    return insert_if_absent(connection, table, *values) == len(values)
+
+
+def inhabited(connection: Connection) -> list[str]:
+    """The tables that hold something, of those that are moved or made again."""
+    held = (table for table in metadata.sorted_tables if table.name in MOVED or table.name in REMADE)
+    return [table.name for table in held if connection.execute(select(literal(1)).select_from(table).limit(1)).all()]
+
+
+def keep_others_out(connection: Connection) -> None:
+    """Nobody writes while everything is: on PostgreSQL by locks on the tables, on SQLite by the one write lock."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("LOCK TABLE tasks, triggers, trigger_status, runs IN EXCLUSIVE MODE"))
+
+
+def _encoder(column: Column[Any]) -> Callable[[Any], Any]:
+    match column.type:
+        case Instant():
+            return lambda at: None if at is None else utc_text(at)
+        case LargeBinary():
+            return lambda data: None if data is None else base64.b64encode(data).decode()
+        case Boolean():
+            return lambda value: None if value is None else bool(value)
+        case _:
+            return lambda value: value
+
+
+def _decoder(column: Column[Any]) -> Callable[[Any], Any]:
+    match column.type:
+        case Instant():
+            return lambda at: None if at is None else datetime.fromisoformat(at).astimezone(UTC)
+        case LargeBinary():
+            return lambda data: None if data is None else base64.b64decode(data, validate=True)
+        case _:
+            return lambda value: value

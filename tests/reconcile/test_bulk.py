@@ -1,0 +1,211 @@
+"""Many triggers at once: all or none."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from reconcile.deploying import Chosen
+from reconcile.revising import Caller, Changed
+from reconcile.rules.preconditions import Expected
+from revisions.errors import Conflict, Invalid, PreconditionFailed, TriggerctlError
+from revisions.manifests import Trigger
+from revisions.store import triggers as store
+from revisions.store.database import Database
+from revisions.triggers import Action
+from tests.races.crowd import at_once
+from tests.world import World, key, trigger_document
+
+WHO = Caller("bob", "quiet")
+
+
+def change(world: World, chosen: Chosen, action: Action = Action.DEACTIVATE, caller: Caller = WHO) -> list[Changed]:
+    return world.deploying.change_all(chosen, action, caller)
+
+
+def numbers(changed: list[Changed]) -> list[tuple[str, int | None, int, bool]]:
+    return [(one.trigger.key.name, one.before, one.trigger.revision, one.changed) for one in changed]
+
+
+@pytest.mark.parametrize(
+    ("action", "made"), [(Action.ACTIVATE, "ACTIVATE"), (Action.DEACTIVATE, "DEACTIVATE"), (Action.DELETE, "DELETE")]
+)
+def test_by_name_with_the_old_and_the_new_revision_of_each(world: World, action: Action, made: str) -> None:
+    """R-16: each by a revision of its own with actor and reason, in the order of their names."""
+    world.create("b", active=action is not Action.ACTIVATE)
+    world.create("a", active=action is not Action.ACTIVATE)
+    world.update("a", 1, description="x")
+    changed = change(world, {key("b"): 1, key("a"): 2}, action)
+    assert numbers(changed) == [("a", 2, 3, True), ("b", 1, 2, True)]
+    newest = world.history("a")[0]
+    assert (newest.action, newest.actor, newest.reason) == (made, "bob", "quiet")
+
+
+def test_one_stale_name_refuses_all_and_changes_nothing(world: World) -> None:
+    """R-16: every one that refuses is named with what is wrong, in one conflict."""
+    for name in ("a", "b", "c"):
+        world.create(name)
+    world.update("b", 1, description="x")
+    world.delete("c", 1)
+    with pytest.raises(Conflict) as refused:
+        change(world, {key("a"): 1, key("b"): 1, key("c"): 2, key("d"): 1})
+    paths = [fault.path.rsplit("/", 1)[1] for fault in refused.value.errors]
+    assert paths == ["b", "c", "d"]
+    assert "stands at revision 2, not 1" in refused.value.errors[0].message
+    assert [len(world.history(name)) for name in ("a", "b", "c")] == [1, 2, 2]
+    assert world.status("a").next_fire_at is not None
+
+
+def test_by_tag_is_whoever_bears_it_now(world: World) -> None:
+    """R-16: exactly that tag, deleted triggers left out; what stands so already is told as unchanged."""
+    world.create("a", tags=["client-7", "x"])
+    world.create("b", tags=["client-7"], active=False)
+    world.create("c", tags=["client-77", "Client-7", "7", 'x","client-7'])
+    world.create("d", tags=["client-7"])
+    world.delete("d", 1)
+    assert numbers(change(world, "client-7")) == [("a", 1, 2, True), ("b", 1, 1, False)]
+    assert change(world, "nobody") == []
+    assert len(world.history("c")) == 1
+
+
+def test_a_tag_with_quotes_and_signs_is_a_tag(world: World) -> None:
+    """R-16: what a pattern would read as something else is taken as it is."""
+    for number, tag in enumerate(['x","y', "100%", "a_b", "[", "\\"]):
+        world.create(f"tick-{number}", tags=[tag])
+        assert [one.trigger.key.name for one in change(world, tag)] == [f"tick-{number}"]
+
+
+def test_a_pause_of_many_ends_by_itself(world: World) -> None:
+    """R-20: an end is kept with each; one that is past is refused as what it is, a wrong input."""
+    world.create("a", tags=["x"])
+    until = world.clock.now().replace(hour=23)
+    (paused,) = world.deploying.change_all("x", Action.DEACTIVATE, WHO, until=until)
+    assert paused.trigger.until == until
+    with pytest.raises(Invalid, match="until"):
+        world.deploying.change_all("x", Action.DEACTIVATE, WHO, until=world.clock.now())
+
+
+def test_one_that_cannot_be_resumed_holds_back_the_others(world: World) -> None:
+    """R-16, S-15: a trigger with no fire left is named, and the rest stays paused."""
+    world.create("a", tags=["x"], active=False)
+    world.create("b", tags=["x"], schedule={"at": "2026-03-02T09:00:00Z"})
+    world.deactivate("b", 1)
+    world.advance(hours=2)
+    with pytest.raises(Conflict, match="no fire left") as refused:
+        change(world, "x", Action.ACTIVATE)
+    assert [fault.path for fault in refused.value.errors] == [str(key("b"))]
+    assert len(world.history("a")) == 1
+
+
+def test_a_retry_of_a_bulk_change_is_recognised_by_its_key(world: World) -> None:
+    """R-04: the same request again answers what it made; another one under the same key is a conflict."""
+    world.create("a")
+    world.create("b", active=False)
+    again, chosen = Caller("bob", "quiet", "k"), {key("a"): 1, key("b"): 1}
+    first = change(world, chosen, caller=again)
+    assert numbers(change(world, chosen, caller=again)) == numbers(first)
+    with pytest.raises(Conflict):
+        change(world, {key("a"): 2}, Action.DELETE, again)
+    assert len(world.history("a")) == 2
+
+
+class Tagging:
+    """Writers on PostgreSQL that move tags and task versions about while others change all that bear a tag."""
+
+    NAMES = tuple(f"tick-{number}" for number in range(6))
+
+    def __init__(self, world: World, rounds: int) -> None:
+        self.world, self.rounds = world, rounds
+        for number, name in enumerate(self.NAMES):
+            world.create(name, tags=["even" if number % 2 else "odd"])
+
+    def retag(self, names: tuple[str, ...]) -> None:
+        for number in range(self.rounds):
+            for name in names:
+                with self.world.database.read() as connection:
+                    current = store.get(connection, key(name))
+                assert current is not None
+                tag = "odd" if current.tags == ("even",) else "even"
+                document = trigger_document(name, tags=[tag], task_version=f"v{1 + number % 2}")
+                try:
+                    self.world.deploying.deploy(Trigger.read(document), Expected(revision=current.revision), WHO)
+                except PreconditionFailed:
+                    continue
+
+    def toggle(self, tag: str, action: Action) -> None:
+        for _ in range(self.rounds):
+            self.world.deploying.change_all(tag, action, Caller(f"by {tag}"))
+
+    def toggle_named(self, names: tuple[str, ...]) -> None:
+        for number in range(self.rounds):
+            with self.world.database.read() as connection:
+                found = [store.get(connection, key(name)) for name in names]
+            chosen = {trigger.key: trigger.revision for trigger in found if trigger}
+            try:
+                action = Action.DEACTIVATE if number % 2 else Action.ACTIVATE
+                self.world.deploying.change_all(chosen, action, Caller("by name"))
+            except Conflict:
+                continue
+
+
+def test_by_tag_while_tags_and_versions_move(postgresql_database_url: str, postgresql_log: Path | None) -> None:
+    """R-16, R-13: many connections in opposite orders: no deadlock, and each changed one bore the tag when it was
+    changed."""
+    begin = postgresql_log.stat().st_size if postgresql_log else 0
+    with Database(postgresql_database_url) as database:
+        world = World(database, database.clock)
+        world.register()
+        world.register("v2")
+        tagging = Tagging(world, rounds=12)
+        calls: list[Callable[[], None]] = [
+            partial(tagging.retag, tagging.NAMES),
+            partial(tagging.retag, tagging.NAMES[::-1]),
+            partial(tagging.toggle, "even", Action.DEACTIVATE),
+            partial(tagging.toggle, "odd", Action.ACTIVATE),
+            partial(tagging.toggle, "even", Action.ACTIVATE),
+            partial(tagging.toggle_named, tagging.NAMES),
+            partial(tagging.toggle_named, tagging.NAMES[::-1]),
+        ]
+        answers = at_once(calls)
+        assert [answer for answer in answers if isinstance(answer, TriggerctlError)] == []
+        made = [revision for name in tagging.NAMES for revision in world.history(name)]
+    by_tag = [revision for revision in made if revision.actor.startswith("by ") and revision.actor != "by name"]
+    assert by_tag
+    assert {(revision.actor, revision.tags) for revision in by_tag} <= {("by even", ("even",)), ("by odd", ("odd",))}
+    if postgresql_log:
+        assert b"deadlock detected" not in postgresql_log.read_bytes()[begin:]
+
+
+def test_a_tag_means_what_it_means_under_the_locks(
+    postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-16: one that loses the tag while its lock is waited for is left alone, one that gets it is changed too."""
+    with Database(postgresql_database_url) as database:
+        world = World(database, database.clock)
+        world.register()
+        world.create("a", tags=["x"])
+        world.create("b", tags=["x"])
+        world.create("c", tags=["y"])
+        asked, moved = threading.Event(), threading.Event()
+        tagged = store.tagged
+
+        def asks(connection: object, tag: str) -> object:
+            found = tagged(connection, tag)  # type: ignore[arg-type]
+            if not asked.is_set():
+                asked.set()
+                assert moved.wait(10)
+            return found
+
+        monkeypatch.setattr(store, "tagged", asks)
+
+        def move() -> None:
+            assert asked.wait(10)
+            world.update("a", 1, tags=["y"])
+            world.update("c", 1, tags=["x"])
+            moved.set()
+
+        answers = at_once([lambda: change(world, "x"), move])
+    (changed,) = [answer for answer in answers if isinstance(answer, list)]
+    assert numbers(changed) == [("b", 1, 2, True), ("c", 2, 3, True)]
