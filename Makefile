@@ -1,5 +1,5 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv.
-PYTHON ?= python3.11
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do command -v $$name && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 

@@ -192,6 +192,103 @@ class PreviewShape(TypedDict):
     skipped: list[LeftOutShape]
 
 
+class BreakShape(TypedDict):
+    """The first thing that is wrong with a trigger's history; `field` is the column that differs, where one does."""
+
+    trigger: str
+    trigger_id: str
+    revision: int
+    what: str
+    field: str | None
+    expected: Any
+    found: Any
+    message: str
+
+
+class SignerShape(TypedDict):
+    """The checkpoint that was verified against; `pinned` is false when only itself says whose it is."""
+
+    created_at: Time
+    triggers: int
+    public_key: str
+    pinned: bool
+
+
+class ReportShape(TypedDict):
+    """Whether histories can be trusted; `breaks` holds the first break of each broken trigger."""
+
+    sound: bool
+    triggers: int
+    revisions: int
+    broken: int
+    breaks: list[BreakShape]
+    guards_missing: list[str]
+    checkpoint: SignerShape | None
+
+
+class MendShape(TypedDict):
+    """What is not as the revisions say; without a field, the row itself."""
+
+    table: str
+    name: str
+    field: str | None
+    expected: Any
+    found: Any
+
+
+class ReplayShape(TypedDict):
+    """What replaying all revisions changes in the current tables, or changed."""
+
+    applied: bool
+    triggers: int
+    revisions: int
+    differences: list[MendShape]
+    breaks: list[BreakShape]
+
+
+class StatementShape(TypedDict):
+    """What a checkpoint says; the digest is over the heads."""
+
+    format: int
+    created_at: Time
+    schema: str
+    triggers: int
+    digest: str
+
+
+class SignatureShape(TypedDict):
+    """Ed25519, in base64, over the statement's canonical text."""
+
+    public_key: str
+    signature: str
+
+
+class HeadShape(TypedDict):
+    """The newest revision of a trigger."""
+
+    trigger_id: str
+    trigger: str
+    revision: int
+    hash: str
+
+
+class CheckpointShape(TypedDict):
+    """All heads, signed."""
+
+    checkpoint: StatementShape
+    signature: SignatureShape
+    heads: list[HeadShape]
+
+
+class ImportedShape(TypedDict):
+    """What was taken in: rows by table, current rows made, and whose signature stood under it."""
+
+    counts: dict[str, int]
+    triggers: int
+    public_key: str | None
+    pinned: bool
+
+
 class Page(TypedDict, Generic[Item]):
     """A part of a list; the next one begins at the cursor, which is null after the last (never in `/changes`)."""
 

@@ -60,7 +60,7 @@ def configure(level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for chatty in ("apscheduler", "httpx", "httpcore", "uvicorn.error"):
+    for chatty in ("alembic", "apscheduler", "httpx", "httpcore", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
@@ -68,4 +68,5 @@ def subscriber(name: str, facts: dict[str, Any]) -> None:
     """Writes an observation that has a level."""
     level = LEVELS.get(name)
     if level is not None:
-        getattr(structlog.get_logger("triggerctl"), level)(name, **facts)
+        said = {fact: value for fact, value in facts.items() if value is not None}
+        getattr(structlog.get_logger("triggerctl"), level)(name, **said)

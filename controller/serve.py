@@ -90,6 +90,8 @@ class Process:
 
     def stop(self) -> None:
         """First nothing new is decided or claimed; then what runs may end within the grace, or is handed back."""
+        if self._runner is not None:
+            self._runner.drain(self._settings.stop_grace)
         for part in (self._listener, self._loop):
             if part is not None:
                 part.stop()
@@ -118,7 +120,7 @@ class Process:
         return Response(self._metrics.exposition(), media_type=self._metrics.content_type)
 
     def _wake(self, name: str, facts: dict[str, Any]) -> None:
-        if name in ("trigger.changed", "task.deleted"):
+        if name in ("trigger.changed", "task.deleted", "triggers.rebuilt", "history.imported"):
             self._wake_loop()
         elif name in ("run.fired", "run.cancel_requested") or (name == "pass.decided" and facts["started"]):
             self._wake_runner()

@@ -6,9 +6,13 @@ from typing import Self
 
 from controller.settings import Settings
 from reconcile.deploying import Deploying
+from reconcile.exporting import Exporting
 from reconcile.firing import Firing
+from reconcile.importing import Importing
 from reconcile.observe import Observations
+from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
+from reconcile.verifying import Verifying
 from revisions.store.database import Database
 
 
@@ -44,6 +48,10 @@ class Services:
     deploying: Deploying
     registering: Registering
     firing: Firing
+    verifying: Verifying
+    rebuilding: Rebuilding
+    exporting: Exporting
+    importing: Importing
     gate: SchemaGate
 
     @classmethod
@@ -58,5 +66,9 @@ class Services:
             deploying=deploying,
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
+            verifying=Verifying(database),
+            rebuilding=Rebuilding(database, heard),
+            exporting=Exporting(database),
+            importing=Importing(database, heard),
             gate=SchemaGate(database),
         )

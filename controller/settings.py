@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     stop_grace: Span = Field("10s", validate_default=True)
     task_root: Path | None = None
     work_dir: Path | None = None
+    checkpoint_key_file: Path | None = None
+    checkpoint_public_key: str | None = None
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = "info"
     log_format: Annotated[Literal["json", "text"], BeforeValidator(_lower)] = "text"
 

@@ -3,22 +3,31 @@
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from controller.contract import (
+    BreakShape,
     BulkShape,
     ChangeShape,
     DifferenceShape,
     FactsShape,
+    ImportedShape,
     OccurrenceShape,
     PreviewShape,
+    ReplayShape,
+    ReportShape,
     RevisionShape,
     RunShape,
     StatusShape,
     TaskShape,
     TriggerShape,
 )
+from reconcile.importing import Imported
+from reconcile.rebuilding import Replay
 from reconcile.revising import Changed
 from reconcile.rules.schedule import Fire, LeftOut
+from reconcile.verifying import Report
+from revisions.breaks import Break
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.feed import Change
 from revisions.store.occurrences import Occurrence
@@ -167,6 +176,71 @@ def preview(ahead: list[Fire], missing: list[LeftOut]) -> PreviewShape:
         "fires": [{"id": fire.id, "utc": utc_text(fire.at), "local": _local(fire)} for fire in ahead],
         "skipped": [{"local": missed.local, "reason": missed.reason} for missed in missing],
     }
+
+
+def broken(found: Break) -> BreakShape:
+    return {
+        "trigger": str(found.key),
+        "trigger_id": found.trigger_id,
+        "revision": found.revision,
+        "what": found.what.value,
+        "field": found.field,
+        "expected": _plain(found.expected),
+        "found": _plain(found.found),
+        "message": found.message,
+    }
+
+
+def report(made: Report) -> ReportShape:
+    against = made.checkpoint
+    return {
+        "sound": made.is_sound,
+        "triggers": made.triggers,
+        "revisions": made.revisions,
+        "broken": made.broken,
+        "breaks": [broken(found) for found in made.breaks],
+        "guards_missing": made.guards_missing,
+        "checkpoint": {
+            "created_at": against.created_at,
+            "triggers": len(against.heads),
+            "public_key": str(against.public_key),
+            "pinned": against.is_pinned,
+        }
+        if against
+        else None,
+    }
+
+
+def replay(made: Replay, *, applied: bool) -> ReplayShape:
+    return {
+        "applied": applied,
+        "triggers": made.triggers,
+        "revisions": made.revisions,
+        "differences": [
+            {
+                "table": difference.table,
+                "name": difference.name,
+                "field": difference.field,
+                "expected": _plain(difference.expected),
+                "found": _plain(difference.found),
+            }
+            for difference in made.differences
+        ],
+        "breaks": [broken(found) for found in made.breaks],
+    }
+
+
+def imported(made: Imported) -> ImportedShape:
+    return {
+        "counts": dict(made.counts),
+        "triggers": made.triggers,
+        "public_key": str(made.signed_by) if made.signed_by else None,
+        "pinned": made.is_pinned,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return utc_text(value) if isinstance(value, datetime) else value
 
 
 def _local(fire: Fire) -> str:

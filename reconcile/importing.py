@@ -42,13 +42,17 @@ class Importing:
         file: BinaryIO,
         actor: str,
         expected: PublicKey | None = None,
+        *,
+        must_be_signed: bool = False,
         progress: Progress = lambda done, total: None,
     ) -> Imported:
-        """Takes in a file that can be read twice. `expected` is the key that a signature in it must be of.
+        """Takes in a file that can be read twice; `expected` is the key that a signature in it must be of.
 
         Raises Invalid for what is no whole export, was altered or does not fit, Conflict for a database in use.
         """
         said, signer, counts = _judged(file, expected)
+        if signer is None and must_be_signed:
+            raise _refused(f"is not signed, and a signature of {expected} was expected")
         if said["schema"] != SCHEMA:
             hint = "import it with the release that exported it, then upgrade that database"
             raise Invalid.at("export", f"is of schema {said['schema']}, this release works with {SCHEMA}", hint)
@@ -88,8 +92,6 @@ def _judged(file: BinaryIO, expected: PublicKey | None) -> tuple[dict[str, Any],
     said = header.get("checkpoint" if signer else "heads")
     if not isinstance(said, dict) or not {"schema", "digest"} <= said.keys():
         raise _refused("does not say what it holds")
-    if signer is None and expected is not None:
-        raise _refused(f"is not signed, and a signature of {expected} was expected")
     return said, signer, trailer["counts"]
 
 

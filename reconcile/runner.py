@@ -61,12 +61,17 @@ class Runner:
             self._woken = True
             self._changed.notify()
 
-    def stop(self, grace: timedelta) -> None:
-        """Claims nothing more, lets what runs end within the grace, then ends it and hands it back (X-07)."""
+    def drain(self, grace: timedelta) -> None:
+        """From now on nothing is claimed; what runs may end within the grace (X-07). Answers at once."""
         self._worker.drain(grace.total_seconds())
         spare = SECONDS_TO_END + SECONDS_TO_HAND_BACK
         self._give_up_at = self._clock.monotonic() + grace.total_seconds() + spare
         self.wake()
+
+    def stop(self, grace: timedelta) -> None:
+        """Drains, unless that is done already, and waits; what has not ended is ended and handed back (X-07)."""
+        if self._give_up_at is None:
+            self.drain(grace)
         if self._thread is None:
             self._run()
         else:

@@ -190,23 +190,23 @@ def tell(bakery: Bakery) -> None:
     bakery.type("db upgrade", shown=False)
     bakery.type("task register tasks.yaml")
 
-    _heading("When it runs: triggers")
-    bakery.type("next --file triggers/sales-weekly.yaml -n 2")
-    print()
-    for trigger in ("sales-weekly", "sales-screen", "stock-often"):
-        bakery.type(f"deploy triggers/{trigger}.yaml", shown=False)
+    _heading("When it runs: a trigger, deployed while no controller runs")
     bakery.type("deploy triggers/orders-slots.yaml")
-
-    _heading("Standing still")
-    print(f"No controller runs, so {SLOTS} misses a slot every {SLOT_SECONDS} seconds.")
+    print(f"\nNothing runs yet, so {SLOTS} misses a slot every {SLOT_SECONDS} seconds.")
     print(f"Waiting {SECONDS_OF_STANDING_STILL} seconds …", flush=True)
     time.sleep(SECONDS_OF_STANDING_STILL)
 
     _heading("The controller starts, and catches up")
     print("(the two settings make a slot count as missed after 4 s; by default that is a minute)")
     bakery.start({"TRIGGERCTL_LIVE_GRACE": "4s", "TRIGGERCTL_RESYNC_INTERVAL": "2s"})
-    print(f"Web page and API: {bakery.url}\n")
+    print(f"Web page and API: {bakery.url}")
+
+    _heading("More triggers, and changes, while it runs")
     bakery.talk_to_controller()
+    bakery.type("next --file triggers/sales-weekly.yaml -n 2")
+    print()
+    for trigger in ("sales-weekly", "sales-screen", "stock-often"):
+        bakery.type(f"deploy triggers/{trigger}.yaml", shown=False)
     bakery.type(f"fire {WEEKLY}", shown=False)
     bakery.type(f"deactivate {OFTEN} --reason stocktaking", shown=False)
     bakery.type(f"activate {OFTEN} --reason 'stock is counted'", shown=False)

@@ -36,10 +36,10 @@ class _Exchange(httpx.SyncByteStream):
         self._app = app
         self._sent = iter(request.stream)
         self._parts: queue.Queue[Any] = queue.Queue(_PARTS_AHEAD)
-        self._abandoned = False
+        self._abandoned = self._is_sent = False
         self._scope = extra | {
             "type": "http",
-            "asgi": {"version": "3.0"},
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.1",
             "method": request.method,
             "headers": [(name.lower(), value) for name, value in request.headers.raw],
@@ -80,16 +80,22 @@ class _Exchange(httpx.SyncByteStream):
             self._put(None)
 
     async def _receive(self) -> dict[str, Any]:
-        if self._abandoned:
-            return {"type": "http.disconnect"}
-        part = next(self._sent, None)
-        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+        """The body in parts; once it is at its end, nothing until whoever asked goes away."""
+        if not self._is_sent:
+            part = next(self._sent, None)
+            self._is_sent = part is None
+            return {"type": "http.request", "body": part or b"", "more_body": not self._is_sent}
+        while not self._abandoned:
+            await asyncio.sleep(_LOOK_SECONDS)
+        return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._put(message)
         elif message.get("body"):
             self._put(message["body"])
+        if self._abandoned:
+            raise OSError("whoever asked went away")
 
     def _put(self, part: Any) -> None:
         while not self._abandoned:

@@ -196,9 +196,14 @@ def _block(trigger: Trigger) -> Mapping[str, Any]:
 
 
 def _refuse_without_fire(block: Mapping[str, Any], resolved: str, now: datetime) -> None:
-    if never_fires(schedule_of(block, resolved), now):
-        kind = next(field for field in ("cron", "at", "in", "every") if field in block)
-        if kind == "cron":
-            raise Invalid.at("spec.schedule.cron", f"{block['cron']!r} never fires within 50 years")
-        hint = "deploy a schedule with a fire ahead"
-        raise Invalid.at(f"spec.schedule.{kind}", f"{block[kind]!r} has no fire left after {utc_text(now)}", hint)
+    schedule = schedule_of(block, resolved)
+    if not never_fires(schedule, now):
+        return
+    kind = next(field for field in ("cron", "at", "in", "every") if field in block)
+    if kind == "cron":
+        why, hint = "never fires within 50 years", "look at its day and month"
+    elif fires(schedule, now, None, 1):
+        why, hint = "lies more than 50 years ahead", "name an instant that somebody will live to see"
+    else:
+        why, hint = f"has no fire left after {utc_text(now)}", "deploy a schedule with a fire ahead"
+    raise Invalid.at(f"spec.schedule.{kind}", f"{block[kind]!r} {why}", hint)

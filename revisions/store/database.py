@@ -101,7 +101,7 @@ class Database:
                         yield connection
             else:
                 with self.engine.connect() as connection, ExitStack() as ahead:
-                    connection.info["ahead"] = ahead  # left after the commit was sent, see `pipeline.send_ahead`
+                    connection.info["ahead"] = ahead  # left after the commit was sent, see `pipeline.write`
                     with connection.begin():
                         yield connection
 

@@ -255,7 +255,7 @@ def test_a_database_that_is_not_there(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "way"), [("0000", "db upgrade"), ("9999", "use the release"), (None, "db upgrade")]
+    ("version", "way"), [("0000", "db upgrade"), ("9999", "use a release"), (None, "db upgrade")]
 )
 def test_a_database_of_another_schema(database: Database, database_url: str, version: str | None, way: str) -> None:
     """R-19: a schema this release does not know answers 503 and says what to do."""
@@ -264,6 +264,7 @@ def test_a_database_of_another_schema(database: Database, database_url: str, ver
     else:
         with database.write() as connection:
             connection.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
+            connection.execute(text(f"UPDATE schema_support SET readable_since = '{version}'"))
     triggers, ready, _ = ask(database_url)
     for answer in (triggers, ready):
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")

@@ -69,3 +69,14 @@ def test_tasks_in_parts(api: Api) -> None:
     versions = [(item["name"], item["version"]) for item in first["items"] + rest["items"]]
     assert sorted(versions) == [("env.Main", "v1"), ("report", "v1"), ("report", "v2")]
     assert len(api.get("/tasks", name="report").json()["items"]) == 2
+
+
+def test_what_a_new_version_leaves_out_is_warned_of(api: Api) -> None:
+    """R-15: `warnings` beside `changed` name the active triggers that rely on the state."""
+    assert api.put(V2, task_manifest(outputs={"state": {"type": "object"}})).json()["warnings"] == []
+    api.create(task_version="v2")
+    made = api.put("/tasks/acme/production/report/v3", task_manifest())
+    assert made.status_code == 201
+    (warning,) = made.json()["warnings"]
+    assert "'state'" in warning
+    assert "acme/production/report/tick" in warning

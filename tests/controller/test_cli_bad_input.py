@@ -172,7 +172,8 @@ def test_a_database_of_another_schema(cli: Cli, database: Database, version: str
     else:
         with database.write() as connection:
             connection.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
-    failed(cli("list"), 7, "use the release" if version == "9999" else "triggerctl db upgrade")
+            connection.execute(text(f"UPDATE schema_support SET readable_since = '{version}'"))
+    failed(cli("list"), 7, "use a release" if version == "9999" else "triggerctl db upgrade")
 
 
 def test_a_server_that_is_not_there(cli: Cli) -> None:

@@ -154,6 +154,7 @@ def test_the_schema_of_another_release_is_unavailable(up: Up, real: Database) ->
     """O-05: a process whose database has another schema is alive and not ready, and says what to do."""
     with real.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE schema_support SET readable_since = '9999'"))
     assert up.client.get("/healthz").status_code == 200
     refused = up.client.get("/readyz")
     assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")

@@ -39,8 +39,7 @@ def after_its_locks(connection: Connection) -> None:
 
 def before_its_commit(connection: Connection) -> None:
     triggers.lock(connection, [TASK], key("tick"))
-    pipeline.send_ahead(connection)
-    tasks.summarise(connection, [TASK])
+    pipeline.write(connection, *tasks.summarising([TASK]), is_last=True)
 
 
 STALLS = {

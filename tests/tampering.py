@@ -1,0 +1,104 @@
+"""What somebody with the whole database in hands does to it: guards dropped, rows changed, guards put up again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import delete, insert, select, text, update
+
+from revisions import chain
+from revisions.store import guards, histories
+from revisions.store.database import Connection, Database
+from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
+
+R = trigger_revisions.c
+
+
+@contextmanager
+def unguarded(database: Database) -> Iterator[Connection]:
+    """A transaction without the guards of history, which stand again afterwards."""
+    with database.write() as connection:
+        guards.drop(connection)
+        yield connection
+        guards.create(connection)
+
+
+def edit(database: Database, revision: int, **values: Any) -> None:
+    with unguarded(database) as connection:
+        connection.execute(update(trigger_revisions).where(R.revision == revision).values(**values))
+
+
+def remove(database: Database, *revisions: int) -> None:
+    with unguarded(database) as connection:
+        connection.execute(delete(trigger_revisions).where(R.revision.in_(revisions)))
+
+
+def swap(database: Database, one: int, other: int) -> None:
+    """Changes the numbers of two revisions, each keeping what else it says."""
+    with unguarded(database) as connection:
+        for before, after in ((one, 99), (other, one), (99, other)):
+            connection.execute(update(trigger_revisions).where(R.revision == before).values(revision=after))
+
+
+def slip_in(database: Database, *, chained: bool = True) -> None:
+    """Appends a revision with a sound hash, behind the product's back."""
+    with database.write() as connection:
+        row = _rows(connection)[-1]
+        row |= {"revision": row["revision"] + 1, "actor": "mallory", "idempotency_key": None}
+        row |= {"previous_hash": row["hash"] if chained else chain.ORIGIN}
+        connection.execute(insert(trigger_revisions), _hashed(connection, row))
+
+
+def make_again(database: Database, **values: Any) -> None:
+    """The whole history of the one trigger made anew with other values, every hash right, the current row too."""
+    with unguarded(database) as connection:
+        previous = chain.ORIGIN
+        for row in _rows(connection):
+            made = _hashed(connection, row | values | {"previous_hash": previous})
+            previous = made["hash"]
+            same = (R.trigger_id == made["trigger_id"], R.revision == made["revision"])
+            connection.execute(update(trigger_revisions).where(*same).values(**made))
+        changed = {"hash": previous} | ({"changed_by": values["actor"]} if "actor" in values else {})
+        connection.execute(update(triggers).values(**changed))
+
+
+def cut_tail(database: Database, last: int) -> None:
+    """Takes the newest revisions away, and makes everything else agree."""
+    with unguarded(database) as connection:
+        connection.execute(delete(trigger_revisions).where(R.revision > last))
+        row = _rows(connection)[-1]
+        current = {name: row[name] for name in ("revision", "active", "tags", "until", "origin", "spec", "hash")}
+        current |= {"changed_at": row["at"], "changed_by": row["actor"], "deactivated_reason": None, "deleted": False}
+        connection.execute(update(triggers).values(**current))
+        connection.execute(update(trigger_status).values(revision=last))
+
+
+def make_vanish(database: Database, trigger_id: str) -> None:
+    """Leaves nothing of a trigger."""
+    with unguarded(database) as connection:
+        for table in (trigger_revisions, triggers, trigger_status, trigger_changes):
+            connection.execute(delete(table).where(table.c.trigger_id == trigger_id))
+
+
+def execute(database: Database, statement: str) -> None:
+    with unguarded(database) as connection:
+        connection.execute(text(statement))
+
+
+def _rows(connection: Connection) -> list[dict[str, Any]]:
+    found = connection.execute(select(trigger_revisions).order_by(R.trigger_id, R.revision))
+    return [dict(row._mapping) for row in found]
+
+
+def _hashed(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the hash that the product would give it."""
+    from revisions.ids import utc_text
+
+    written = [utc_text(value) if hasattr(value, "tzinfo") else value for value in row.values()]
+    return row | {"hash": chain.digest(chain.text_of(tuple(written)))}
+
+
+def pages(database: Database, size: int) -> list[int]:
+    """How many revisions each page holds."""
+    with database.read() as connection:
+        return [len(page) for page in histories.rows(connection, page=size)]
