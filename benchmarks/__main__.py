@@ -2,10 +2,10 @@
 
 import sys
 
-from benchmarks import burst, deploys
+from benchmarks import burst, deploys, history, verify
 from benchmarks.ratio import show
 
-ALL = {"deploys": deploys.measure, "burst": burst.measure}
+ALL = {"deploys": deploys.measure, "burst": burst.measure, "verify": verify.measure, "history": history.measure}
 
 chosen = sys.argv[1:] or list(ALL)
 if unknown := set(chosen) - set(ALL):

@@ -1,7 +1,10 @@
-"""Deploys of one trigger per second, against the four statements any such deploy must send (lock, append, current row,
-summary), with the same values, by bare psycopg."""
+"""Deploys per second, against the four statements any such deploy must send (lock, append, current row, summary), with
+the same values, by bare psycopg; on one connection and on eight, each with a trigger and a task of its own."""
 
+import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import psycopg
 
@@ -13,40 +16,64 @@ from reconcile.observe import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
+from revisions.store.database import Database
 
 SECONDS = 4.0
 ROUNDS = 3
+CONNECTIONS = (1, 8)
 
 
 def measure() -> list[Ratio]:
-    """The median of three rounds, ours and bare in turn."""
+    """For each number of connections the median of three rounds, ours and bare in turn."""
     with fresh_database() as database:
         deploying = Deploying(database, Observations())
-        Registering(database, deploying, Observations()).register(task(), Caller())
-        deploying.deploy(trigger("subject"), Expected(absent=True), Caller())
-        deploying.deploy(trigger("bare"), Expected(absent=True), Caller())
-        ours, bare = [], []
-        revision = 1
-        with psycopg.connect(bare_url(database)) as connection:
-            number = 1
-            for _ in range(ROUNDS):
-                made = _ours(deploying, revision)
-                ours.append(made / SECONDS)
-                revision += made
-                done = _bare(connection, number)
-                bare.append(done / SECONDS)
-                number += done
+        registering = Registering(database, deploying, Observations())
+        for number in range(max(CONNECTIONS)):
+            registering.register(task(f"task{number}"), Caller())
+            for name in ("subject", "bare"):
+                deploying.deploy(trigger(name, task=f"task{number}"), Expected(absent=True), Caller())
+        ours = [_Subject(deploying, f"task{number}") for number in range(max(CONNECTIONS))]
+        bare = [_Bare(database, f"task{number}") for number in range(max(CONNECTIONS))]
+        return [_compare(ours[:number], bare[:number]) for number in CONNECTIONS]
+
+
+def _compare(ours: list["_Subject"], bare: list["_Bare"]) -> Ratio:
+    rounds = [(_rate([one.deploy for one in ours]), _rate([one.deploy for one in bare])) for _ in range(ROUNDS)]
     middle = ROUNDS // 2
-    return [Ratio("deploys, one connection", sorted(ours)[middle], sorted(bare)[middle], goal=0.3)]
+    name = f"deploys on {len(ours)} connection{'s' if len(ours) > 1 else ''}"
+    return Ratio(name, sorted(r[0] for r in rounds)[middle], sorted(r[1] for r in rounds)[middle], goal=0.6)
 
 
-def _ours(deploying: Deploying, revision: int) -> int:
-    made, end = 0, time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        manifest = trigger("subject", description=f"deploy {revision + made}")
-        deploying.deploy(manifest, Expected(revision=revision + made), Caller())
-        made += 1
-    return made
+def _rate(deploys: list[Callable[[], None]]) -> float:
+    """Calls per second, each function in a thread of its own."""
+    made = [0] * len(deploys)
+    end = time.monotonic() + SECONDS
+
+    def work(number: int) -> None:
+        while time.monotonic() < end:
+            deploys[number]()
+            made[number] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(deploys))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(made) / SECONDS
+
+
+class _Subject:
+    """One trigger, deployed by the deploying function from a manifest that was read before: every call a revision."""
+
+    def __init__(self, deploying: Deploying, of: str) -> None:
+        self._deploying = deploying
+        self._manifests = [trigger("subject", task=of, description=word) for word in ("even", "odd")]
+        self._revision = 1
+
+    def deploy(self) -> None:
+        manifest = self._manifests[self._revision % 2]
+        self._deploying.deploy(manifest, Expected(revision=self._revision), Caller())
+        self._revision += 1
 
 
 _KEY = "project = %s AND domain = %s AND task = %s AND name = %s"
@@ -62,25 +89,27 @@ _SUMMARY = f"""UPDATE tasks SET (total_triggers, active_triggers, trigger_name, 
     WHERE project = %s AND domain = %s AND name = %s AND version = %s"""
 
 
-def _bare(connection: psycopg.Connection[tuple[object, ...]], number: int) -> int:
-    """Lock, append, current row, summary, commit: the same values as ours, without deciding or hashing anything."""
-    key, task_key = ("acme", "production", "report", "bare"), ("acme", "production", "report", "v1")
-    row = connection.execute(
-        "SELECT trigger_id, tags, resolved, scopes, spec, automation, hash, changed_at "
-        "FROM triggers WHERE name = 'bare'"
-    ).fetchone()
-    assert row is not None
-    trigger_id, tags, resolved, scopes, spec, automation, digest, at = row
-    connection.commit()
-    done, end = 0, time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        n = number + done + 1
-        connection.execute(_LOCK, key).fetchone()
-        appended = (trigger_id, n, *key, "DEPLOY", "ann", "", at, True, tags, None, None, None, resolved, scopes, spec)
-        connection.execute(_APPEND, (*appended, digest, digest))
-        current = (n, True, False, tags, None, None, resolved, scopes, spec, automation, "v1", digest, at, "ann", None)
-        connection.execute(_CURRENT, (*current, trigger_id))
-        connection.execute(_SUMMARY, (*task_key, *task_key))
+class _Bare:
+    """One trigger on one connection: lock, append, current row, summary, commit, without deciding or hashing."""
+
+    def __init__(self, database: Database, of: str) -> None:
+        self._connection: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(bare_url(database))
+        self._key, self._task = ("acme", "production", of, "bare"), ("acme", "production", of, "v1")
+        columns = "trigger_id, tags, resolved, scopes, spec, automation, hash, changed_at"
+        row = self._connection.execute(f"SELECT {columns} FROM triggers WHERE {_KEY}", self._key).fetchone()
+        self._connection.commit()
+        assert row is not None
+        self._row = row
+        self._revision = 1
+
+    def deploy(self) -> None:
+        trigger_id, tags, resolved, scopes, spec, automation, digest, at = self._row
+        self._revision += 1
+        number, connection = self._revision, self._connection
+        appended = (trigger_id, number, *self._key, "DEPLOY", "ann", "", at, True, tags, None, None, None)
+        current = (number, True, False, tags, None, None, resolved, scopes, spec, automation, "v1", digest, at, "ann")
+        connection.execute(_LOCK, self._key).fetchone()
+        connection.execute(_APPEND, (*appended, resolved, scopes, spec, digest, digest))
+        connection.execute(_CURRENT, (*current, None, trigger_id))
+        connection.execute(_SUMMARY, (*self._task, *self._task))
         connection.commit()
-        done += 1
-    return done

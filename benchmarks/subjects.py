@@ -5,25 +5,25 @@ from typing import Any
 from revisions.manifests import Task, Trigger
 
 
-def task() -> Task:
+def task(name: str = "report") -> Task:
     """A task version that no benchmark launches."""
     return Task.read(
         {
             "apiVersion": "triggerctl/v1",
             "kind": "Task",
-            "metadata": {"project": "acme", "domain": "production", "name": "report", "version": "v1"},
+            "metadata": {"project": "acme", "domain": "production", "name": name, "version": "v1"},
             "spec": {"launcher": "process", "process": {"command": ["true"]}},
         }
     )
 
 
-def trigger(name: str, **spec: Any) -> Trigger:
+def trigger(name: str, task: str = "report", **spec: Any) -> Trigger:
     """A trigger that is due every minute."""
     return Trigger.read(
         {
             "apiVersion": "triggerctl/v1",
             "kind": "Trigger",
-            "metadata": {"project": "acme", "domain": "production", "task": "report", "name": name},
+            "metadata": {"project": "acme", "domain": "production", "task": task, "name": name},
             "spec": {"task_version": "v1", "schedule": {"cron": "* * * * *", "timezone": "Europe/Berlin"}, **spec},
         }
     )

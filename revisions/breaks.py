@@ -107,6 +107,7 @@ class Walk:
         self._signed = signed
         self._signed_revision = signed.revision if signed else 0
         self._hash = ORIGIN
+        self._last: Row = ()
         self._newest: Row | None = None
         self._folded: Trigger | None = None
 
@@ -122,25 +123,24 @@ class Walk:
                 if row[_PREVIOUS] != previous:
                     return self._broken(row, What.PREVIOUS, previous, row[_PREVIOUS])
                 previous = sha256(text_of(row).encode()).hexdigest()
-                if previous != row[_HASH] or _shifted(row):
+                if previous != row[_HASH] or _shifted(row[_RESOLVED], row[_SCOPES], row[_TAGS]):
                     return self._broken(row, What.CONTENT, row[_HASH], previous)
                 if number == wanted and self._signed and previous != self._signed.hash:
                     return self._broken(row, What.CHECKPOINT, self._signed.hash, previous)
-                if stands_alone(row[_ACTION], row[_ACTIVE]):
-                    self._newest, self._folded = row, None
+                if not row[_ACTIVE] and not stands_alone(row[_ACTION], False):
+                    self._folded = apply(self.current, revision_of(row))
+                    self._newest = None
                 else:
-                    self._folded, self._newest = apply(self.current, revision_of(row)), row
+                    self._newest = row
         except _UNREADABLE as error:
             return self._broken(row, What.CONTENT, row[_HASH], f"cannot be read: {error}")
-        self.revision, self._hash = number, previous
+        self.revision, self._hash, self._last = number, previous, row
         return None
 
     @property
     def current(self) -> Trigger | None:
         """What the revisions so far amount to: `triggers.fold`, of which only the newest need be looked at."""
-        if self._newest is None or self._folded is not None:
-            return self._folded
-        return apply(None, revision_of(self._newest))
+        return self._folded if self._newest is None else apply(None, revision_of(self._newest))
 
     def end(self, standing: Mapping[str, Any] | None) -> Break | None:
         """There are no more revisions: what is wrong with the current row, or with where the history ends."""
@@ -151,7 +151,7 @@ class Walk:
             current = self.current
             expected = current_row(current) if current else None
         except _UNREADABLE as error:
-            return self._broken(self._newest or (), What.CONTENT, None, f"cannot be read: {error}")
+            return self._broken(self._last, What.CONTENT, None, f"cannot be read: {error}")
         if expected is None or standing is None:
             return self._without(expected, standing)
         for field, value in expected.items():
@@ -185,9 +185,9 @@ def key_of(columns: Mapping[str, Any]) -> TriggerKey:
     return TriggerKey(*(columns[name] for name in TriggerKey._fields))
 
 
-def _shifted(row: Row) -> bool:
+def _shifted(resolved: str, scopes: str, tags: str) -> bool:
     """Whether text was moved from one spliced column into the next, which leaves the envelope as it was.
 
     Only a spec may hold these keys, so whoever moves a border moves one of them into another column.
     """
-    return '"scopes":' in row[_RESOLVED] or '"spec":' in row[_SCOPES] or '"tags":' in row[_TAGS]
+    return '"scopes":' in resolved or '"spec":' in scopes or '"tags":' in tags

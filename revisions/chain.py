@@ -41,8 +41,12 @@ def text_of(row: Row) -> str:
 
     Raises TypeError for what is no text where one must stand.
     """
-    (trigger_id, revision, project, domain, task, name, action, actor, reason, at, active) = row[:11]
-    (tags, until, origin, idempotency_key, resolved, scopes, spec, previous_hash, _) = row[11:]
+    # fmt: off
+    (
+        trigger_id, revision, project, domain, task, name, action, actor, reason, at, active,
+        tags, until, origin, idempotency_key, resolved, scopes, spec, previous_hash, _,
+    ) = row
+    # fmt: on
     return (
         f'{{"action":{quoted(action)},"active":{"true" if active else "false"},"actor":{quoted(actor)},'
         f'"at":{quoted(at)},"idempotency_key":{"null" if idempotency_key is None else quoted(idempotency_key)},'

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import delete, insert, select, text, update
 
 from revisions import chain
-from revisions.store import guards, histories
+from revisions.store import guards
 from revisions.store.database import Connection, Database
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 
@@ -96,9 +96,3 @@ def _hashed(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
 
     written = [utc_text(value) if hasattr(value, "tzinfo") else value for value in row.values()]
     return row | {"hash": chain.digest(chain.text_of(tuple(written)))}
-
-
-def pages(database: Database, size: int) -> list[int]:
-    """How many revisions each page holds."""
-    with database.read() as connection:
-        return [len(page) for page in histories.rows(connection, page=size)]

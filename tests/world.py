@@ -92,6 +92,9 @@ class World:
     def deactivate(self, name: str, revision: int, reason: str = "", **options: Any) -> Changed:
         return self.deploying.deactivate(key(name), Expected(revision=revision), Caller("ann", reason), **options)
 
+    def rename(self, name: str, new: str, revision: int) -> Changed:
+        return self.deploying.rename(key(name), new, Expected(revision=revision), Caller("ann"))
+
     def delete(self, name: str, revision: int) -> Changed:
         return self.deploying.delete(key(name), Expected(revision=revision), Caller("ann"))
 

@@ -107,7 +107,9 @@ class Steps:
     def _do(self, change: Change) -> Step:
         origin, document = self._plan.origin, change.declared.document if change.declared else None
         if isinstance(change.key, TaskKey):
-            self._client.put(files.task_key_path(change.key), document)
+            made = self._client.put(files.task_key_path(change.key), document)
+            for warning in made["warnings"]:
+                note(f"warning: {warning}")
             return Step(change, Outcome.DONE)
         path = files.trigger_path(str(change.key))
         headers = {"If-None-Match": "*"} if change.revision is None else {"If-Match": f'"{change.revision}"'}

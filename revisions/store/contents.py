@@ -27,8 +27,8 @@ MOVED: Mapping[str, Table] = {
 """What is true and derived from nothing, in the order in which it is moved."""
 REMADE = ("triggers", "trigger_changes")
 """What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
-LEFT = ("rate_buckets", "catchup_loops")
-"""What holds for an instant only."""
+LEFT = ("rate_buckets", "catchup_loops", "schema_support")
+"""What holds for an instant only, or for the schema of one database."""
 PAGE = 2_000
 
 

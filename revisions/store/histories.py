@@ -48,10 +48,10 @@ def unhurried(connection: Connection) -> None:
         )
 
 
-def rows(connection: Connection, trigger_ids: Sequence[str] | None = None, page: int = PAGE) -> Iterator[list[Row]]:
+def rows(connection: Connection, trigger_ids: Sequence[str] | None = None) -> Iterator[list[Row]]:
     """All revisions, or those of some triggers, by trigger and number, a page at a time."""
     place = tuple_(trigger_revisions.c.trigger_id, trigger_revisions.c.revision)
-    statement = _as_written(connection, trigger_revisions).order_by(*place.clauses).limit(page)
+    statement = _as_written(connection, trigger_revisions).order_by(*place.clauses).limit(PAGE)
     if trigger_ids is not None:
         statement = statement.where(among(connection, trigger_revisions.c.trigger_id, trigger_ids))
     after: tuple[str, int] | None = None
@@ -59,7 +59,7 @@ def rows(connection: Connection, trigger_ids: Sequence[str] | None = None, page:
         found = _raw(connection, statement if after is None else statement.where(place > after))
         if found:
             yield found
-        if len(found) < page:
+        if len(found) < PAGE:
             return
         after = found[-1][0], found[-1][1]
 

@@ -238,11 +238,16 @@ def history(connection: Connection, trigger_id: str, before: int | None, limit: 
 
 
 def as_of(connection: Connection, trigger_id: str, at: datetime) -> Trigger | None:
-    """The row as it stood at an instant, folded from the revisions up to then; None before the first (R-09)."""
+    """The row as it stood at an instant, folded from the revisions up to then; None before the first (R-09).
+
+    Only as far back as the newest of them that says by itself what the row is (`stands_alone`).
+    """
+    made = trigger_revisions.c
+    until_then = and_(made.trigger_id == trigger_id, made.at <= at)
+    whole = or_(made.active == true(), made.action != Action.DEPLOY.value)
+    newest = select(made.revision).where(until_then, whole).order_by(made.revision.desc()).limit(1).scalar_subquery()
     statement = (
-        select(trigger_revisions)
-        .where(trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.at <= at)
-        .order_by(trigger_revisions.c.revision)
+        select(trigger_revisions).where(until_then, made.revision >= func.coalesce(newest, 0)).order_by(made.revision)
     )
     return fold(_revision(row) for row in connection.execute(statement))
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,3 +111,19 @@ def test_registering_warns_on_standard_error(cli: Cli, write: Write) -> None:
     assert said.err.startswith("warning: ")
     assert T in said.err
     assert answer(said)["items"][0]["changed"] is True
+
+
+def test_applying_a_folder_warns_too(cli: Cli, write: Write, tmp_path: Path) -> None:
+    """R-15, U-02: a task version that a folder brings is registered with the same warning."""
+    cli("task", "register", write("v2.yaml", task_document("v2", outputs={"state": {"type": "object"}})))
+    cli(
+        "deploy",
+        write("moved.yaml", trigger_document("tick", tags=["x"], task_version="v2")),
+        "--expected-revision",
+        "2",
+    )
+    (tmp_path / "folder").mkdir()
+    write("folder/v3.yaml", task_document("v3"))
+    said = cli("apply", "folder", "--yes")
+    assert said.status == 0
+    assert f"active triggers rely on it: {T}" in said.err

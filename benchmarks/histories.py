@@ -1,0 +1,43 @@
+"""Long histories made in the database itself, for what reads them."""
+
+from sqlalchemy import text
+
+from benchmarks.subjects import task
+from reconcile.deploying import Deploying
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
+from revisions.manifests import Trigger
+from revisions.store.database import Database
+
+AT_ONCE = 100_000
+
+
+def begin(database: Database, *triggers: Trigger) -> None:
+    """The task, and each trigger in its first revision, deployed."""
+    deploying = Deploying(database, Observations())
+    Registering(database, deploying, Observations()).register(task(), Caller())
+    for trigger in triggers:
+        deploying.deploy(trigger, Expected(absent=True), Caller("ann", "because"))
+
+
+def prolong(database: Database, name: str, revisions: int) -> None:
+    """Copies a trigger's first revision up to a number, a hundred thousand a statement; the copies are not chained."""
+    with database.read() as connection:
+        there = connection.execute(
+            text("SELECT revision FROM triggers WHERE name = :name"), {"name": name}
+        ).scalar_one()
+    for first in range(there + 1, revisions + 1, AT_ONCE):
+        last = min(first + AT_ONCE - 1, revisions)
+        with database.write() as connection:
+            connection.execute(text(_COPY), {"name": name, "first": first, "last": last})
+            connection.execute(text(_FOLLOW), {"name": name, "last": last})
+
+
+_COPY = """INSERT INTO trigger_revisions
+    SELECT trigger_id, n, project, domain, task, name, action, actor, reason, at, active, tags, until, origin,
+    idempotency_key, resolved, scopes, spec, previous_hash, hash
+    FROM trigger_revisions, generate_series(CAST(:first AS int), CAST(:last AS int)) AS n
+    WHERE name = :name AND revision = 1"""
+_FOLLOW = "UPDATE triggers SET revision = :last WHERE name = :name"

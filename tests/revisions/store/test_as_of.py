@@ -1,0 +1,53 @@
+"""How a trigger stood at a time, read without reading its whole history."""
+
+from datetime import timedelta
+
+import pytest
+
+from revisions.store import triggers as store
+from revisions.triggers import fold
+from tests.world import World, key
+
+
+@pytest.mark.parametrize(
+    "history", ["toggled", "paused and redeployed", "created inactive", "deleted and back", "renamed"]
+)
+def test_it_is_what_the_revisions_up_to_then_amount_to(world: World, history: str) -> None:
+    """R-09, R-03: at every revision, a moment before it and long after the last."""
+    name = "tick"
+    match history:
+        case "toggled":
+            steps = [world.create, lambda: world.deactivate("tick", 1, "a"), lambda: world.activate("tick", 2)]
+        case "paused and redeployed":
+            steps = [
+                world.create,
+                lambda: world.deactivate("tick", 1, "holiday"),
+                lambda: world.update("tick", 2, description="x"),
+                lambda: world.update("tick", 3, description="y"),
+                lambda: world.update("tick", 4, description="y", active=True),
+            ]
+        case "created inactive":
+            steps = [lambda: world.create(active=False), lambda: world.update("tick", 1, description="x")]
+        case "deleted and back":
+            steps = [
+                world.create,
+                lambda: world.deactivate("tick", 1, "holiday"),
+                lambda: world.delete("tick", 2),
+                lambda: world.create(active=False),
+                lambda: world.update("tick", 4, description="x"),
+            ]
+        case _:
+            name = "tock"
+            steps = [world.create, lambda: world.deactivate("tick", 1, "a"), lambda: world.rename("tick", "tock", 2)]
+    for step in steps:
+        step()
+        world.advance(minutes=10)
+    revisions = world.history(name)[::-1]
+    assert len(revisions) == len(steps)
+    with world.database.read() as connection:
+        for number, revision in enumerate(revisions, 1):
+            for later in (timedelta(), timedelta(minutes=10, microseconds=-1)):
+                found = store.as_of(connection, world.id(name), revision.at + later)
+                assert found == fold(revisions[:number])
+        assert store.as_of(connection, world.id(name), world.clock.now()) == store.get(connection, key(name))
+        assert store.as_of(connection, world.id(name), world.start - timedelta(microseconds=1)) is None
