@@ -58,7 +58,7 @@ def _ratio(name: str, timer: Callable[[], float], ours: tuple[Callable[[Any], No
         began = timer()
         work(subject)
         rates.append(REVISIONS / (timer() - began))
-    return Ratio(name, *rates, goal=0.3)
+    return Ratio(name, rates[0], rates[1], goal=0.3)
 
 
 def _hash(envelopes: list[bytes]) -> None:

@@ -70,7 +70,7 @@ class Firing:
                 return _same_request(made, new, caller)
             live = run_store.live_of(connection, trigger.trigger_id)
             if live and overlap in (None, "skip"):
-                hint = "cancel it, wait for it, or say overlap: allow"
+                hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
                 fault = Fault("overlap", f"run {live} of this trigger goes on", hint)
                 raise Conflict(f"{key}: run {live} goes on, so nothing was fired", errors=[fault])
             run_store.create(connection, [new])

@@ -53,7 +53,7 @@ def listing(
     wanted = {"project": project, "domain": domain, "task": task, "trigger": trigger, "status": status}
     with session.client() as client:
         answer = client.items("/runs", limit, cursor, **wanted)
-    columns = ("id", "trigger", "revision", "source", "scheduled_at", "status", "attempt", "finished_at", "error")
+    columns = ("id", "trigger", "status", "scheduled_at", "source", "attempt", "error")
     screen.rows(session, answer, {name.upper().replace("_", " "): name for name in columns})
 
 

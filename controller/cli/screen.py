@@ -18,6 +18,8 @@ SHORT = 27
 """A column that is no wider, such as one of times, is not squeezed below its longest word."""
 NARROWEST = 12
 """What that must leave to each of the others."""
+_FRACTION = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
+"""Of a second: for programs, not for tables."""
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d\S*)$")
 
 
@@ -144,7 +146,7 @@ def cell(value: Any) -> str:
         case dict():
             return json.dumps(value, ensure_ascii=False)
         case _:
-            return printable(str(value)) or "-"
+            return _FRACTION.sub(r"\1Z", printable(str(value))) or "-"
 
 
 def _yaml(value: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from revisions.store.database import Database
+from revisions.store.tables import SCHEMA
 from tests.controller.conftest import Cli
 from tests.world import task_document, trigger_document
 
@@ -77,12 +78,12 @@ def test_the_schema_goes_down_and_up(cli: Cli, database_url: str) -> None:
         assert said.status == 0, said.err
         return json.loads(said.out)["schema"]
 
-    assert version("current") == "0001"
+    assert version("current") == SCHEMA
     assert version("downgrade", "base") is None
     assert version("current") is None
     assert cli("list").status == 7
     assert cli("db", "upgrade", "0999").status == 5
-    assert version("upgrade") == "0001"
+    assert version("upgrade") == SCHEMA
     assert cli("list").status == 0
     assert cli("--server", "http://127.0.0.1:9", "db", "current", database=None).status == 2
 
