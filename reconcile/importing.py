@@ -11,7 +11,7 @@ from reconcile.observe import Observations
 from reconcile.verifying import Progress, walk_all
 from revisions import checkpoints
 from revisions.breaks import Break, Walk, What, current_row
-from revisions.errors import Conflict, Invalid
+from revisions.errors import Conflict, Fault, Invalid
 from revisions.signing import PublicKey
 from revisions.store import contents, histories
 from revisions.store.database import Connection, Database
@@ -60,7 +60,9 @@ class Importing:
             histories.unhurried(connection)
             contents.keep_others_out(connection)
             if held := contents.inhabited(connection):
-                raise Conflict(f"{self._database} is in use: there is something in {', '.join(held)}")
+                detail = f"{self._database} is in use: there is something in {', '.join(held)}"
+                hint = "import into a database that `triggerctl db upgrade` has just made"
+                raise Conflict(detail, errors=[Fault("database", detail, hint)])
             file.seek(0)
             _write_rows(connection, file, sum(counts.values()), progress)
             triggers = _remake(connection)

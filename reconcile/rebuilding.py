@@ -11,7 +11,7 @@ from typing import Any
 from reconcile.observe import Observations
 from reconcile.verifying import Progress, walk_all
 from revisions.breaks import Break, Walk, What, current_row, key_of
-from revisions.errors import Conflict, Unavailable
+from revisions.errors import Conflict, Fault, Unavailable
 from revisions.ids import TaskKey
 from revisions.store import histories
 from revisions.store import status as status_store
@@ -181,4 +181,6 @@ def _task_of(row: Mapping[str, Any]) -> TaskKey:
 
 
 def _untrusted(found: Break) -> Conflict:
-    return Conflict(f"nothing was rebuilt: {found.key}, revision {found.revision}: {found.message}")
+    detail = f"nothing was rebuilt: {found.key}, revision {found.revision}: {found.message}"
+    hint = "`triggerctl verify` shows what is broken; put the history back from a backup or an export"
+    return Conflict(detail, errors=[Fault("history", detail, hint)])

@@ -254,9 +254,7 @@ def test_a_database_that_is_not_there(url: str) -> None:
     assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
 
 
-@pytest.mark.parametrize(
-    ("version", "way"), [("0000", "db upgrade"), ("9999", "use a release"), (None, "db upgrade")]
-)
+@pytest.mark.parametrize(("version", "way"), [("0000", "db upgrade"), ("9999", "use a release"), (None, "db upgrade")])
 def test_a_database_of_another_schema(database: Database, database_url: str, version: str | None, way: str) -> None:
     """R-19: a schema this release does not know answers 503 and says what to do."""
     if version is None:
