@@ -22,10 +22,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from revisions.breaks import current_row
 from revisions.chain import canonical
 from revisions.errors import Conflict
 from revisions.ids import TaskKey, TriggerKey
-from revisions.manifests import AUTOMATIONS
 from revisions.store import notices, occurrences, status
 from revisions.store import tasks as task_store
 from revisions.store.database import insert_if_absent
@@ -35,6 +35,8 @@ from revisions.store.tables import trigger_changes, trigger_revisions, trigger_s
 from revisions.triggers import Action, Revision, Trigger, apply, fold
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
+_IDENTITY = ("trigger_id", *(column.name for column in _KEY))
+"""What of the current row only a rename touches."""
 _IS = and_(*(column == bindparam(f"of_{column.name}") for column in _KEY))
 _GET = select(triggers).where(_IS)
 _LOCK = (
@@ -172,24 +174,20 @@ def append(
     Raises AlreadyThere when somebody took the trigger's name in the meantime.
     """
     current = apply(previous, revision)
-    spec = json.loads(revision.spec)
-    row = _columns(current) | {
-        "task_version": spec["task_version"],
-        "automation": canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec}),
-    }
-    identity = {"trigger_id": current.trigger_id} | current.key._asdict()
-    if previous is None and insert_if_absent(connection, triggers, identity | row) == 0:
+    row = current_row(current)
+    if previous is None and insert_if_absent(connection, triggers, row) == 0:
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     if previous is not None and previous.key != current.key:
         _rename(connection, current)
-    current_row = [] if previous is None else [(_CURRENT, row | {"of_trigger": current.trigger_id})]
+    replaced = {name: value for name, value in row.items() if name not in _IDENTITY}
+    rewrites = [] if previous is None else [(_CURRENT, replaced | {"of_trigger": current.trigger_id})]
     if baseline and baseline.superseded:
         occurrences.record(connection, [baseline.superseded])
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
     write(
         connection,
         (_APPEND, _revision_columns(revision)),
-        *current_row,
+        *rewrites,
         *status.following(revision, baseline, created=previous is None),
         _announcement(connection, revision),
         *task_store.summarising(touched),
@@ -280,24 +278,6 @@ def _announcement(connection: Connection, revision: Revision) -> Write:
 
 def _of(key: TriggerKey) -> dict[str, str]:
     return {f"of_{name}": part for name, part in key._asdict().items()}
-
-
-def _columns(trigger: Trigger) -> dict[str, Any]:
-    return {
-        "revision": trigger.revision,
-        "active": trigger.active,
-        "deleted": trigger.deleted,
-        "tags": canonical(list(trigger.tags)),
-        "until": trigger.until,
-        "origin": trigger.origin,
-        "resolved": trigger.resolved,
-        "scopes": trigger.scopes,
-        "spec": trigger.spec,
-        "hash": trigger.hash,
-        "changed_at": trigger.changed_at,
-        "changed_by": trigger.changed_by,
-        "deactivated_reason": trigger.deactivated_reason,
-    }
 
 
 def _trigger(row: Any) -> Trigger:

@@ -36,9 +36,9 @@ CHROMIUM = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium per worker."""
+    """One Chromium for all tests of the page."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("no program named chromium is installed")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from reconcile.deploying import Caller
+from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner
 from revisions.store import runs
@@ -16,6 +16,8 @@ from tests.browser.conftest import Site
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, key
+
+pytestmark = pytest.mark.xdist_group("browser")  # one worker, in a row: its event loop would be in others' way
 
 BOTH = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 CONTRAST = Path(__file__).with_name("contrast.js").read_text()

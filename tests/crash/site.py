@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from reconcile import children
-from reconcile.deploying import Caller, Deploying
+from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.observe import Observations
 from reconcile.registering import Registering
+from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from revisions.manifests import Task, Trigger
 from revisions.store import occurrences, runs, status, triggers

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from reconcile.deciding import Deciding, Pace
-from reconcile.deploying import Caller, Deploying
+from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.ports import Failed, Launch, Progress, Succeeded
 from reconcile.registering import Registering
+from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import TriggerctlError, Unavailable

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.deploying import Changed
+from reconcile.revising import Changed
 from reconcile.rules.preconditions import Expected
 from revisions.errors import PreconditionFailed
 from revisions.manifests import Task, Trigger

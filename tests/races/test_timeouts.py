@@ -6,9 +6,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from reconcile.deploying import Caller, Changed, Deploying
+from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.registering import Registering
+from reconcile.revising import Caller, Changed
 from reconcile.rules.preconditions import Expected
 from revisions.errors import Unavailable
 from revisions.ids import TaskKey

@@ -14,9 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
+from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
+from reconcile.verifying import Verifying
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.ids import TaskKey, TriggerKey
@@ -206,6 +208,11 @@ class Histories(RuleBasedStateMachine):
                 )
                 model.until = None
 
+    def teardown(self) -> None:
+        if hasattr(self, "model"):
+            assert Verifying(self.database).verify().is_sound
+            assert Rebuilding(self.database, Observations()).compare().differences == []
+
     @invariant()
     def the_store_is_the_model(self) -> None:
         if not hasattr(self, "model"):
@@ -354,7 +361,7 @@ STEPS = {
 
 @pytest.mark.parametrize("seed", range(3))
 def test_long_random_histories_match_it_too(machine: type[Histories], seed: int) -> None:
-    """R-20, R-21, R-22: long histories, in which pauses end, deletions are undone and names change hands."""
+    """R-20, R-22: in long ones pauses end, deletions are undone, names change hands; they verify, and rebuild clean."""
     choose = random.Random(seed)
     histories = machine()
     histories.begin()
@@ -362,3 +369,4 @@ def test_long_random_histories_match_it_too(machine: type[Histories], seed: int)
         step = choose.choices(list(STEPS), weights=[6, 3, 2, 1, 2, 2, 3])[0]
         getattr(histories, step)(**{name: choose.choice(CHOICES[name]) for name in STEPS[step]})
         histories.the_store_is_the_model()
+    histories.teardown()
