@@ -1,6 +1,7 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do command -v $$name && break; done)
 VENV := .venv
+unexport PYTHONDONTWRITEBYTECODE # else every command would compile all its modules anew
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint bench clean

@@ -370,10 +370,10 @@ def test_an_attempt_given_up_can_never_start(bench: Bench) -> None:
 def test_giving_up_and_starting_race_for_one_outcome(bench: Bench) -> None:
     """Invariant 5: a controller comes back while the supervisor only just begins; one of them wins."""
     outcomes = set()
-    for number in range(60):
+    for number in range(30):
         runs = bench.root / f"runs{number}"
         work = bench.start("wait", f"attempt{number}", runs=str(runs), go=str(bench.root))
-        for _ in range(number * 400):  # moves the moment through the supervisor's start
+        for _ in range(number * 800):  # moves the moment through the supervisor's start
             pass
         adopted = bench.launcher.adopt(bench.root / "runs" / f"attempt{number}")
         outcome = end(work)

@@ -118,7 +118,7 @@ def test_a_rolling_restart(postgresql_site: Site) -> None:
     site.deploy("tick", **EVERY_SECOND)
     old = site.up(**UNLIMITED)
     eventually(lambda: site.runs("tick"), SECONDS_TO_START)
-    for _ in range(3):
+    for _ in range(2):
         new = site.up(**UNLIMITED)
         new.until("controller.started")
         before = len(site.runs("tick"))
