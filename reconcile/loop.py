@@ -87,9 +87,9 @@ class Loop:
     def stop(self) -> None:
         """Ends the thread after the pass it is in."""
         self._bell.close()
-        self.timers.stop()
         if self._thread:
             self._thread.join()
+        self.timers.stop()  # last: the pass that was under way still sets alarms
 
     def _decide(self, ids: Sequence[str]) -> Decided:
         """One batch; where data makes it fail it is halved until the culprit stands alone, and is left for later."""

@@ -415,3 +415,31 @@ def test_a_manual_run_needs_no_schedule_and_no_activation(world: World) -> None:
     world.delete("tick", 1)
     with pytest.raises(TriggerctlError, match="deleted"):
         world.firing.fire(key("tick"), None, Caller("ann"))
+
+
+def test_stopping_waits_for_the_pass_that_is_under_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-14: a loop that is stopped in the middle of a pass ends it, alarms and all, and fails at nothing."""
+    world.create()
+    world.resync()
+    world.loop.start()
+    deciding, stopping = threading.Event(), threading.Event()
+    decide = world.loop.timers.set
+
+    def slow(*arguments: object) -> None:
+        deciding.set()
+        assert stopping.wait(10)
+        decide(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.loop.timers, "set", slow)
+    world.advance(minutes=1)
+    world.loop.wake()
+    assert deciding.wait(10)
+    stop = threading.Thread(target=world.loop.stop)
+    stop.start()
+    while world.loop._bell.open:
+        stop.join(0.001)
+    stopping.set()
+    stop.join(10)
+    assert not stop.is_alive()
+    assert [facts for name, facts in world.observed if name == "loop.failed"] == []
+    assert minutes(world) == [1]
