@@ -20,7 +20,7 @@ demo: $(VENV)/.base  ## a controller with examples on SQLite; ONCE=1 ends by its
 	$(BIN)/python config/examples/demo.py $(if $(ONCE),--once)
 
 test: $(VENV)/.test  ## the whole suite on SQLite and PostgreSQL
-	$(BIN)/pytest -n 6 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/pytest -n 4 --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

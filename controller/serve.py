@@ -169,12 +169,13 @@ def _ready(settings: Settings) -> Database:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The socket of the API; port 0 means a free one. Raises Invalid when the address cannot be had."""
+    """The socket of the API, listening; port 0 means a free one. Raises Invalid when the address cannot be had."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
+        listening.listen()  # from here on nobody is refused, only answered later
     except OSError as error:
         listening.close()
         hint = "stop what listens there, or choose another address with --listen"

@@ -1,5 +1,6 @@
 """The process's parts together, on the real clock: who wakes whom, what a scrape shows, which pages may ask."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -38,9 +39,9 @@ class Up:
         observations.subscribe(lambda name, _: self.heard.append(name))
         chosen = settings.load(work_dir=work_dir, **OPTIONS | options)
         self.process = Process(chosen, database, observations, without)
-        socket = listen(chosen)
-        self._stop_serving = self.process.serve(socket)
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{socket.getsockname()[1]}", timeout=10)
+        listening = listen(chosen)
+        self._stop_serving = self.process.serve(listening)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=10)
         self.process.start()
 
     def stop(self) -> None:
@@ -112,6 +113,15 @@ def test_metrics_show_what_happened(up: Up, real: Database) -> None:
         ("parked",),
     }
     assert not [labels for _, labels in metrics if "tick" in labels or world.id("tick") in labels]
+
+
+def test_whoever_connects_early_is_not_refused() -> None:
+    """O-05: from the moment the address is told, a connection is taken, even before the server answers."""
+    with (
+        listen(settings.load(**OPTIONS)) as listening,
+        socket.create_connection(listening.getsockname(), timeout=5) as connected,
+    ):
+        assert connected.getpeername() == listening.getsockname()
 
 
 def test_the_page_is_served(up: Up) -> None:
