@@ -3,10 +3,9 @@
 import signal
 import socket
 import threading
-from collections.abc import Callable, Collection
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -40,10 +39,8 @@ def run(settings: Settings, without: Collection[str] = ()) -> None:
     Raises Invalid when the address cannot be listened on, Unavailable when the database cannot be used.
     """
     logs.configure(settings.log_level, settings.log_format)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _setter(stopping))
     with ExitStack() as stack:
+        signalled = stack.enter_context(_signalled())
         listening = stack.enter_context(listen(settings)) if "api" not in without else None
         database = stack.enter_context(_ready(settings))
         observations = Observations()
@@ -53,7 +50,7 @@ def run(settings: Settings, without: Collection[str] = ()) -> None:
             stack.callback(process.serve(listening))
         process.start()
         observations.emit("controller.started", url=_url(listening), database=str(database))
-        stopping.wait()
+        signalled.recv(1)
         observations.emit("controller.stopping")
         process.stop()
     observations.emit("controller.stopped")
@@ -190,8 +187,20 @@ def _url(listening: socket.socket | None) -> str | None:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _setter(stopping: threading.Event) -> Callable[[int, FrameType | None], None]:
-    def set_it(_: int, __: FrameType | None) -> None:
-        stopping.set()
+@contextmanager
+def _signalled() -> Iterator[socket.socket]:
+    """A socket with a byte in it once SIGTERM or SIGINT came.
 
-    return set_it
+    The byte is written whichever thread the system hands the signal to, and no lock is taken on the way: a handler that
+    sets an event can meet the very thread that holds the event's lock.
+    """
+    told, telling = socket.socketpair()
+    telling.setblocking(False)
+    with told, telling:
+        before = signal.set_wakeup_fd(telling.fileno())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        try:
+            yield told
+        finally:
+            signal.set_wakeup_fd(before)
