@@ -84,9 +84,9 @@ def _chained(database: Database) -> None:
     with database.read() as connection:
         rows = [row for page in histories.rows(connection) for row in page]
     with database.write() as connection:
-        guards.drop(connection)
+        guards.drop(connection, "trigger_revisions")
         _write_links(connection, rows)
-        guards.create(connection)
+        guards.create(connection, "trigger_revisions")
 
 
 def _write_links(connection: Connection, rows: list[Row]) -> None:

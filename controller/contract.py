@@ -192,6 +192,100 @@ class PreviewShape(TypedDict):
     skipped: list[LeftOutShape]
 
 
+class JudgedShape(TypedDict):
+    """One occurrence and what became of it; `revision` is the one in force then, of an unexpected record its own."""
+
+    occurrence_id: str
+    scheduled_at: Time
+    kind: Literal["on_time", "late", "skipped", "inactive", "undecided", "missing", "unexpected"]
+    outcome: str | None
+    reason: str
+    revision: int
+    run_id: str | None
+    decided_at: Time | None
+
+
+class CauseShape(TypedDict):
+    """How many were skipped for one cause."""
+
+    outcome: str
+    reason: str
+    count: int
+
+
+class SummaryShape(TypedDict):
+    """How many occurrences of each kind; `clean` when none is missing or unexpected."""
+
+    clean: bool
+    on_time: int
+    late: int
+    skipped: int
+    inactive: int
+    undecided: int
+    missing: int
+    unexpected: int
+    causes: list[CauseShape]
+
+
+_Since = TypedDict("_Since", {"from": Time})
+
+
+class AuditShape(_Since):
+    """What should have happened in [from, to) against what did; the summary is of all, and null in later parts."""
+
+    to: Time
+    trigger: str
+    summary: SummaryShape | None
+    items: list[JudgedShape]
+    next_cursor: str | None
+
+
+class InForceShape(TypedDict):
+    """The revision that was in force at an instant."""
+
+    revision: int
+    changed_at: Time
+    changed_by: str
+    active: bool
+    deleted: bool
+    paused_until: Time | None
+    deactivated_reason: str | None
+
+
+class BacklogShape(TypedDict):
+    """Missed occurrences later than `after`, up to `until`, that are still being caught up."""
+
+    after: Time
+    until: Time
+
+
+class DecidedShape(TypedDict):
+    """How far a trigger is decided: all up to the watermark, but for what lies in backlogs."""
+
+    watermark: Time
+    backlogs: list[BacklogShape]
+    rate_waiting_since: Time | None
+
+
+class ExplanationShape(TypedDict):
+    """Why a trigger fired, or did not, at an instant; the nearest fires are those that its revisions then named."""
+
+    trigger: str
+    at: Time
+    verdict: Literal[
+        "not_there", "ahead", "inactive", "not_named", "over", "started", "skipped", "undecided", "missing"
+    ]
+    sentences: list[str]
+    in_force: InForceShape | None
+    occurrence: FireShape | None
+    before: FireShape | None
+    after: FireShape | None
+    left_out: list[LeftOutShape]
+    run: RunShape | None
+    skip: OccurrenceShape | None
+    decided: DecidedShape
+
+
 class BreakShape(TypedDict):
     """The first thing that is wrong with a trigger's history; `field` is the column that differs, where one does."""
 

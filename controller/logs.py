@@ -2,9 +2,12 @@
 
 import logging
 import sys
+from datetime import datetime
 from typing import Any
 
 import structlog
+
+from revisions.ids import utc_text
 
 LEVELS = {
     "trigger.changed": "info",
@@ -23,8 +26,10 @@ LEVELS = {
     "work.unreadable": "warning",
     "settle.failed": "error",
     "deactivation.failed": "error",
-    "trigger.undecidable": "error",
-    "trigger.unreadable": "error",
+    "trigger.quarantined": "error",
+    "clock.jumped": "warning",
+    "triggers.rebuilt": "warning",
+    "history.imported": "info",
     "loop.failed": "error",
     "runner.failed": "error",
     "runner.unavailable": "error",
@@ -64,9 +69,14 @@ def configure(level: str, form: str) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
+def _said(value: Any) -> Any:
+    """Instants as everywhere else; no renderer knows them."""
+    return utc_text(value) if isinstance(value, datetime) else value
+
+
 def subscriber(name: str, facts: dict[str, Any]) -> None:
     """Writes an observation that has a level."""
     level = LEVELS.get(name)
     if level is not None:
-        said = {fact: value for fact, value in facts.items() if value is not None}
+        said = {fact: _said(value) for fact, value in facts.items() if value is not None}
         getattr(structlog.get_logger("triggerctl"), level)(name, **said)

@@ -18,10 +18,11 @@ from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import Settings
 from controller.web import pages
-from reconcile.deciding import Deciding, Pace
+from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
+from reconcile.pace import Pace
 from reconcile.plugins import launchers
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Invalid

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Self
 
 from controller.settings import Settings
+from reconcile.auditing import Auditing
 from reconcile.deploying import Deploying
+from reconcile.explaining import Explaining
 from reconcile.exporting import Exporting
 from reconcile.firing import Firing
 from reconcile.importing import Importing
 from reconcile.observe import Observations
+from reconcile.pace import Pace
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
 from reconcile.verifying import Verifying
@@ -48,6 +51,8 @@ class Services:
     deploying: Deploying
     registering: Registering
     firing: Firing
+    auditing: Auditing
+    explaining: Explaining
     verifying: Verifying
     rebuilding: Rebuilding
     exporting: Exporting
@@ -59,6 +64,7 @@ class Services:
         """All services over one database."""
         heard = observations or Observations()
         deploying = Deploying(database, heard)
+        pace = Pace(resync_interval=settings.resync_interval, live_grace=settings.live_grace)
         return cls(
             settings=settings,
             database=database,
@@ -66,6 +72,8 @@ class Services:
             deploying=deploying,
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
+            auditing=Auditing(database, pace.grace),
+            explaining=Explaining(database),
             verifying=Verifying(database),
             rebuilding=Rebuilding(database, heard),
             exporting=Exporting(database),

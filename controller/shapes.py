@@ -10,8 +10,13 @@ from controller.contract import (
     BulkShape,
     ChangeShape,
     DifferenceShape,
+    ExplanationShape,
     FactsShape,
+    FireShape,
     ImportedShape,
+    InForceShape,
+    JudgedShape,
+    LeftOutShape,
     OccurrenceShape,
     PreviewShape,
     ReplayShape,
@@ -19,12 +24,15 @@ from controller.contract import (
     RevisionShape,
     RunShape,
     StatusShape,
+    SummaryShape,
     TaskShape,
     TriggerShape,
 )
+from reconcile.explaining import Explained
 from reconcile.importing import Imported
 from reconcile.rebuilding import Replay
 from reconcile.revising import Changed
+from reconcile.rules.audit import Kind, Line, Summary
 from reconcile.rules.schedule import Fire, LeftOut
 from reconcile.verifying import Report
 from revisions.breaks import Break
@@ -173,8 +181,73 @@ def occurrence(decided: Occurrence, key: TriggerKey) -> OccurrenceShape:
 
 def preview(ahead: list[Fire], missing: list[LeftOut]) -> PreviewShape:
     return {
-        "fires": [{"id": fire.id, "utc": utc_text(fire.at), "local": _local(fire)} for fire in ahead],
-        "skipped": [{"local": missed.local, "reason": missed.reason} for missed in missing],
+        "fires": [fire(one) for one in ahead],
+        "skipped": [_left_out(missed) for missed in missing],
+    }
+
+
+def fire(named: Fire) -> FireShape:
+    return {"id": named.id, "utc": utc_text(named.at), "local": _local(named)}
+
+
+def _left_out(missed: LeftOut) -> LeftOutShape:
+    return {"local": missed.local, "reason": missed.reason}
+
+
+def judged(line: Line) -> JudgedShape:
+    return {
+        "occurrence_id": line.occurrence_id,
+        "scheduled_at": utc_text(line.at),
+        "kind": line.kind.value,
+        "outcome": line.outcome or None,
+        "reason": line.reason,
+        "revision": line.revision,
+        "run_id": line.run_id,
+        "decided_at": _time(line.decided_at),
+    }
+
+
+def summary(made: Summary) -> SummaryShape:
+    causes = sorted(made.skips.items())
+    return {
+        "clean": made.is_clean,
+        **{kind.value: made.kinds[kind] for kind in Kind},  # type: ignore[typeddict-item]  # each kind is a member
+        "causes": [{"outcome": outcome, "reason": reason, "count": count} for (outcome, reason), count in causes],
+    }
+
+
+def explained(made: Explained, key: TriggerKey) -> ExplanationShape:
+    instant, status = made.instant, made.past.status
+    backlogs = made.past.standing.backlogs
+    return {
+        "trigger": str(key),
+        "at": utc_text(instant.at),
+        "verdict": made.explanation.verdict.value,
+        "sentences": list(made.explanation.sentences),
+        "in_force": _in_force(instant.era.trigger) if instant.era else None,
+        "occurrence": fire(instant.fire) if instant.fire else None,
+        "before": fire(instant.before) if instant.before else None,
+        "after": fire(instant.after) if instant.after else None,
+        "left_out": [_left_out(missed) for missed in instant.left_out],
+        "run": run(made.run, {made.run.trigger_id: key}) if made.run else None,
+        "skip": occurrence(Occurrence.of(made.skip), key) if made.skip else None,
+        "decided": {
+            "watermark": utc_text(status.watermark),
+            "backlogs": [{"after": utc_text(after), "until": utc_text(until)} for after, until in backlogs],
+            "rate_waiting_since": _time(status.rate_waiting_since),
+        },
+    }
+
+
+def _in_force(then: Trigger) -> InForceShape:
+    return {
+        "revision": then.revision,
+        "changed_at": utc_text(then.changed_at),
+        "changed_by": then.changed_by,
+        "active": then.active,
+        "deleted": then.deleted,
+        "paused_until": _time(then.until),
+        "deactivated_reason": then.deactivated_reason,
     }
 
 

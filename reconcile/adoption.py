@@ -15,6 +15,7 @@ from reconcile.attempts import Attempt, Ended
 from reconcile.ports import Launcher, LaunchError
 from reconcile.rules.retry import Outcome
 from reconcile.workplace import WorkPlace
+from revisions.ids import TriggerKey
 from revisions.store import claims, logs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
@@ -31,6 +32,7 @@ class Taken:
     """A claim that is ours now: work that goes on, or how it ended."""
 
     run: Run
+    trigger: TriggerKey | None
     found: Attempt | Ended
 
 
@@ -114,9 +116,9 @@ class Adoption:
             stored = logs.sizes(connection, [(one.run.id, one.run.attempt) for one in taken])
         lost = Ended(Outcome.LOST, "its worker stopped renewing the lease")
         return [
-            Taken(one.run, self._find(one, now, stored.get((one.run.id, one.run.attempt), 0)))
+            Taken(one.run, one.trigger, self._find(one, now, stored.get((one.run.id, one.run.attempt), 0)))
             if one.run.id in here
-            else Taken(one.run, lost)
+            else Taken(one.run, one.trigger, lost)
             for one in taken
         ]
 
@@ -133,4 +135,4 @@ class Adoption:
             return Ended(Outcome.HANDED_BACK)
         spent = max(timedelta(0), now - (one.run.started_at or now))
         deadline = self._database.clock.monotonic() + (timeout - spent).total_seconds()
-        return Attempt(one.run, work, deadline, stored)
+        return Attempt(one.run, one.trigger, work, deadline, stored)

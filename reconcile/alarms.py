@@ -55,6 +55,8 @@ class Alarms:
             alarms = status.desired_alarms(connection, sorted(changed)) if changed else []
         jobs = self._timers.jobs()
         changes = self._set(alarms, {trigger: jobs[trigger] for trigger in changed if trigger in jobs}, now)
+        for trigger, revision, at in alarms:  # the same revision told again: when it fires next was moved
+            self._timers.set(trigger, revision, at - now if at else self._interval)
         self._position = position
         self._tell_lag(changed, now)
         return changes

@@ -6,6 +6,7 @@ from typing import Any
 
 from reconcile.ports import Failed, Lost, Progress, Running, Succeeded, Work
 from reconcile.rules.retry import Outcome
+from revisions.ids import TriggerKey
 from revisions.store import logs
 from revisions.store.runs import Run
 
@@ -25,8 +26,9 @@ class Ended:
 class Attempt:
     """Work that was started or adopted for a claimed run; all times are monotonic seconds."""
 
-    def __init__(self, run: Run, work: Work, deadline: float, stored: int = 0) -> None:
+    def __init__(self, run: Run, trigger: TriggerKey | None, work: Work, deadline: float, stored: int = 0) -> None:
         self.run = run
+        self.trigger = trigger
         self.work = work
         self.stored = stored
         self.postponed_until = float("-inf")
@@ -38,6 +40,11 @@ class Attempt:
     def key(self) -> tuple[str, int]:
         """Run and claim number: what this worker holds."""
         return self.run.id, self.run.claim
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What observations say of it."""
+        return facts_of(self.run, self.trigger)
 
     def watch(self, now: float) -> Ended | None:
         """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain."""
@@ -78,6 +85,12 @@ class Attempt:
                 return Ended(Outcome.LOST, progress.error)
             case _:
                 return Ended(Outcome.FAILED, _error(progress, ""), _output(progress))
+
+
+def facts_of(run: Run, trigger: TriggerKey | None) -> dict[str, Any]:
+    """What observations say of an attempt: the trigger by the name people know, beside the id that stays (O-05)."""
+    named = {"trigger": str(trigger)} if trigger else {}
+    return {**named, "run_id": run.id, "trigger_id": run.trigger_id, "attempt": run.attempt}
 
 
 def _error(progress: Progress, why: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from reconcile.observe import Observations
-from reconcile.revising import Caller, Changed, Locked, Request, Revising
+from reconcile.revising import Caller, Changed, Locked, Request, Revising, closed_days
 from reconcile.rules import changes, preconditions
 from reconcile.rules.changes import Next
 from reconcile.rules.preconditions import Expected
@@ -15,6 +15,7 @@ from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.ids import TaskKey, TriggerKey, name_faults
 from revisions.manifests import API_VERSION
 from revisions.manifests import Trigger as Manifest
+from revisions.store import calendars as calendar_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
 from revisions.store.database import Connection, Database
@@ -56,16 +57,17 @@ class Deploying:
             trigger = store.get(connection, key)
             wanted = store.revision(connection, trigger.trigger_id, to) if trigger else None
         if trigger is None:
-            raise NotFound(f"there is no trigger {key}")
+            raise NotFound.trigger(key)
         if wanted is None:
-            raise NotFound(f"{key} has no revision {to}; it stands at {trigger.revision}")
+            raise NotFound.revision(key, to, trigger.revision)
         manifest = _manifest_of(wanted, key, active=wanted.active if trigger.deleted else None)
         reason = f"rollback to revision {to}" + (f": {caller.reason}" if caller.reason else "")
 
         def check(current: Trigger | None) -> None:
             preconditions.check_rollback(key, current, expected)
             if current and current.trigger_id != trigger.trigger_id:
-                raise Conflict(f"{key} is another trigger than it was a moment ago, so nothing was rolled back")
+                detail = f"{key} is another trigger than it was a moment ago, so nothing was rolled back"
+                raise Conflict.hinted("trigger", detail, "see its history and try again")
 
         return self._deploy(manifest, check, Caller(caller.actor, reason, caller.idempotency_key), wanted.origin)
 
@@ -79,7 +81,7 @@ class Deploying:
 
         def propose(locked: Locked) -> Next | None:
             current = preconditions.check_change(key, locked.trigger, expected)
-            return changes.activate(current, resumed_at or locked.now, reason=caller.reason)
+            return _activation(locked, current, resumed_at or locked.now, caller)
 
         return self._revising.one(key, Request(caller, propose, _same(Action.ACTIVATE, caller), resumed_at))
 
@@ -121,7 +123,8 @@ class Deploying:
             holder = store.get(locked.connection, renamed) if renamed != key else None
             if holder is not None:
                 state = "deleted" if holder.deleted else "live"
-                raise Conflict(f"the name {renamed} is held by a {state} trigger, so nothing was renamed")
+                detail = f"the name {renamed} is held by a {state} trigger, so nothing was renamed"
+                raise Conflict.hinted("name", detail, "choose another name")
             return changes.rename(current, renamed, reason=caller.reason or f"renamed from {key.name}")
 
         return self._revising.one(key, Request(caller, propose))
@@ -147,7 +150,7 @@ class Deploying:
             current = preconditions.check_change(locked.key, locked.trigger, Expected(revision=expected))
             match action:
                 case Action.ACTIVATE:
-                    return changes.activate(current, locked.now, reason=caller.reason)
+                    return _activation(locked, current, locked.now, caller)
                 case Action.DEACTIVATE:
                     return changes.deactivate(current, locked.now, reason=caller.reason, until=until)
                 case _:
@@ -198,6 +201,7 @@ class Deploying:
         def propose(locked: Locked) -> Next | None:
             check(locked.trigger)
             _check_task(locked, manifest, locked.tasks.get(task))
+            _check_calendars(locked, manifest)
             return changes.deploy(
                 locked.trigger,
                 manifest,
@@ -206,6 +210,7 @@ class Deploying:
                 reason=caller.reason,
                 origin=origin,
                 scopes=ALL_SCOPES,
+                calendars=closed_days(locked, written),
             )
 
         def is_retry(made: Revision) -> bool:
@@ -221,6 +226,23 @@ class Deploying:
             return change(trigger.key, Expected(revision=trigger.revision), Caller(SYSTEM, reason), **options)
         except (Conflict, NotFound, Invalid):
             return None  # a person was faster, or there is nothing to resume to; the next pass looks again
+
+
+def _activation(locked: Locked, current: Trigger, at: datetime, caller: Caller) -> Next | None:
+    started = locked.status.started_count if locked.status else 0
+    closed = closed_days(locked, current.spec)
+    return changes.activate(current, at, reason=caller.reason, started=started, calendars=closed)
+
+
+def _check_calendars(locked: Locked, manifest: Manifest) -> None:
+    """The calendars that are named must exist (S-13)."""
+    project, named = manifest.key.project, manifest.spec.schedule.calendars
+    there = {row.name for row in calendar_store.in_force(locked.connection, project, named) if not row.deleted}
+    for place, name in enumerate(named):
+        if name not in there:
+            known = [row.name for row in calendar_store.page(locked.connection, None, 20, project)]
+            hint = f"there are {', '.join(known)}" if known else "deploy the calendar first"
+            raise Invalid.at(f"spec.schedule.calendars[{place}]", f"{project} has no calendar {name!r}", hint)
 
 
 def _check_task(locked: Locked, manifest: Manifest, task: task_store.TaskRow | None) -> None:

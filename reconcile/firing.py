@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
+from reconcile.calendars import read_terms
 from reconcile.observe import Observations
-from reconcile.revising import Caller
-from reconcile.rules.terms import terms
+from reconcile.revising import NEW_KEY, Caller
 from revisions import chain, documents, ids
 from revisions.errors import Conflict, Fault, Invalid, NotFound
-from revisions.ids import TriggerKey
-from revisions.store import notices
+from revisions.ids import TriggerKey, utc_text
+from revisions.store import holds, notices
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
@@ -41,14 +42,17 @@ class Firing:
         with self._database.write() as connection:
             trigger = trigger_store.get(connection, key)
             if trigger is None or trigger.deleted:
-                raise NotFound(f"there is no trigger {key}" if trigger is None else f"{key} was deleted")
+                raise NotFound.trigger(key) if trigger is None else NotFound.deleted(key, trigger.revision)
             status = status_store.lock(connection, [trigger.trigger_id])[0]
             trigger = trigger_store.by_id(connection, trigger.trigger_id)  # as it is under the lock (L-15)
-            if trigger is None or trigger.deleted:
-                raise NotFound(f"{key} was deleted")
+            if trigger is None:
+                raise NotFound.trigger(key)
+            if trigger.deleted:
+                raise NotFound.deleted(key, trigger.revision)
             now = self._database.clock.now(connection)
             self._check_input(connection, trigger, input or {})
-            read = terms(trigger.spec, trigger.resolved)
+            self._refuse_frozen(connection, key, now)
+            read = read_terms(connection, key.project, trigger.spec, trigger.resolved)
             new = NewRun(
                 id=ids.fresh(now),
                 trigger_id=trigger.trigger_id,
@@ -71,15 +75,24 @@ class Firing:
             live = run_store.live_of(connection, trigger.trigger_id)
             if live and overlap in (None, "skip"):
                 hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
-                fault = Fault("overlap", f"run {live} of this trigger goes on", hint)
-                raise Conflict(f"{key}: run {live} goes on, so nothing was fired", errors=[fault])
+                raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
             run_store.create(connection, [new])
             status_store.fired(connection, status, new.id, now)
             notices.runs_pending(connection)
             made = run_store.get(connection, new.id)
         assert made is not None
-        self._observations.emit("run.fired", trigger=str(key), actor=caller.actor)
+        self._observations.emit("run.fired", trigger=str(key), run_id=made.id, actor=caller.actor)
         return made
+
+    def _refuse_frozen(self, connection: Connection, key: TriggerKey, now: datetime) -> None:
+        """A freeze stops what people start, too (S-13)."""
+        for freeze in holds.frozen(connection, now):
+            if freeze.project in (None, key.project):
+                what = freeze.project or "everything"
+                end = f"until {utc_text(freeze.until_at)}" if freeze.until_at else "until somebody lifts it"
+                detail = f"{what} is frozen {end} by {freeze.owner}: {freeze.reason}"
+                hint = "wait for its end, or `triggerctl unfreeze`" + (f" --project {what}" if freeze.project else "")
+                raise Conflict(f"{key}: {detail}", errors=[Fault("trigger", detail, hint)])
 
     def _check_input(self, connection: Connection, trigger: Trigger, input: Mapping[str, Any]) -> None:
         task = task_store.get(connection, trigger_store.task_key(trigger))
@@ -92,5 +105,6 @@ class Firing:
 
 def _same_request(made: Run, new: NewRun, caller: Caller) -> Run:
     if made.input != new.input:
-        raise Conflict(f"Idempotency-Key {caller.idempotency_key!r} was used for another fire, run {made.id}")
+        detail = f"Idempotency-Key {caller.idempotency_key!r} was used for another fire, run {made.id}"
+        raise Conflict.hinted("Idempotency-Key", detail, NEW_KEY)
     return made

@@ -1,16 +1,18 @@
 """The reconcile loop: resync compares jobs with the database, the due pass decides; one thread does both."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from reconcile.alarms import Alarms
+from reconcile.bell import Bell
 from reconcile.deciding import Decided, Deciding
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.rules.diff import Difference
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
+from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
@@ -21,6 +23,8 @@ ASKED_AGAIN = timedelta(milliseconds=500)
 """A row that somebody else held is asked again within a second."""
 POLL_SECONDS = 1.0
 """How often the feed is looked at where nobody notifies."""
+TURN_SECONDS = 0.2
+"""How often those that wait for a token are given what there is."""
 LONGEST_BACKOFF_SECONDS = 30.0
 
 
@@ -35,44 +39,69 @@ class Loop:
         self._deciding = deciding
         self._observations = observations
         self._interval = deciding.pace.resync_interval
-        self._bell = _Bell()
+        self._bell = Bell()
         self.timers = Timers(self._bell.ring, self._interval)
         self._alarms = Alarms(database, self.timers, observations, self._interval)
+        self._waiting = False
         self._thread: threading.Thread | None = None
 
     def resync(self, *, full: bool = False) -> Difference:
         """Makes the jobs what the database says, and decides what is overdue, whatever became of its alarm (L-03).
 
-        With `full` everything is compared, not only what changed since the last time.
+        With `full` everything is compared, not only what changed since the last time. Nothing is decided while the
+        clock seems to have jumped (L-12).
         """
         began = self._database.clock.monotonic()
-        self._deploying.resume_paused()
-        changes = self._alarms.follow(full=full)
         with self._database.read() as connection:
-            overdue = status_store.due(connection, self._database.clock.now(connection))
-        self.due(overdue)
-        self.catch_up()
-        self._stop_finished()
+            now = self._database.clock.now(connection)
+        if is_believed := self._deciding.jumps.confirms(now, self._database.clock.monotonic()):
+            self._deploying.resume_paused()
+        else:
+            self._observations.emit("clock.jumped", now=now)
+        changes = self._alarms.follow(full=full)
+        if is_believed:
+            self.due(self._overdue())
+            self.take_turns()
+            self.catch_up()
+            self._stop_finished()
         seconds = self._database.clock.monotonic() - began
         self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()), seconds=seconds)
         return changes
 
-    def due(self, ids: Sequence[str]) -> int:
+    def due(self, ids: Sequence[str], *, in_turn: bool = False) -> int:
         """Decides these triggers in batches and moves their alarms; answers how many runs were made."""
         started = 0
         for start in range(0, len(ids), BATCH):
-            decided = self._decide(sorted(ids[start : start + BATCH]))
+            batch = sorted(ids[start : start + BATCH])
+            decided = self._isolating(batch, lambda part: self._deciding.due(part, in_turn=in_turn))
             started += decided.started
+            self._waiting |= decided.refused
             self._follow(decided)
         return started
+
+    def take_turns(self) -> None:
+        """Decides those that wait for a token, as far as there are tokens, fairly by project (L-09)."""
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            tokens = self._deciding.pace.available(connection, now)
+            ids = status_store.next_in_turn(connection, min(max(tokens, 1), BATCH))
+        self._waiting = bool(ids)
+        if ids and tokens:
+            self.due(ids, in_turn=True)
 
     def catch_up(self) -> bool:
         """Serves the backlogs within this loop's cap; True when more of them waits for nothing but tokens."""
         while True:
-            decided = self._deciding.catch_up()
+            with self._database.read() as connection:
+                now = self._database.clock.now(connection)
+                most = self._deciding.pace.max_catchup_runs_per_loop
+                ids = status_store.least_recently_served(connection, now, most)
+            if not ids:
+                return False
+            decided = self._isolating(ids, self._deciding.catch_up)
             self._follow(decided)
-            if decided.started == 0 or decided.waiting:
-                return decided.waiting
+            if decided.started == 0 or decided.refused:
+                return decided.refused
 
     def wake(self) -> None:
         """Something changed: resync soon. Any thread may call it, and a lost or doubled call is harmless."""
@@ -91,19 +120,25 @@ class Loop:
             self._thread.join()
         self.timers.stop()  # last: the pass that was under way still sets alarms
 
-    def _decide(self, ids: Sequence[str]) -> Decided:
-        """One batch; where data makes it fail it is halved until the culprit stands alone, and is left for later."""
+    def _overdue(self) -> list[str]:
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            frozen = {hold.project for hold in holds.frozen(connection, now)}
+            if None in frozen:
+                return []
+            return status_store.due(connection, now, [project for project in frozen if project is not None])
+
+    def _isolating(self, ids: Sequence[str], decide: Callable[[Sequence[str]], Decided]) -> Decided:
+        """One batch; where data makes it fail it is halved until the culprit stands alone (L-13)."""
         try:
-            return self._deciding.due(ids)
+            return decide(ids)
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001  # whatever one row's data did, the others go on
             if len(ids) == 1:
-                self._observations.emit("trigger.undecidable", trigger_id=ids[0], error=repr(error))
-                return Decided(unreadable=list(ids))
+                return Decided(unreadable={ids[0]: repr(error)})
         middle = len(ids) // 2
-        first, second = self._decide(ids[:middle]), self._decide(ids[middle:])
-        return first.joined(second)
+        return self._isolating(ids[:middle], decide).joined(self._isolating(ids[middle:], decide))
 
     def _follow(self, decided: Decided) -> None:
         jobs = self.timers.jobs()
@@ -115,8 +150,28 @@ class Loop:
                 self.timers.set(trigger, jobs[trigger], ASKED_AGAIN)
         for trigger in decided.failing:
             self._deploying.stop(trigger, "failures")
+        for trigger, error in decided.unreadable.items():
+            self._set_apart(trigger, error)
         if any(span is None for _, _, span in decided.alarms):
             self._stop_finished()
+
+    def _set_apart(self, trigger_id: str, error: str) -> None:
+        """Leaves a trigger that could not be decided alone for a while; the others go on (L-13)."""
+        with self._database.write() as connection:
+            now = self._database.clock.now(connection)
+            quarantine = quarantines.put(connection, trigger_id, error, now)
+            status_store.stop_waiting(connection, [trigger_id])
+            key = trigger_store.keys(connection, [trigger_id]).get(trigger_id)
+        jobs = self.timers.jobs()
+        if trigger_id in jobs:
+            self.timers.set(trigger_id, jobs[trigger_id], quarantine.until_at - now)
+        self._observations.emit(
+            "trigger.quarantined",
+            trigger=str(key) if key else None,
+            trigger_id=trigger_id,
+            until=quarantine.until_at,
+            error=error,
+        )
 
     def _stop_finished(self) -> None:
         with self._database.read() as connection:
@@ -126,69 +181,34 @@ class Loop:
 
     def _run(self) -> None:
         clock = self._database.clock
-        failures, seen, waiting = 0, -1, False
+        failures, seen, catching_up = 0, -1, False
         next_resync = next_poll = clock.monotonic()
         while self._bell.open:
             try:
                 if self._bell.woken() or clock.monotonic() >= next_resync:
                     next_resync = clock.monotonic() + self._interval.total_seconds()
                     self.resync()
-                elif waiting:
-                    waiting = self.catch_up()
+                    catching_up = True
+                self.due(self._bell.take())
+                if self._waiting:
+                    self.take_turns()
+                if catching_up:
+                    catching_up = self.catch_up()
                 if clock.monotonic() >= next_poll:
                     next_poll = clock.monotonic() + POLL_SECONDS
                     seen, before = self._newest_change(), seen
                     if before not in (-1, seen):
                         self._bell.wake()
-                self.due(self._bell.take())
                 failures = 0
             except Exception as error:  # noqa: BLE001  # the loop outlives whatever a pass ran into (L-11)
                 failures += 1
                 self._observations.emit("loop.failed", error=str(error), unexpected=not isinstance(error, Unavailable))
                 self._bell.wake()
-            pause = min(2.0**failures, LONGEST_BACKOFF_SECONDS) / 2 if failures else POLL_SECONDS
+            pause = TURN_SECONDS if self._waiting or catching_up else POLL_SECONDS
+            if failures:
+                pause = min(2.0**failures, LONGEST_BACKOFF_SECONDS) / 2
             self._bell.wait(pause, patiently=failures > 0)
 
     def _newest_change(self) -> int:
         with self._database.read() as connection:
             return trigger_store.newest_change(connection)
-
-
-class _Bell:
-    """Ids that are due and whether to resync, from any thread to the loop's."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._due: set[str] = set()
-        self._woken = False
-        self.open = True
-
-    def ring(self, trigger_id: str) -> None:
-        with self._changed:
-            self._due.add(trigger_id)
-            self._changed.notify()
-
-    def wake(self) -> None:
-        with self._changed:
-            self._woken = True
-            self._changed.notify()
-
-    def close(self) -> None:
-        with self._changed:
-            self.open = False
-            self._changed.notify()
-
-    def woken(self) -> bool:
-        with self._changed:
-            woken, self._woken = self._woken, False
-        return woken
-
-    def take(self) -> list[str]:
-        with self._changed:
-            due, self._due = self._due, set()
-        return sorted(due)
-
-    def wait(self, seconds: float, *, patiently: bool) -> None:
-        """Until something is due or changed, at most `seconds`; patiently, nothing but the close cuts it short."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self.open or (not patiently and (self._due or self._woken)), seconds)

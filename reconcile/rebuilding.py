@@ -94,7 +94,8 @@ class Rebuilding:
             histories.remove(connection, wrong)
             histories.remove_status(connection, [one for one in wrong if locked.wrong[one] is None])
             if histories.insert_rows(connection, rows) != len(rows):
-                raise Conflict("two triggers claim one name, by their revisions; `triggerctl verify` shows more")
+                detail = "two triggers claim one name, by their revisions"
+                raise Conflict.hinted("history", detail, "`triggerctl verify` shows more")
             histories.follow(connection, wrong, now)
             histories.announce(connection, [(row["trigger_id"], row["revision"]) for row in rows])
             histories.summarise(connection, seen.tasks)

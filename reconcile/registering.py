@@ -88,7 +88,8 @@ class Registering:
         with self._database.write() as connection:
             found = store.lock(connection, [key]).get(key)
             if found is None or found.deleted:
-                raise NotFound(f"there is no task {key}")
+                detail, way = f"there is no task {key}", "`triggerctl task list` shows what there is"
+                raise NotFound.hinted("task", detail, way)
             bound = trigger_store.bound_to(connection, key)
             locked = status_store.lock(connection, [trigger.trigger_id for trigger in bound])
             now = self._database.clock.now(connection)

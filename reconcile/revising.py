@@ -4,10 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from reconcile import calendars
 from reconcile.observe import Observations
 from reconcile.rules import changes
-from reconcile.rules.catchup import Range
+from reconcile.rules.block import Closed
 from reconcile.rules.changes import Next
+from reconcile.rules.ranges import Range
+from reconcile.rules.terms import calendars_of
 from revisions import chain, ids
 from revisions.errors import Conflict, Fault, TriggerctlError
 from revisions.ids import TaskKey, TriggerKey
@@ -19,6 +22,9 @@ from revisions.store.occurrences import Skip
 from revisions.store.status import Baseline, StatusRow
 from revisions.store.tasks import TaskRow
 from revisions.triggers import SYSTEM, Action, Revision, Trigger, apply
+
+NEW_KEY = "send another key with another request"
+"""The way out for who used an idempotency key twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +97,11 @@ class Revising:
                 with self._database.write() as connection:
                     if not tasks and (seen := store.get(connection, key)):
                         tasks = {store.task_key(seen)}
-                    found = store.lock(connection, tasks, key)
+                    found = store.lock(connection, tasks, key, self._database.clock)
                     if found.trigger and (bound := store.task_key(found.trigger)) not in tasks:
                         tasks = wanted | {bound}
                         raise _Moved
-                    now = self._database.clock.now(connection)
-                    locked = Locked(connection, key, found.trigger, found.status, found.tasks, now)
+                    locked = Locked(connection, key, found.trigger, found.status, found.tasks, found.now)
                     changed = _retried(locked, request) or self.append(locked, request, is_last=True)
             except (_Moved, store.AlreadyThere):
                 continue
@@ -152,7 +157,7 @@ class Revising:
             try:
                 changed.append(_retried(one, request) or self.append(one, request))
             except TriggerctlError as error:
-                faults.append(Fault(str(one.key), error.detail, "read it again"))
+                faults.append(_fault(one.key, error))
         if faults:
             raise Conflict(f"nothing was changed: {faults[0].path}: {faults[0].message}", errors=faults)
         return changed
@@ -162,6 +167,11 @@ class Revising:
             self._observations.emit(
                 "trigger.changed", trigger=str(changed.trigger.key), revision=changed.trigger.revision
             )
+
+
+def closed_days(locked: Locked, spec: str) -> Closed:
+    """The days of the calendars that a spec names (S-13)."""
+    return calendars.closed(locked.connection, locked.key.project, calendars_of(spec))
 
 
 def skip_of(trigger_id: str, revision: int, decided_at: datetime, left: Range) -> Skip:
@@ -209,16 +219,18 @@ def _baseline(locked: Locked, following: Next, resumed_at: datetime | None) -> B
     if status is not None and changes.keeps_watermark(current, following):
         if current is not None and following.active == current.active:
             return None
-        ahead = changes.next_fire(following, status.watermark)
+        ahead = changes.next_fire(locked.key, following, status.watermark, closed_days(locked, following.spec))
         return Baseline(status.watermark, ahead, goes_on=True)
     backlogs = status_store.backlogs(locked.connection, [current.trigger_id]) if current and current.active else []
     beginning = changes.beginning(
+        locked.key,
         current,
         following,
         locked.now,
         watermark=status.watermark if status else None,
         backlogs=[(backlog.cursor_at, backlog.until_at) for backlog in backlogs],
         resumed_at=resumed_at,
+        calendars=(closed_days(locked, current.spec) if current else (), closed_days(locked, following.spec)),
     )
     left = beginning.superseded
     skip = skip_of(current.trigger_id, current.revision, locked.now, left) if current and left else None
@@ -234,8 +246,10 @@ def _retried(locked: Locked, request: Request) -> Changed | None:
     if made is None:
         return None
     if not request.is_retry(made):
+        detail = f"Idempotency-Key {key!r} was used for another request, revision {made.revision}"
         raise Conflict(
-            f"Idempotency-Key {key!r} was used for another request, revision {made.revision}",
+            detail,
+            errors=[Fault("Idempotency-Key", detail, NEW_KEY)],
             current_revision=current.revision,
             changed_by=current.changed_by,
             changed_at=current.changed_at,
@@ -243,6 +257,12 @@ def _retried(locked: Locked, request: Request) -> Changed | None:
     before = store.revision(locked.connection, made.trigger_id, made.revision - 1)
     created = before is None or before.action is Action.DELETE
     return Changed(apply(None, made), changed=True, created=created, before=before.revision if before else None)
+
+
+def _fault(key: TriggerKey, error: TriggerctlError) -> Fault:
+    """Why one of many refuses; of a conflict whose change came between, too (R-04)."""
+    by = f", changed by {error.changed_by}" if isinstance(error, Conflict) and error.changed_by else ""
+    return Fault(str(key), error.detail + by, "read it again")
 
 
 def _by_id(rows: Sequence[StatusRow]) -> dict[str, StatusRow]:

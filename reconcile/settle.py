@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from reconcile.attempts import Ended
+from reconcile.attempts import Ended, facts_of
 from reconcile.observe import Observations
 from reconcile.rules import retry
 from reconcile.rules.retry import Decision, Final, HandBack, Retry
+from revisions.ids import TriggerKey
 from revisions.store import claims, logs, notices, runs, status, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
@@ -33,11 +34,17 @@ class Settled:
 
 
 def settle(
-    database: Database, observations: Observations, ours: Run, ended: Ended, printed: Sequence[logs.Piece] = ()
+    database: Database,
+    observations: Observations,
+    ours: Run,
+    ended: Ended,
+    printed: Sequence[logs.Piece] = (),
+    *,
+    trigger: TriggerKey | None = None,
 ) -> Settled:
     """Writes how an attempt ended, if its claim is still held; a claim that is not changes nothing (X-05, X-06).
 
-    Locks the trigger's status, then the run. Raises Unavailable, after which it may be called again.
+    `trigger` is what observations call it. Locks the trigger's status, then the run. Raises Unavailable, after which it may be called again.
     """
     with database.write() as connection:
         locked = status.lock(connection, [ours.trigger_id])
@@ -47,7 +54,7 @@ def settle(
             settled = Settled(None)
         else:
             settled = _write(connection, current, locked, ended, printed, now)
-    _tell(observations, ours, ended, settled, now)
+    _tell(observations, facts_of(ours, trigger), ours, ended, settled, now)
     return settled
 
 
@@ -100,8 +107,10 @@ def _keep(connection: Connection, row: StatusRow, run: Run, ended_as: str, error
     return failed >= int(json.loads(trigger.spec).get("deactivate_after", DEACTIVATE_AFTER))
 
 
-def _tell(observations: Observations, ours: Run, ended: Ended, settled: Settled, now: datetime) -> None:
-    facts = {"run_id": ours.id, "trigger_id": ours.trigger_id, "attempt": ours.attempt, "source": ours.source}
+def _tell(
+    observations: Observations, named: Mapping[str, Any], ours: Run, ended: Ended, settled: Settled, now: datetime
+) -> None:
+    facts = {**named, "source": ours.source}
     match settled.decision:
         case None:
             observations.emit("claim.lost", **facts, claim=ours.claim)

@@ -139,7 +139,7 @@ def _named(connection: Connection, key: TriggerKey, checkpoint: Checkpoint | Non
     heads = checkpoint.heads.values() if checkpoint else ()
     ids = {head.trigger_id for head in heads if head.key == key} | ({current.trigger_id} if current else set())
     if not ids and not (ids := histories.ids_named(connection, key)):
-        raise NotFound(f"there is no trigger {key}")
+        raise NotFound.trigger(key)
     return sorted(ids)
 
 

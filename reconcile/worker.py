@@ -12,14 +12,14 @@ from pathlib import Path
 
 from reconcile import launching
 from reconcile.adoption import Adoption, Taken
-from reconcile.attempts import Attempt, Ended
+from reconcile.attempts import Attempt, Ended, facts_of
 from reconcile.observe import Observations
 from reconcile.ports import Launcher, LaunchError
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle
 from reconcile.workplace import WorkPlace
 from revisions.errors import TriggerctlError, Unavailable
-from revisions.ids import fresh
+from revisions.ids import TriggerKey, fresh
 from revisions.store import claims, logs, runs
 from revisions.store.claims import Claimed, Standings
 from revisions.store.database import Database
@@ -135,7 +135,7 @@ class Worker:
             try:
                 ended = attempt.watch(now)
             except OSError as error:
-                self._emit("work.unreadable", run_id=attempt.run.id, error=str(error))
+                self._emit("work.unreadable", **attempt.facts, error=str(error))
                 continue
             if ended is not None and now >= attempt.postponed_until:
                 over.append((attempt, ended))
@@ -147,24 +147,24 @@ class Worker:
         if ended.outcome is Outcome.HANDED_BACK:
             self._remove(attempt)  # first, for the same attempt may begin anew in the same folder
         try:
-            self._settle(attempt.run, ended, printed)
+            self._settle(attempt.run, attempt.trigger, ended, printed)
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001 - one end that cannot be written must not keep the others
             attempt.postponed_until = self._monotonic() + SECONDS_TO_POSTPONE
-            self._emit("settle.failed", run_id=attempt.run.id, error=repr(error))
+            self._emit("settle.failed", **attempt.facts, error=repr(error))
             return
         del self._live[attempt.key]
         self._remove(attempt)
 
-    def _settle(self, run: Run, ended: Ended, printed: Sequence[logs.Piece] = ()) -> None:
-        settled = settle(self._database, self._observations, run, ended, printed)
+    def _settle(self, run: Run, trigger: TriggerKey | None, ended: Ended, printed: Sequence[logs.Piece] = ()) -> None:
+        settled = settle(self._database, self._observations, run, ended, printed, trigger=trigger)
         self._counted["settled"] += settled.decision is not None
         if settled.at_failure_limit:
             try:
                 self._deactivate(run.trigger_id, FAILURES)
             except TriggerctlError as error:  # the scanner finishes what is left open (L-16)
-                self._emit("deactivation.failed", trigger_id=run.trigger_id, error=error.detail)
+                self._emit("deactivation.failed", **facts_of(run, trigger), error=error.detail)
 
     def _ask(self) -> None:
         adoption = self._adoption or self._move_in()
@@ -199,13 +199,13 @@ class Worker:
                 case Attempt() as attempt:
                     self._add(attempt)
                     self._counted["adopted"] += 1
-                    self._emit("run.adopted", run_id=run.id, trigger_id=run.trigger_id, attempt=run.attempt)
+                    self._emit("run.adopted", **attempt.facts)
                 case Ended(Outcome.LOST) as ended:
                     self._counted["lost"] += 1
-                    self._emit("run.lost", run_id=run.id, trigger_id=run.trigger_id, attempt=run.attempt)
-                    self._settle(run, ended)
+                    self._emit("run.lost", **facts_of(run, one.trigger))
+                    self._settle(run, one.trigger, ended)
                 case ended:
-                    self._settle(run, ended)
+                    self._settle(run, one.trigger, ended)
 
     def _tend(self) -> None:
         """Renews leases when it is time, stores what was printed, ends what was cancelled, drops what is not ours."""
@@ -223,7 +223,7 @@ class Worker:
             attempt = attempts[key]
             if not standing.held:
                 del self._live[key]
-                self._emit("claim.lost", run_id=key[0], claim=key[1], attempt=attempt.run.attempt)
+                self._emit("claim.lost", **attempt.facts, claim=key[1])
                 self._remove(attempt)
             elif standing.cancel_requested:
                 attempt.end(Outcome.CANCELLED, self._monotonic())
@@ -264,7 +264,8 @@ class Worker:
             self._emit("run.claimed", count=len(claimed), seconds=self._monotonic() - begun)
         for one in claimed:
             if self._monotonic() - begun > settings.lease.total_seconds() / 2:
-                self._settle(one.run, Ended(Outcome.HANDED_BACK))  # stalled: it may be somebody else's any moment
+                # Stalled: it may be somebody else's any moment.
+                self._settle(one.run, one.trigger, Ended(Outcome.HANDED_BACK))
             else:
                 self._launch(place, one, now)
 
@@ -275,12 +276,13 @@ class Worker:
             folder = place.folder(run.id, run.attempt)
             work = launcher.start(launching.launch(one, now, folder, settings.task_root, settings.url))
         except LaunchError as error:
-            self._settle(run, Ended(Outcome.FAILED, str(error)))
+            self._settle(run, one.trigger, Ended(Outcome.FAILED, str(error)))
         except Exception as error:  # noqa: BLE001 - a stored spec or a plug-in that is wrong fails its run alone
-            self._settle(run, Ended(Outcome.FAILED, f"could not be launched: {error!r}"))
+            self._settle(run, one.trigger, Ended(Outcome.FAILED, f"could not be launched: {error!r}"))
         else:
-            self._add(Attempt(run, work, self._monotonic() + timeout.total_seconds()))
-            self._emit("run.started", run_id=run.id, trigger_id=run.trigger_id, attempt=run.attempt, source=run.source)
+            attempt = Attempt(run, one.trigger, work, self._monotonic() + timeout.total_seconds())
+            self._add(attempt)
+            self._emit("run.started", **attempt.facts, source=run.source)
 
     def _add(self, attempt: Attempt) -> None:
         self._live[attempt.key] = attempt
@@ -291,7 +293,7 @@ class Worker:
             attempt.work.cancel(force=True)
             attempt.work.forget()
         except OSError as error:
-            self._emit("attempt.left_behind", run_id=attempt.run.id, attempt=attempt.run.attempt, error=str(error))
+            self._emit("attempt.left_behind", **attempt.facts, error=str(error))
 
     def _monotonic(self) -> float:
         return self._database.clock.monotonic()

@@ -4,15 +4,14 @@ Pure, and fast: rows are taken as they are stored, and nothing is made of them b
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from revisions.chain import COLUMNS, ORIGIN, Row, canonical, revision_of, text_of
+from revisions.chain import COLUMNS, ORIGIN, Row, canonical, revision_of, text_of, texts
 from revisions.ids import TriggerKey
 from revisions.manifests import AUTOMATIONS
-from revisions.triggers import Trigger, apply, stands_alone
+from revisions.triggers import Trigger, apply, spec_of, stands_alone
 
 _REVISION, _ACTION, _ACTIVE = (COLUMNS.index(name) for name in ("revision", "action", "active"))
 _TAGS, _RESOLVED, _SCOPES = (COLUMNS.index(name) for name in ("tags", "resolved", "scopes"))
@@ -23,7 +22,7 @@ _UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
 
 def current_row(trigger: Trigger) -> dict[str, Any]:
     """The columns of the current row that a trigger must have (invariant 1)."""
-    spec = json.loads(trigger.spec)
+    spec = spec_of(trigger.spec)
     return {
         "trigger_id": trigger.trigger_id,
         **trigger.key._asdict(),
@@ -31,7 +30,7 @@ def current_row(trigger: Trigger) -> dict[str, Any]:
         "revision": trigger.revision,
         "active": trigger.active,
         "deleted": trigger.deleted,
-        "tags": canonical(list(trigger.tags)),
+        "tags": texts(trigger.tags),
         "until": trigger.until,
         "origin": trigger.origin,
         "resolved": trigger.resolved,

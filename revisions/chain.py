@@ -5,6 +5,7 @@ A chain is walked over rows as they are stored, without making anything of them:
 
 import hashlib
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from json.encoder import encode_basestring as quoted  # RFC 8785 of a string; a property test holds it against rfc8785
 from typing import Any
@@ -29,6 +30,11 @@ COLUMNS = (
 def canonical(value: Any) -> str:
     """The one text of a JSON value; the values were checked when they came in (`documents.check`)."""
     return rfc8785.dumps(value).decode()
+
+
+def texts(values: Iterable[str]) -> str:
+    """The canonical text of a list of texts."""
+    return f"[{','.join(map(quoted, values))}]"
 
 
 def digest(text: str) -> str:
@@ -71,7 +77,7 @@ def written(revision: Revision) -> Row:
     """A revision as it is stored."""
     return (
         *(revision.trigger_id, revision.revision, *revision.key, revision.action.value, revision.actor),
-        *(revision.reason, utc_text(revision.at), revision.active, canonical(list(revision.tags))),
+        *(revision.reason, utc_text(revision.at), revision.active, texts(revision.tags)),
         *(utc_text(revision.until) if revision.until else None, revision.origin, revision.idempotency_key),
         *(revision.resolved, revision.scopes, revision.spec, revision.previous_hash, revision.hash),
     )

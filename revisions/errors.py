@@ -15,7 +15,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ class TriggerctlError(Exception):
         self.detail = detail
         self.errors = tuple(errors)
 
+    @classmethod
+    def hinted(cls, path: str, detail: str, hint: str) -> Self:
+        """One fault, which is the detail, with the way out of it."""
+        return cls(detail, errors=[Fault(path, detail, hint)])
+
 
 class Malformed(TriggerctlError):
     code = "malformed"
@@ -62,6 +67,23 @@ class Invalid(TriggerctlError):
 
 class NotFound(TriggerctlError):
     code = "not_found"
+
+    @classmethod
+    def trigger(cls, key: object) -> Self:
+        """A name that no trigger ever had."""
+        return cls.hinted("trigger", f"there is no trigger {key}", "`triggerctl list` shows what there is")
+
+    @classmethod
+    def deleted(cls, key: object, revision: int) -> Self:
+        """A trigger that is there no more, and can be again."""
+        way = "deploy it again, or roll it back, and it goes on with its history"
+        return cls.hinted("trigger", f"{key} was deleted at revision {revision}", way)
+
+    @classmethod
+    def revision(cls, key: object, revision: int, newest: int) -> Self:
+        """A number that the history does not have."""
+        detail = f"{key} has no revision {revision}; the newest is {newest}"
+        return cls.hinted("revision", detail, f"`triggerctl history {key}` shows them")
 
 
 class Conflict(TriggerctlError):

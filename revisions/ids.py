@@ -50,6 +50,16 @@ class TaskKey(NamedTuple):
         return f"{self.project}/{self.domain}/{self.name}@{self.version}"
 
 
+class CalendarKey(NamedTuple):
+    """A calendar of a project."""
+
+    project: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.project}/{self.name}"
+
+
 def name_faults(path: str, **names: str) -> list[Fault]:
     """Faults of names given as project=, domain=, name=, task= or version=; nothing is folded to lower case (R-01)."""
     faults = []

@@ -1,4 +1,4 @@
-"""What people write: Task and Trigger, checked field by field; what is stored is their own text, never these models."""
+"""What people write, checked field by field; what is stored is their own text, never these models."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -8,15 +8,14 @@ from pydantic_core import ErrorDetails
 
 from revisions import documents
 from revisions.errors import Fault, Invalid
-from revisions.ids import TaskKey, TriggerKey, name_faults
+from revisions.ids import CalendarKey, TaskKey, TriggerKey, name_faults
 
 API_VERSION = "triggerctl/v1"
 AUTOMATIONS = ("schedule",)
 LATER = frozenset(
     {
         "event", "webhook", "file", "table", "action", "serialize_key", "limits", "scopes", "requires_approval",
-        "debounce", "secrets", "concurrency", "expect", "start_within", "start", "until", "count", "spread", "exclude",
-        "calendars",
+        "debounce", "secrets", "concurrency", "expect", "start_within",
     }
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
@@ -50,6 +49,12 @@ class Schedule(_Strict):
     anchor: Optional = None
     at: Optional = None
     in_: Annotated[Optional, Field(alias="in")] = None
+    start: Optional = None
+    until: Optional = None
+    count: Annotated[StrictInt | None, BeforeValidator(_written)] = None
+    spread: Optional = None
+    exclude: tuple[Text, ...] = ()
+    calendars: tuple[Text, ...] = ()
     kickoff_time_input: Optional = None
 
 
@@ -175,6 +180,46 @@ class Task(_Strict):
             faults += name_faults("metadata.", version=metadata.version)
         if spec:
             faults += _beside_the_block(spec)
+        _refuse(faults)
+        assert metadata is not None
+        assert spec is not None
+        return cls(metadata=metadata, spec=spec, written=parts["spec"])
+
+
+class CalendarSpec(_Strict):
+    """Days off; what a date is, is judged by `reconcile.rules.bounds`."""
+
+    owner: Annotated[Text, Field(min_length=1)]
+    reason: Text = ""
+    until: Optional = None
+    dates: tuple[Text, ...]
+
+
+class CalendarMetadata(_Strict):
+    project: Text
+    name: Text
+
+
+class Calendar(_Strict):
+    """A calendar of days off as written (S-13)."""
+
+    metadata: CalendarMetadata
+    spec: CalendarSpec
+    written: dict[str, Any]
+
+    @property
+    def key(self) -> CalendarKey:
+        return CalendarKey(self.metadata.project, self.metadata.name)
+
+    @classmethod
+    def read(cls, document: Any) -> Self:
+        """Checks one document. Raises Invalid with a fault per field."""
+        parts = _open(document, "Calendar", {"apiVersion", "kind", "metadata", "spec"})
+        faults: list[Fault] = []
+        metadata = _validate(CalendarMetadata, parts.get("metadata"), "metadata", faults)
+        spec = _validate(CalendarSpec, parts.get("spec"), "spec", faults)
+        if metadata:
+            faults += name_faults("metadata.", project=metadata.project, name=metadata.name)
         _refuse(faults)
         assert metadata is not None
         assert spec is not None

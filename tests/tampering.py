@@ -18,9 +18,9 @@ R = trigger_revisions.c
 def unguarded(database: Database) -> Iterator[Connection]:
     """A transaction without the guards of history, which stand again afterwards."""
     with database.write() as connection:
-        guards.drop(connection)
+        guards.drop(connection, "trigger_revisions")
         yield connection
-        guards.create(connection)
+        guards.create(connection, "trigger_revisions")
 
 
 def edit(database: Database, revision: int, **values: Any) -> None:

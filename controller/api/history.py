@@ -26,7 +26,7 @@ def existing(connection: Any, key: TriggerKey) -> Trigger:
     """The trigger, deleted or not: its past can be read all the same. Raises NotFound."""
     current = store.get(connection, key)
     if current is None:
-        raise NotFound(f"there is no trigger {key}")
+        raise NotFound.trigger(key)
     return current
 
 
@@ -82,7 +82,7 @@ def ledger(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None) ->
 def _made(connection: Any, current: Trigger, number: int) -> Revision:
     made = store.revision(connection, current.trigger_id, number) if 0 < number <= LARGEST_NUMBER else None
     if made is None:
-        raise NotFound(f"{current.key} has no revision {number}; the newest is {current.revision}")
+        raise NotFound.revision(current.key, number, current.revision)
     return made
 
 

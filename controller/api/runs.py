@@ -66,7 +66,8 @@ def log(id: str, here: Here, attempt: Annotated[int | None, Query(ge=1, le=LARGE
     with here.database.read() as connection:
         run = _get(connection, id)
         if attempt is not None and attempt > run.attempt:
-            raise NotFound(f"run {id} has no attempt {attempt}; it had {run.attempt}")
+            detail = f"run {id} has no attempt {attempt}; it had {run.attempt}"
+            raise NotFound.hinted("attempt", detail, "leave the number out for the newest")
         text = logs.read(connection, id, attempt or run.attempt)
     gap = f"\n[{text.dropped} bytes were not kept]\n".encode() if text.dropped else b""
     headers = {"X-Content-Type-Options": "nosniff"}
@@ -81,14 +82,14 @@ def cancel(id: str, here: Here, asking: Asking) -> RunShape:
         run = store.request_cancel(connection, id, here.database.clock.now(connection), asking.actor)
         assert run is not None
         answer = _shape(connection, run)
-    here.observations.emit("run.cancel_requested", run=id, status=run.status)
+    here.observations.emit("run.cancel_requested", trigger=answer["trigger"], run_id=id, status=run.status)
     return answer
 
 
 def _get(connection: Any, id: str) -> Run:
     run = store.get(connection, id) if _ID.fullmatch(id) else None
     if run is None:
-        raise NotFound(f"there is no run {id}")
+        raise NotFound.hinted("run", f"there is no run {id}", "`triggerctl runs list` shows what there is")
     return run
 
 

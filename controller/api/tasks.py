@@ -37,7 +37,7 @@ def show(key: NamedTask, here: Here) -> TaskShape:
         there = store.versions(connection, key.project, key.domain, key.name)
     if row is None or row.deleted:
         known = f"; there are {', '.join(there)}" if there else ""
-        raise NotFound(f"there is no task {key}{known}")
+        raise NotFound.hinted("task", f"there is no task {key}{known}", "`triggerctl task list` shows what there is")
     return shapes.task(row)
 
 

@@ -53,9 +53,10 @@ def show(key: Named, here: Here, response: Response, as_of: AsOf = None) -> Trig
         row = status_store.get(connection, current.trigger_id) if current else None
         past = store.as_of(connection, current.trigger_id, at) if current and at else None
     if current is None or row is None:
-        raise NotFound(f"there is no trigger {key}")
+        raise NotFound.trigger(key)
     if at and past is None:
-        raise NotFound(f"there was no trigger {key} at {utc_text(at)}")
+        way = f"`triggerctl history {key}` shows since when it is there"
+        raise NotFound.hinted("as_of", f"there was no trigger {key} at {utc_text(at)}", way)
     response.headers["ETag"] = etag((past or current).revision)
     return shapes.trigger(past, None) if past else shapes.trigger(current, row)
 
@@ -126,7 +127,7 @@ def rollback(
     """Deploys revision `to` again, as a new revision; brings a deleted trigger back (R-09, R-22)."""
     said = body.fields("to", to=int, reason=str)
     if not 0 < said["to"] <= LARGEST_NUMBER:
-        raise NotFound(f"{key} has no revision {said['to']}")
+        raise NotFound.hinted("to", f"{key} has no revision {said['to']}", f"`triggerctl history {key}` shows them")
     changed = here.deploying.rollback(key, said["to"], expected, _because(caller, said["reason"]))
     return _changed(here, changed, response)
 
@@ -160,6 +161,6 @@ def _changed(here: Services, changed: Changed, response: Response) -> ChangedTri
     with here.database.read() as connection:
         row = status_store.get(connection, current.trigger_id)
     if row is None:
-        raise NotFound(f"there is no trigger {current.key}")
+        raise NotFound.trigger(current.key)
     response.headers["ETag"] = etag(current.revision)
     return {**shapes.trigger(current, row), "changed": changed.changed}

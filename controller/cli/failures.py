@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.cli.client import Refused
-from controller.cli.screen import note
+from controller.cli.screen import cell, note
 from controller.errors import UNEXPECTED, Exit, problem
 from revisions.errors import TriggerctlError
 
@@ -14,6 +14,8 @@ _NEXT = {
     "unauthenticated": "pass --token",
     "forbidden": "ask somebody who may",
     "not_found": "`triggerctl list`, `triggerctl task list` and `triggerctl runs list` show what there is",
+    "conflict": "see `triggerctl show`, and what stands in the way",
+    "precondition_required": "see `triggerctl show`, then repeat with --expected-revision and the revision you read",
     "too_large": "split it up, or keep the data elsewhere and pass its place",
     "invalid": "mend what is named above and try again; nothing was changed",
     "unavailable": "see that the database or the server runs, and that --database-url or --server names it",
@@ -41,9 +43,11 @@ def tell(error: Exception) -> Exit:
 
 
 def _problem(document: Mapping[str, Any]) -> None:
-    faults = [_fault(fault) for fault in document.get("errors", ())]
-    detail = document["detail"]
-    if len(faults) == 1 and detail in faults[0]:
+    told, detail = document.get("errors", ()), document["detail"]
+    faults = [_fault(fault) for fault in told]
+    if len(told) == 1 and told[0]["message"] == detail:
+        faults = []  # its hint is what is to be done next
+    elif len(faults) == 1 and detail in faults[0]:
         detail, faults = faults[0], []
     elif len(faults) > 1:
         detail = f"{len(faults)} things are wrong"
@@ -51,8 +55,7 @@ def _problem(document: Mapping[str, Any]) -> None:
     for fault in faults:
         note(f"  {fault}")
     if document.get("changed_at"):
-        at = f"stands at revision {document['current_revision']}, " if document.get("current_revision") else ""
-        note(f"  {at}changed by {document['changed_by']} at {document['changed_at']}")
+        note(f"  changed by {document['changed_by']} at {cell(document['changed_at'])}")
     if following := _next(document):
         note(f"next: {following}")
 
@@ -63,9 +66,13 @@ def _fault(fault: Mapping[str, str]) -> str:
 
 
 def _next(document: Mapping[str, Any]) -> str | None:
-    code, revision = document["code"], document.get("current_revision")
-    if code in ("conflict", "precondition_required"):
+    """What the error itself says is to be done, where it does; nothing where that stands in its text already."""
+    code, revision, told = document["code"], document.get("current_revision"), document.get("errors", ())
+    if len(told) == 1 and told[0]["message"] == document["detail"]:
+        return None if told[0]["hint"] in document["detail"] else str(told[0]["hint"])
+    if code == "conflict":
+        if told:
+            return None
         if revision is not None:
             return f"see `triggerctl history`, then repeat with --expected-revision {revision} if it still holds"
-        return None if document.get("errors") else "see `triggerctl show`, then name the revision you read"
     return _NEXT.get(code)

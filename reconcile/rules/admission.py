@@ -1,19 +1,32 @@
 """How a pass's tokens and its catch-up cap are shared out."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from reconcile.rules.schedule import Fire
 
+CATCHUP_SHARE = 10
+"""One token in so many is kept for what is caught up (L-09)."""
 
-def share_tokens(starts: Sequence[Sequence[Fire]], tokens: int) -> list[int]:
-    """How many of each trigger's starts may go: the oldest scheduled first, whoever's they are."""
-    wanted = sum(map(len, starts))
+
+def share_tokens(wants: Sequence[tuple[str, Sequence[Fire]]], tokens: int) -> list[int]:
+    """How many of each trigger's starts may go; `wants` are (project, its starts).
+
+    The projects take turns, and in each the oldest scheduled goes first: a burst of one does not starve another (L-09).
+    """
+    wanted = sum(len(fires) for _, fires in wants)
     if tokens >= wanted:
-        return [len(fires) for fires in starts]
-    oldest = sorted((fire.at, owner) for owner, fires in enumerate(starts) for fire in fires)
-    granted = [0] * len(starts)
-    for _, owner in oldest[:tokens]:
+        return [len(fires) for _, fires in wants]
+    oldest = sorted((fire.at, owner) for owner, (_, fires) in enumerate(wants) for fire in fires)
+    turns: Counter[str] = Counter()
+    queue = []
+    for at, owner in oldest:
+        project = wants[owner][0]
+        queue.append((turns[project], at, owner))
+        turns[project] += 1
+    granted = [0] * len(wants)
+    for _, _, owner in sorted(queue)[:tokens]:
         granted[owner] += 1
     return granted
 
@@ -26,15 +39,17 @@ def share_cap(claimants: int, cap: int) -> list[int]:
     return [each + (position < rest) for position in range(claimants)]
 
 
-def bucket(
-    empty_until: datetime | None, now: datetime, wanted: int, *, per_second: float, burst: int
-) -> tuple[int, datetime]:
-    """Tokens granted of those wanted, and the bucket's new instant (GCRA: L-10).
-
-    The bucket is one instant: the time at which it would be full again, were nothing more taken.
-    """
+def available(empty_until: datetime | None, now: datetime, *, per_second: float, burst: int) -> int:
+    """Tokens that a bucket holds (GCRA: L-10); it is one instant: when it would be full again, were no more taken."""
     interval = timedelta(seconds=1 / per_second)
-    start = max(empty_until or now, now)
-    room = now + burst * interval - start
-    granted = max(0, min(wanted, int(room / interval + 1e-6)))
-    return granted, start + granted * interval
+    room = now + burst * interval - max(empty_until or now, now)
+    return max(0, int(room / interval + 1e-6))
+
+
+def bucket(
+    empty_until: datetime | None, now: datetime, wanted: int, *, per_second: float, burst: int, reserve: int = 0
+) -> tuple[int, datetime]:
+    """Tokens granted of those wanted, but for a reserve that is left in the bucket, and the bucket's new instant."""
+    left = available(empty_until, now, per_second=per_second, burst=burst) - reserve
+    granted = max(0, min(wanted, left))
+    return granted, max(empty_until or now, now) + granted * timedelta(seconds=1 / per_second)

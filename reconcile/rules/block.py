@@ -1,11 +1,11 @@
-"""The `schedule` block of a manifest: what it says, checked and made into one of three kinds of schedule (S-01)."""
+"""The `schedule` block of a manifest: what it says, checked and made into a schedule, bounded or not (S-01, S-07)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Literal
 
-from reconcile.rules import cron, zones
+from reconcile.rules import bounds, cron, zones
 from reconcile.rules.notation import ScheduleError, duration, instant, shown
 
 Gap = Literal["skip", "shift"]
@@ -41,17 +41,48 @@ class Once:
     at: datetime
 
 
-Schedule = Cron | Every | Once
+Beat = Cron | Every | Once
+
+Closed = tuple[tuple[str, frozenset[date]], ...]
+"""Days on which nothing fires, under the name of what closes them: `exclude`, or a calendar."""
 
 
-def parse(block: Mapping[str, Any], at: datetime | None = None) -> Schedule:
-    """Makes a schedule of the block as written; `at` is the instant to which its deploy resolved an `in` (S-15).
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A beat from `start` to `until`, both included, but for closed days: dates of its zone, for intervals of UTC."""
 
-    Keys that say nothing about when a schedule fires (bounds, calendars, inputs) are left to others; a key that is
-    null counts as absent. Raises ScheduleError at the key that is wrong (S-02). Whether anything is still to come
-    depends on the time: see `never_fires`.
+    beat: Cron | Every
+    start: datetime | None = None
+    until: datetime | None = None
+    closed: Closed = ()
+
+
+Schedule = Beat | Bounded
+
+
+def parse(block: Mapping[str, Any], at: datetime | None = None, calendars: Closed = ()) -> Schedule:
+    """Makes a schedule of the block as written.
+
+    `at` is the instant to which its deploy resolved an `in` (S-15), `calendars` are the days of those the block names
+    (S-13). A key that is null counts as absent. Raises ScheduleError at the key that is wrong (S-02). Whether anything
+    is still to come depends on the time: see `never_fires`.
     """
     given = {key: value for key, value in block.items() if value is not None}
+    beat = _beat(given, at)
+    for key in ("start", "until", "count", "exclude", "calendars"):
+        if key in given and isinstance(beat, Once):
+            raise ScheduleError(key, f"{key} means something only beside cron and every", f"remove {key}")
+    bounds.count(given)
+    bounds.spread(given)
+    start, until = bounds.ends(given)
+    excluded = bounds.excluded(given)
+    closed = ((("exclude", excluded),) if excluded else ()) + calendars
+    if isinstance(beat, Once) or (start, until, closed) == (None, None, ()):
+        return beat
+    return Bounded(beat, start, until, closed)
+
+
+def _beat(given: Mapping[str, Any], at: datetime | None) -> Beat:
     kinds = [kind for kind in KINDS if kind in given]
     if len(kinds) != 1:
         said = "none of them stands here" if not kinds else f"here stand {' and '.join(kinds)}"

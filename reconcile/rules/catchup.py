@@ -3,28 +3,35 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
+from reconcile.rules import blackouts, ranges
+from reconcile.rules.blackouts import Blackout, Piece
 from reconcile.rules.block import Schedule
-from reconcile.rules.schedule import Fire, count, fires, last
+from reconcile.rules.ranges import ASKED, BLACKOUT, CONCURRENCY, COUNT, MISSED, MOMENT, RATE, SUPERSEDED, Range, span
+from reconcile.rules.schedule import Fire, fires, last
 from reconcile.rules.terms import Terms
 
-COUNTED = 1_000
-"""Up to here a skipped range's count is exact."""
-MOMENT = timedelta(microseconds=1)
-"""Instants are that fine, so a range that ends one before another excludes it."""
-MISSED, SUPERSEDED, CONCURRENCY = "missed", "superseded", "concurrency"
-RATE = "rate"
+MOST_DEFERRED = 500
+"""What one pass starts of a blackout's deferred occurrences; the next pass goes on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Occurrences that become no run, named by their first; `count` is None above 1,000."""
+class Situation:
+    """What deciding depends on beside the trigger's terms and its watermark.
 
-    first: Fire
-    until: datetime
-    count: int | None
-    outcome: str
-    reason: str
+    `busy`: a run of it goes on (X-09). `rate_waiting_since`: when an occurrence first was refused a token alone; what
+    was live then and never starts is skipped with reason `rate`. `remaining`: how many may still start (S-07).
+    `asked`: the next fire that a run asked for (S-08).
+    """
+
+    now: datetime
+    live_grace: timedelta
+    busy: bool = False
+    rate_waiting_since: datetime | None = None
+    remaining: int | None = None
+    asked: Fire | None = None
+    blackouts: tuple[Blackout, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,8 @@ class Plan:
 
     `skips` are decided whatever happens; `starts` each want a token, in this order; `then` is decided only when every
     start is. `backlog` is a missed range (after, until] that is stored to be drained. `ahead` is the first occurrence
-    after the watermark, where planning came by it.
+    after the watermark, where planning came by it. `held_until` is the end of the blackout that defers everything;
+    `is_asked` says that this decides the fire that a run asked for.
     """
 
     skips: tuple[Range, ...]
@@ -43,118 +51,157 @@ class Plan:
     watermark: datetime
     backlog: tuple[datetime, datetime] | None = None
     ahead: Fire | None = None
+    held_until: datetime | None = None
+    is_asked: bool = False
 
     def granted(self, tokens: int) -> "Plan":
         """The part of the plan that this many tokens decide."""
         if tokens >= len(self.starts):
             return self
         started = self.starts[:tokens]
-        return replace(self, starts=started, then=(), ahead=None, watermark=started[-1].at if started else self.base)
+        watermark = started[-1].at if started else self.base
+        return replace(
+            self, starts=started, then=(), ahead=None, watermark=watermark, is_asked=self.is_asked and tokens > 0
+        )
+
+    def limited(self, remaining: int | None) -> "Plan":
+        """The plan with no more starts than may still start."""
+        if remaining is None or len(self.starts) <= remaining:
+            return self
+        return replace(self, starts=self.starts[:remaining], ahead=None)
 
 
-def plan(
-    terms: Terms,
-    watermark: datetime,
-    now: datetime,
-    live_grace: timedelta,
-    *,
-    busy: bool = False,
-    rate_waiting_since: datetime | None = None,
-) -> Plan:
-    """Decides (watermark, now] by the trigger's catch-up policy; `busy` says that a run of it goes on (X-09).
-
-    `rate_waiting_since` is when an occurrence first was refused a token alone: what was live then and never starts
-    is skipped with reason `rate`.
-    """
-    if watermark >= now:
-        return Plan((), watermark, (), (), watermark)
-    if terms.policy == "all":
-        return _all(terms, watermark, now, live_grace, busy)
-    return _newest(terms, watermark, now, live_grace, busy, rate_waiting_since)
+def plan(terms: Terms, watermark: datetime, at: Situation) -> Plan:
+    """Decides (watermark, now], or the first piece of it, by the trigger's catch-up policy."""
+    if watermark >= at.now:
+        return _decided(watermark)
+    if at.remaining == 0:
+        return _decided(at.now)
+    if held_until := blackouts.held_until(at.blackouts, at.now):
+        return replace(_decided(watermark), held_until=held_until)
+    if at.asked:
+        return _asked(terms, watermark, at.asked, at)
+    piece = blackouts.piece(at.blackouts, watermark, at.now)
+    if piece.blackout and (made := _after_blackout(terms, watermark, piece, piece.blackout, at)):
+        return made.limited(at.remaining)
+    decide = _all if terms.policy == "all" else _newest
+    return decide(terms, watermark, piece.until, at).limited(at.remaining)
 
 
-def _newest(
-    terms: Terms, watermark: datetime, now: datetime, live_grace: timedelta, busy: bool, waiting_since: datetime | None
-) -> Plan:
-    schedule = terms.schedule
-    first, *rest = fires(schedule, watermark, None, 2) or (None,)
-    if first is None or first.at > now:
-        return Plan((), now, (), (), now, ahead=first)
-    ahead = rest[0] if rest and rest[0].at > now else None
-    newest = first if ahead or not rest else last(schedule, watermark, now)
-    assert newest is not None
-    oldest_allowed = now - terms.window if terms.policy == "latest" and terms.window else None
-    if terms.policy == "none":
-        oldest_allowed = now - live_grace
-    limited = waiting_since - live_grace if waiting_since else None
-    if oldest_allowed is not None and newest.at < oldest_allowed:
-        return Plan(_missed(schedule, watermark, now, limited), now, (), (), now)
-    older = _missed(schedule, watermark, newest.at - MOMENT, limited) if newest is not first else ()
-    if busy and terms.overlap == "skip":
-        return Plan((*older, Range(newest, newest.at, 1, CONCURRENCY, "")), now, (), (), now, ahead=ahead)
-    return Plan((), watermark, (newest,), older, now, ahead=ahead)
-
-
-def _missed(schedule: Schedule, after: datetime, until: datetime, limited: datetime | None) -> tuple[Range, ...]:
-    if limited is None or limited >= until:
-        return span(schedule, after, until, MISSED)
-    if limited <= after:
-        return span(schedule, after, until, MISSED, RATE)
-    return (*span(schedule, after, limited, MISSED), *span(schedule, limited, until, MISSED, RATE))
-
-
-def _all(terms: Terms, watermark: datetime, now: datetime, live_grace: timedelta, busy: bool) -> Plan:
-    schedule = terms.schedule
-    edge = max(watermark, now - live_grace - MOMENT)
-    newest_missed = last(schedule, watermark, edge) if edge > watermark else None
-    backlog = (watermark, newest_missed.at) if newest_missed else None
-    live = tuple(fires(schedule, edge, now, limit=int(live_grace.total_seconds()) + 2))
-    if terms.overlap != "skip" or not live:
-        return Plan((), edge, live, (), now, backlog)
-    refused = live if busy else live[1:]
-    skipped = (Range(refused[0], refused[-1].at, len(refused), CONCURRENCY, ""),) if refused else ()
-    if busy:
-        return Plan(skipped, now, (), (), now, backlog)
-    return Plan((), edge, live[:1], skipped, now, backlog)
-
-
-def drain(terms: Terms, cursor: datetime, until: datetime, now: datetime, limit: int, *, busy: bool = False) -> Plan:
+def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situation) -> Plan:
     """The next part of a backlog (cursor, until], oldest first, at most `limit` occurrences; what lies before the
     window is given up (L-06). Costs as much as the limit, however long the backlog is (L-08)."""
-    edge = now - terms.window - MOMENT if terms.window else cursor
+    if at.remaining == 0:
+        return _decided(until, *span(terms.schedule, cursor, until, MISSED, COUNT))
+    if blackouts.held_until(at.blackouts, at.now):
+        return _decided(cursor)
+    edge = at.now - terms.window - MOMENT if terms.window else cursor
     base = min(max(cursor, edge), until)
-    skips = span(terms.schedule, cursor, base, MISSED) if base > cursor else ()
-    wanted = tuple(fires(terms.schedule, base, until, limit))
+    given_up = span(terms.schedule, cursor, base, MISSED)
+    wanted = fires(terms.schedule, base, until, limit)
     watermark = until if len(wanted) < limit else wanted[-1].at
-    if terms.overlap == "skip" and wanted:
-        refused = wanted if busy else wanted[1:]
-        skipped = (Range(refused[0], refused[-1].at, len(refused), CONCURRENCY, ""),) if refused else ()
-        if busy:
-            return Plan((*skips, *skipped), watermark, (), (), watermark)
-        return Plan(skips, base, wanted[:1], skipped, watermark)
-    return Plan(skips, base, wanted, (), watermark)
+    return _starting(terms, at, wanted, before=given_up, base=base, watermark=watermark).limited(at.remaining)
 
 
-def span(schedule: Schedule, after: datetime, until: datetime, outcome: str, reason: str = "") -> tuple[Range, ...]:
-    """All occurrences in (after, until] as one range, or none."""
-    first = fires(schedule, after, until, 1)
-    newest = last(schedule, after, until)
-    if not first or newest is None:
-        return ()
-    number = count(schedule, after, until, COUNTED + 1)
-    return (Range(first[0], newest.at, number if number <= COUNTED else None, outcome, reason),)
+def _decided(watermark: datetime, *skips: Range, ahead: Fire | None = None) -> Plan:
+    """Nothing starts."""
+    return Plan(skips, watermark, (), (), watermark, ahead=ahead)
 
 
-def superseded(
-    schedule: Schedule, watermark: datetime, now: datetime, backlogs: Sequence[tuple[datetime, datetime]]
-) -> Range | None:
-    """Everything undecided when a new baseline is declared, as one range (R-21)."""
-    spans = [
-        part for after, until in (*backlogs, (watermark, now)) for part in span(schedule, after, until, SUPERSEDED)
-    ]
-    if not spans:
+def _starting(
+    terms: Terms,
+    at: Situation,
+    wanted: Sequence[Fire],
+    *,
+    base: datetime,
+    watermark: datetime,
+    before: tuple[Range, ...] = (),
+    older: tuple[Range, ...] = (),
+    **more: Any,
+) -> Plan:
+    """What is wanted starts as far as the overlap policy lets it; `older` is skipped along with the last start."""
+    starts = tuple(wanted)
+    if terms.overlap == "skip":
+        starts = () if at.busy else starts[:1]
+    left = (*older, *ranges.of(wanted[len(starts) :], CONCURRENCY))
+    if not starts:
+        return Plan((*before, *left), watermark, (), (), watermark, **more)
+    return Plan(before, base, starts, left, watermark, **more)
+
+
+def _newest(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> Plan:
+    """Policies `latest` and `none`: of (watermark, end] one starts at most, and none when something newer will."""
+    schedule = terms.schedule
+    first, *rest = fires(schedule, watermark, None, 2) or (None,)
+    if first is None or first.at > end:
+        return _decided(end, ahead=first if end == at.now else None)
+    ahead = rest[0] if rest and rest[0].at > end and end == at.now else None
+    newest = first if ahead or not rest else last(schedule, watermark, end)
+    assert newest is not None
+    oldest_allowed = at.now - terms.window if terms.policy == "latest" and terms.window else None
+    if terms.policy == "none":
+        oldest_allowed = at.now - at.live_grace
+    if (oldest_allowed is not None and newest.at < oldest_allowed) or _is_outdone(terms, end, at):
+        return _decided(end, *_missed(schedule, watermark, end, at))
+    older = _missed(schedule, watermark, newest.at - MOMENT, at) if newest is not first else ()
+    return _starting(terms, at, [newest], base=watermark, watermark=end, older=older, ahead=ahead)
+
+
+def _is_outdone(terms: Terms, end: datetime, at: Situation) -> bool:
+    """Whether something newer will start: an occurrence after `end` that no blackout drops."""
+    while end < at.now:
+        piece = blackouts.piece(at.blackouts, end, at.now)
+        drops = piece.blackout is not None and piece.blackout.mode == "drop"
+        if not drops and fires(terms.schedule, end, piece.until, 1):
+            return True
+        end = piece.until
+    return False
+
+
+def _missed(schedule: Schedule, after: datetime, until: datetime, at: Situation) -> tuple[Range, ...]:
+    limited = at.rate_waiting_since - at.live_grace if at.rate_waiting_since else None
+    if limited is None or limited >= until:
+        return span(schedule, after, until, MISSED)
+    edge = max(after, limited)
+    return (*span(schedule, after, edge, MISSED), *span(schedule, edge, until, MISSED, RATE))
+
+
+def _all(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> Plan:
+    """Policy `all`: every live one starts, the missed range becomes a backlog."""
+    schedule = terms.schedule
+    edge = min(max(watermark, at.now - at.live_grace - MOMENT), end)
+    newest_missed = last(schedule, watermark, edge) if edge > watermark else None
+    backlog = (watermark, newest_missed.at) if newest_missed else None
+    live = fires(schedule, edge, end, limit=int(at.live_grace.total_seconds()) + 2)
+    return _starting(terms, at, live, base=edge, watermark=end, backlog=backlog)
+
+
+def _after_blackout(terms: Terms, watermark: datetime, piece: Piece, over: Blackout, at: Situation) -> Plan | None:
+    """What a blackout that is over makes of the piece it covered; None where that is left to the catch-up policy."""
+    end, is_fresh = piece.until, at.now - over.until_at <= at.live_grace
+    if over.mode == "drop":
+        return _decided(end, *span(terms.schedule, watermark, end, BLACKOUT))
+    if not is_fresh and terms.policy != "all":
         return None
-    numbers = [part.count for part in spans]
-    total = None if None in numbers else sum(number or 0 for number in numbers)
-    exact = total if total is not None and total <= COUNTED else None
-    return Range(spans[0].first, spans[-1].until, exact, SUPERSEDED, "")
+    if over.mode == "defer":
+        if not is_fresh:
+            return None
+        wanted = fires(terms.schedule, watermark, end, MOST_DEFERRED)
+        reached = end if len(wanted) < MOST_DEFERRED else wanted[-1].at
+        return _starting(terms, at, wanted, base=watermark, watermark=reached)
+    newest = last(terms.schedule, watermark, end)
+    if newest is None:
+        return _decided(end)
+    older = span(terms.schedule, watermark, newest.at - MOMENT, BLACKOUT)
+    return _starting(terms, at, [newest], base=watermark, watermark=end, older=older)
+
+
+def _asked(terms: Terms, watermark: datetime, asked: Fire, at: Situation) -> Plan:
+    """The fire that a run asked for stands in for the schedule's until it is decided (S-08)."""
+    if asked.at > at.now:
+        return _decided(watermark, ahead=asked)
+    end = max(watermark, asked.at - MOMENT)
+    before = span(terms.schedule, watermark, end, SUPERSEDED, ASKED)
+    if terms.policy == "none" and asked.at < at.now - at.live_grace:
+        return replace(_decided(end, *before, *ranges.of([asked], MISSED)), is_asked=True)
+    return replace(_starting(terms, at, [asked], before=before, base=end, watermark=end), is_asked=True)

@@ -1,19 +1,20 @@
 """What the next revision of a trigger is to be, and what its baseline; pure, so that every case is a plain call."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from reconcile.rules import catchup
-from reconcile.rules.notation import ScheduleError, duration
+from reconcile.rules import bounds, ranges
+from reconcile.rules.block import Closed
+from reconcile.rules.notation import ScheduleError, duration, instant
+from reconcile.rules.ranges import SUPERSEDED, Range
 from reconcile.rules.schedule import fires, never_fires
 from reconcile.rules.terms import resolve, schedule_of, timing
 from revisions.errors import Fault, Invalid
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
-from revisions.triggers import Action, Trigger
+from revisions.triggers import Action, Trigger, spec_of
 
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 """Stands for the deploy's time where only the form of an `in` is judged."""
@@ -41,7 +42,7 @@ class Beginning:
 
     watermark: datetime
     next_fire_at: datetime | None
-    superseded: catchup.Range | None
+    superseded: Range | None
 
 
 def deploy(
@@ -53,11 +54,12 @@ def deploy(
     reason: str,
     origin: str | None,
     scopes: str,
+    calendars: Closed = (),
 ) -> Next | None:
     """The DEPLOY that a manifest asks for, None when the trigger is that already (R-06).
 
     A deleted trigger is created anew (R-05). What a deploy does not name it leaves alone: `active` and with it a pause
-    (R-20), and the origin (R-22).
+    (R-20), and the origin (R-22). `calendars` are the days of those the manifest names (S-13).
     Raises Invalid when a new or changed schedule has no fire ahead (S-02).
     """
     existing = current if current and not current.deleted else None
@@ -72,7 +74,7 @@ def deploy(
     resolved = existing.resolved if existing and same_timing else resolve(block, now)
     active = named if named is not None else existing is None or existing.active
     if not same_timing or (active and existing and not existing.active):
-        _refuse_without_fire(block, resolved, now)
+        _refuse_without_fire(block, resolved, now, calendars)
     return Next(
         action=Action.DEPLOY,
         active=active,
@@ -86,11 +88,18 @@ def deploy(
     )
 
 
-def activate(current: Trigger, now: datetime, *, reason: str) -> Next | None:
-    """The ACTIVATE, None for what is active (R-08). Raises Invalid when no fire is left (S-15)."""
+def activate(current: Trigger, now: datetime, *, reason: str, started: int = 0, calendars: Closed = ()) -> Next | None:
+    """The ACTIVATE, None for what is active (R-08); `started` is how many occurrences did since the baseline.
+
+    Raises Invalid when no fire is left (S-15).
+    """
     if current.active:
         return None
-    _refuse_without_fire(_block(current), current.resolved, now)
+    block = _block(current)
+    _refuse_without_fire(block, current.resolved, now, calendars)
+    if (most := bounds.count(block)) is not None and started >= most:
+        hint = "deploy another schedule, or a greater count"
+        raise Invalid.at("spec.schedule.count", f"all {most} occurrences have started", hint)
     return replace(_same(current, Action.ACTIVATE, reason), active=True, until=None)
 
 
@@ -119,15 +128,18 @@ def rename(current: Trigger, key: TriggerKey, *, reason: str) -> Next | None:
     return None if key == current.key else replace(_same(current, Action.DEPLOY, reason), key=key)
 
 
-def next_fire(following: Next, after: datetime) -> datetime | None:
-    """The first fire of a revision after an instant, None for one that is inactive or has none left."""
+def next_fire(key: TriggerKey, following: Next, after: datetime, calendars: Closed) -> datetime | None:
+    """When a revision fires first after a nominal instant, None for one that is inactive or has no fire left."""
     if not following.active:
         return None
-    schedule = schedule_of(json.loads(following.spec)["schedule"], following.resolved)
-    return next((fire.at for fire in fires(schedule, after, None, 1)), None)
+    block = spec_of(following.spec)["schedule"]
+    schedule = schedule_of(block, following.resolved, calendars)
+    late = bounds.offset(bounds.spread(block), str(following.key or key))
+    return next((fire.at + late for fire in fires(schedule, after, None, 1)), None)
 
 
 def beginning(
+    key: TriggerKey,
     current: Trigger | None,
     following: Next,
     now: datetime,
@@ -135,13 +147,18 @@ def beginning(
     watermark: datetime | None,
     backlogs: Sequence[tuple[datetime, datetime]],
     resumed_at: datetime | None = None,
+    calendars: tuple[Closed, Closed] = ((), ()),
 ) -> Beginning:
-    """The baseline of a change that needs one; `resumed_at` is when a pause was to end, if that is what happens."""
+    """The baseline of a change that needs one; `resumed_at` is when a pause was to end, if that is what happens.
+
+    `calendars` are the days of those the current and the following spec name.
+    """
     begins = resumed_at or now
     left = None
     if current and current.active and watermark is not None:
-        left = catchup.superseded(schedule_of(_block(current), current.resolved), watermark, now, backlogs)
-    return Beginning(begins, next_fire(following, begins), left)
+        schedule = schedule_of(_block(current), current.resolved, calendars[0])
+        left = ranges.joined(schedule, [*backlogs, (watermark, now)], SUPERSEDED)
+    return Beginning(begins, next_fire(key, following, begins, calendars[1]), left)
 
 
 def keeps_watermark(current: Trigger | None, following: Next) -> bool:
@@ -152,7 +169,7 @@ def keeps_watermark(current: Trigger | None, following: Next) -> bool:
     """
     if current is None:
         return False
-    spec = json.loads(following.spec)
+    spec = spec_of(following.spec)
     if timing(spec["schedule"]) != timing(_block(current)):
         return False
     if spec.get("catchup", {}).get("inactive", False):
@@ -190,17 +207,27 @@ def _same(current: Trigger, action: Action, reason: str) -> Next:
     )
 
 
+def _wall(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What of a block says when, its bounds left out."""
+    return {field: block[field] for field in ("timezone", "gap", "fold", "anchor") if field in block}
+
+
 def _block(trigger: Trigger) -> Mapping[str, Any]:
-    block: Mapping[str, Any] = json.loads(trigger.spec)["schedule"]
+    block: Mapping[str, Any] = spec_of(trigger.spec)["schedule"]
     return block
 
 
-def _refuse_without_fire(block: Mapping[str, Any], resolved: str, now: datetime) -> None:
-    schedule = schedule_of(block, resolved)
+def _refuse_without_fire(block: Mapping[str, Any], resolved: str, now: datetime, calendars: Closed) -> None:
+    schedule = schedule_of(block, resolved, calendars)
     if not never_fires(schedule, now):
         return
+    if "until" in block and instant(block["until"]) <= now:
+        raise Invalid.at("spec.schedule.until", f"{block['until']} is past", "name an instant ahead, or leave it out")
+    bounded = [field for field in ("start", "until", "exclude", "calendars") if field in block]
     kind = next(field for field in ("cron", "at", "in", "every") if field in block)
-    if kind == "cron":
+    if bounded and not never_fires(schedule_of({kind: block[kind], **_wall(block)}, resolved), now):
+        why, hint = f"has no fire ahead within {', '.join(bounded)}", "widen the bounds"
+    elif kind == "cron":
         why, hint = "never fires within 50 years", "look at its day and month"
     elif fires(schedule, now, None, 1):
         why, hint = "lies more than 50 years ahead", "name an instant that somebody will live to see"

@@ -1,10 +1,13 @@
 """The optimistic lock: what a caller expects of a trigger against what is there (R-04, R-05)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from revisions.errors import NotFound, PreconditionFailed, PreconditionRequired
+from revisions.errors import Fault, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.ids import TriggerKey
 from revisions.triggers import Trigger
+
+_AS_NEW = "deploy it as new, without an expected revision"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,33 +23,35 @@ def check_deploy(key: TriggerKey, current: Trigger | None, expected: Expected) -
     exists = current is not None and not current.deleted
     if expected.revision is not None:
         if current is None:
-            raise PreconditionFailed(f"{key} does not exist, so it has no revision {expected.revision}")
+            detail = f"{key} does not exist, so it has no revision {expected.revision}"
+            raise PreconditionFailed.hinted("trigger", detail, _AS_NEW)
         if current.deleted:
-            raise _failed(current, f"{key} is deleted, deploy it as new")
+            detail = f"{key} was deleted at revision {current.revision}"
+            raise _failed(current, detail, [Fault("trigger", detail, _AS_NEW)])
         check_revision(current, expected.revision)
     elif exists and current is not None:
         if expected.absent:
             raise _failed(current, f"{key} exists already, at revision {current.revision}")
-        raise PreconditionRequired(f"{key} exists: name the revision you read (it stands at {current.revision})")
+        raise _required(current)
 
 
 def check_rollback(key: TriggerKey, current: Trigger | None, expected: Expected) -> None:
     """A rollback undoes a deletion too (R-22). Raises NotFound, PreconditionFailed, PreconditionRequired."""
     if current is None:
-        raise NotFound(f"there is no trigger {key}")
+        raise NotFound.trigger(key)
     if expected.revision is None:
-        raise PreconditionRequired(f"name the revision you read ({key} stands at {current.revision})")
+        raise _required(current)
     check_revision(current, expected.revision)
 
 
 def check_change(key: TriggerKey, current: Trigger | None, expected: Expected) -> Trigger:
     """For changes of what must exist. Raises NotFound, PreconditionFailed, PreconditionRequired."""
     if current is None:
-        raise NotFound(f"there is no trigger {key}")
+        raise NotFound.trigger(key)
     if current.deleted:
-        raise NotFound(f"{key} was deleted at revision {current.revision}; deploy it to bring it back")
+        raise NotFound.deleted(key, current.revision)
     if expected.revision is None:
-        raise PreconditionRequired(f"name the revision you read ({key} stands at {current.revision})")
+        raise _required(current)
     check_revision(current, expected.revision)
     return current
 
@@ -57,9 +62,14 @@ def check_revision(current: Trigger, expected: int) -> None:
         raise _failed(current, f"{current.key} stands at revision {current.revision}, not {expected}")
 
 
-def _failed(current: Trigger, detail: str) -> PreconditionFailed:
+def _required(current: Trigger) -> PreconditionRequired:
+    return PreconditionRequired(f"{current.key} stands at revision {current.revision}: name the revision you read")
+
+
+def _failed(current: Trigger, detail: str, errors: Sequence[Fault] = ()) -> PreconditionFailed:
     return PreconditionFailed(
-        f"{detail} (by {current.changed_by})",
+        detail,
+        errors=errors,
         current_revision=current.revision,
         changed_by=current.changed_by,
         changed_at=current.changed_at,

@@ -1,4 +1,4 @@
-"""When a schedule fires: pure functions of a schedule and two instants, forwards and backwards (S-01 to S-06, S-10).
+"""When a schedule fires: pure functions of a schedule and two instants, forwards and backwards (S-01 to S-07, S-10).
 
 croniter answers one question only: which days a normalised rule names. It never sees a zone or a time of day;
 `walltime` counts the times of a day and maps wall times to instants.
@@ -6,6 +6,8 @@ croniter answers one question only: which days a normalised rule names. It never
 
 import calendar
 import copy
+import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -14,14 +16,17 @@ from typing import Final
 
 from croniter import croniter
 
-from reconcile.rules import cron, zones
-from reconcile.rules.block import EPOCH, SECOND, Cron, Every, Once, Schedule, parse
+from reconcile.rules import cron, days, slots, zones
+from reconcile.rules.block import Beat, Bounded, Closed, Cron, Every, Once, Schedule, parse
 from reconcile.rules.notation import ScheduleError, duration, instant
-from reconcile.rules.walltime import DAY_SECONDS, Course, Times
+from reconcile.rules.slots import seconds
+from reconcile.rules.walltime import DAY_SECONDS, Course, DayRule, Times
 from reconcile.rules.zones import TZDATA_VERSION, Span
 
 __all__ = [
     "TZDATA_VERSION",
+    "Bounded",
+    "Closed",
     "Cron",
     "Every",
     "Fire",
@@ -42,8 +47,8 @@ __all__ = [
 HORIZON_YEARS: Final = 50
 
 _HORIZON: Final = HORIZON_YEARS * 366 * DAY_SECONDS
-_FLOOR: Final = (datetime(1000, 1, 1, tzinfo=UTC) - EPOCH) // SECOND
-_CEILING: Final = (datetime(9900, 1, 1, tzinfo=UTC) - EPOCH) // SECOND
+_FLOOR: Final = seconds(datetime(1000, 1, 1, tzinfo=UTC))
+_CEILING: Final = seconds(datetime(9900, 1, 1, tzinfo=UTC))
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 
@@ -58,7 +63,10 @@ class Fire:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A wall time that the schedule names and that does not fire: `gap` (never existed) or `fold` (second pass)."""
+    """A wall time that the schedule names and that does not fire.
+
+    Because of a `gap` (it never existed), a `fold` (second pass), or a closed day: `exclude`, or a calendar's name.
+    """
 
     local: str
     reason: str
@@ -69,93 +77,107 @@ def fires(schedule: Schedule, after: datetime, until: datetime | None, limit: in
 
     Without `until` a cron schedule goes on for as long as the next fire lies within 50 years of the one before.
     """
-    first, final = _window(after, until)
-    if not isinstance(schedule, Cron):
-        return [_elapsed_fire(schedule, at) for at in _slots(schedule, first, final)[: max(limit, 0)]]
+    beat, closed, first, final = _window(schedule, after, until)
+    if not isinstance(beat, Cron):
+        ahead = (at for part in slots.slots(beat, closed, first, final) for at in part)
+        return [_elapsed_fire(beat, at) for at in islice(ahead, max(limit, 0))]
+    course = _course(beat, closed)
     if until is not None:
-        return _cron_fires(schedule, first, final, limit)
+        return _cron_fires(course, first, final, limit)
     found: list[Fire] = []
-    while more := _cron_fires(schedule, first, min(first + _HORIZON, final), limit - len(found)):
+    while more := _cron_fires(course, first, min(first + _HORIZON, final), limit - len(found)):
         found += more
-        first = _seconds(more[-1].at) + 1
+        first = seconds(more[-1].at) + 1
     return found
 
 
 def last(schedule: Schedule, after: datetime, until: datetime) -> Fire | None:
     """The newest nominal fire in (after, until]; walks backwards from `until`, whatever lies before (L-08)."""
-    first, final = _window(after, until)
-    if isinstance(schedule, Cron):
-        newest = next(_course(schedule).descending(first, final), None)
-        return None if newest is None else _cron_fire(schedule.timezone, *newest)
-    slots = _slots(schedule, first, final)
-    return _elapsed_fire(schedule, slots[-1]) if slots else None
+    beat, closed, first, final = _window(schedule, after, until)
+    if isinstance(beat, Cron):
+        newest = next(_course(beat, closed).descending(first, final), None)
+        return None if newest is None else _cron_fire(beat.timezone, *newest)
+    newest_part = next((part for part in reversed(slots.slots(beat, closed, first, final)) if part), None)
+    return _elapsed_fire(beat, newest_part[-1]) if newest_part else None
 
 
 def count(schedule: Schedule, after: datetime, until: datetime, limit: int) -> int:
     """How many nominal fires lie in (after, until], at most `limit`; the work grows with days, not with fires."""
-    first, final = _window(after, until)
+    beat, closed, first, final = _window(schedule, after, until)
     if limit <= 0:
         return 0
-    if isinstance(schedule, Cron):
-        return min(_course(schedule).count(first, final, limit), limit)
-    return min(len(_slots(schedule, first, final)), limit)
+    if isinstance(beat, Cron):
+        return min(_course(beat, closed).count(first, final, limit), limit)
+    return min(sum(map(len, slots.slots(beat, closed, first, final))), limit)
 
 
 def left_out(schedule: Schedule, after: datetime, until: datetime | None, limit: int) -> list[LeftOut]:
-    """The first `limit` wall times that a gap or a fold in (after, until] keeps from firing, in that order (S-09).
+    """The first `limit` wall times that a gap, a fold or a closed day in (after, until] keeps from firing (S-09).
 
     A slot that `gap: shift` moved has fired and is not among them. Without `until`, those of 50 years.
     """
-    if not isinstance(schedule, Cron):
-        return []
-    first, final = _window(after, until)
-    course = _course(schedule)
-    missing = course.left_out(first, final if until is not None else min(first + _HORIZON, final))
-    return [LeftOut(_text(wall), reason) for wall, reason in islice(missing, max(limit, 0))]
+    beat, closed, first, final = _window(schedule, after, until)
+    final = final if until is not None else min(first + _HORIZON, final)
+    shut = days.reasons(schedule.closed) if isinstance(schedule, Bounded) else []
+    missing = [_on_closed_days(beat, reason, on, first, final) for reason, on in shut]
+    if isinstance(beat, Cron):
+        missing.append(_course(beat, closed).left_out(first, final))
+    return [LeftOut(_text(wall), reason) for wall, reason in islice(heapq.merge(*missing), max(limit, 0))]
 
 
 def never_fires(schedule: Schedule, after: datetime) -> bool:
     """True when nothing fires in the 50 years from `after`: a deploy refuses that (S-02)."""
-    first, final = _window(after, None)
-    final = min(first + _HORIZON, final)
-    if isinstance(schedule, Cron):
-        return next(_course(schedule).ascending(first, final), None) is None
-    return not _slots(schedule, first, final)
+    beat, closed, first, final = _window(schedule, after, None)
+    final = min(seconds(after) + _HORIZON, final)
+    if isinstance(beat, Cron):
+        return next(_course(beat, closed).ascending(first, final), None) is None
+    return not any(slots.slots(beat, closed, first, final))
 
 
-def _window(after: datetime, until: datetime | None) -> tuple[int, int]:
-    """(after, until] as its first and its final whole second; both must be aware."""
-    final = _CEILING if until is None else min(_seconds(until), _CEILING)
-    return max(_seconds(after) + 1, _FLOOR), final
+def _window(schedule: Schedule, after: datetime, until: datetime | None) -> tuple[Beat, tuple[int, ...], int, int]:
+    """What beats, on which days not, and (after, until] within its bounds as first and final whole second."""
+    final = _CEILING if until is None else min(seconds(until), _CEILING)
+    first = max(seconds(after) + 1, _FLOOR)
+    if not isinstance(schedule, Bounded):
+        return schedule, (), first, final
+    if schedule.start:
+        first = max(first, seconds(schedule.start))
+    if schedule.until:
+        final = min(final, seconds(schedule.until))
+    return schedule.beat, _closed(schedule.closed), first, final
 
 
-def _seconds(at: datetime) -> int:
-    return (at - EPOCH) // SECOND
+@lru_cache(maxsize=4096)
+def _closed(closed: Closed) -> tuple[int, ...]:
+    return days.numbers(closed)
 
 
 def _text(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).isoformat()[:19]
 
 
-def _slots(schedule: Every | Once, first: int, final: int) -> range:
-    """The instants of an interval or a single instant in [first, final]; slot 0 of an interval is its anchor (S-06)."""
-    if isinstance(schedule, Once):
-        at = _seconds(schedule.at)
-        return range(at, at + (first <= at <= final))
-    anchor, every = _seconds(schedule.anchor), schedule.every // SECOND
-    passed = max(-((anchor - first) // every), 0)
-    return range(anchor + passed * every, final + 1, every)
+def _on_closed_days(beat: Beat, reason: str, on: tuple[int, ...], first: int, final: int) -> Iterator[tuple[int, str]]:
+    """(wall time, reason) of what would fire in [first, final] on these days, were they open."""
+    match beat:
+        case Cron():
+            shut = _prepared(beat, days.Shut(_Walks(cron.expression(beat.expression).walks), on))
+            yield from ((wall, reason) for _, wall in shut.ascending(first, final))
+        case Every():
+            for day in on:
+                begin = day * DAY_SECONDS
+                for at in slots.beats(beat, max(first, begin), min(final, begin + DAY_SECONDS - 1)):
+                    yield at, reason
 
 
-def _elapsed_fire(schedule: Every | Once, at: int) -> Fire:
-    kind = "at" if isinstance(schedule, Once) else "every"
+def _elapsed_fire(beat: Every | Once, at: int) -> Fire:
+    kind = "at" if isinstance(beat, Once) else "every"
     instant = datetime.fromtimestamp(at, UTC)
     return Fire(instant, f"{kind}/{_text(at)}Z", instant)
 
 
-def _cron_fires(schedule: Cron, first: int, final: int, limit: int) -> list[Fire]:
-    beats = _course(schedule).ascending(first, final)
-    return [_cron_fire(schedule.timezone, span, wall) for span, wall in islice(beats, max(limit, 0))]
+def _cron_fires(course: Course, first: int, final: int, limit: int) -> list[Fire]:
+    beats = course.ascending(first, final)
+    return [_cron_fire(course.zone, span, wall) for span, wall in islice(beats, max(limit, 0))]
 
 
 def _cron_fire(zone: str, span: Span, wall: int) -> Fire:
@@ -167,14 +189,20 @@ def _cron_fire(zone: str, span: Span, wall: int) -> Fire:
 
 
 @lru_cache(maxsize=16384)
-def _course(schedule: Cron) -> Course:
-    """A cron schedule made ready; an hour field that begins with `*` follows real time (S-03, S-04)."""
-    read = cron.expression(schedule.expression)
+def _course(beat: Cron, closed: tuple[int, ...]) -> Course:
+    """A cron schedule made ready, without its closed days."""
+    walks = _Walks(cron.expression(beat.expression).walks)
+    return _prepared(beat, days.Open(walks, closed) if closed else walks)
+
+
+def _prepared(beat: Cron, rule: DayRule) -> Course:
+    """An hour field that begins with `*` follows real time (S-03, S-04)."""
+    read = cron.expression(beat.expression)
     return Course(
-        times=Times(read.minutes, read.seconds, _Walks(read.walks)),
-        zone=schedule.timezone,
-        repeats=schedule.fold == "both" or (schedule.fold == "auto" and read.rolling),
-        shifts=schedule.gap == "shift" and not read.rolling,
+        times=Times(read.minutes, read.seconds, rule),
+        zone=beat.timezone,
+        repeats=beat.fold == "both" or (beat.fold == "auto" and read.rolling),
+        shifts=beat.gap == "shift" and not read.rolling,
     )
 
 

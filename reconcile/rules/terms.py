@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from reconcile.rules.block import Schedule, parse
+from reconcile.rules import bounds
+from reconcile.rules.block import Closed, Schedule, parse
 from reconcile.rules.notation import duration, instant
 from revisions.chain import canonical
 from revisions.manifests import TriggerSpec
@@ -15,9 +16,15 @@ from revisions.manifests import TriggerSpec
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A spec with its defaults filled in; they never change within an apiVersion (R-10)."""
+    """A spec with its defaults filled in; they never change within an apiVersion (R-10).
+
+    `count` is how many occurrences may start since the baseline (S-07), `spread` the window within which the trigger
+    has its place (S-12).
+    """
 
     schedule: Schedule
+    count: int | None
+    spread: timedelta
     policy: str
     window: timedelta | None
     overlap: str
@@ -27,11 +34,17 @@ class Terms:
 
 
 @lru_cache(maxsize=200_000)
-def terms(spec: str, resolved: str) -> Terms:
-    """The terms of a canonical spec text. Raises ValueError for one this release cannot read (L-13)."""
+def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
+    """The terms of a canonical spec text; `calendars` are the days of those it names, see `calendars_of`.
+
+    Raises ValueError for one this release cannot read (L-13).
+    """
     read = TriggerSpec.model_validate_json(spec)
+    block = json.loads(spec)["schedule"]
     return Terms(
-        schedule=schedule_of(json.loads(spec)["schedule"], resolved),
+        schedule=schedule_of(block, resolved, calendars),
+        count=bounds.count(block),
+        spread=bounds.spread(block),
         policy=read.catchup.policy,
         window=duration(read.catchup.window) if read.catchup.window else None,
         overlap=read.overlap or ("queue_all" if read.catchup.policy == "all" else "skip"),
@@ -41,10 +54,17 @@ def terms(spec: str, resolved: str) -> Terms:
     )
 
 
-def schedule_of(block: Mapping[str, Any], resolved: str) -> Schedule:
+def calendars_of(spec: str) -> tuple[str, ...]:
+    """The names of the calendars that a canonical spec text names."""
+    if '"calendars":' not in spec:  # most name none, and this is asked for every trigger of every pass
+        return ()
+    return tuple(json.loads(spec)["schedule"].get("calendars", ()))
+
+
+def schedule_of(block: Mapping[str, Any], resolved: str, calendars: Closed = ()) -> Schedule:
     """A `schedule` block with the instant that its deploy worked out for an `in` (S-15)."""
     at: str | None = json.loads(resolved).get("at")
-    return parse(timing(block), instant(at) if at else None)
+    return parse(timing(block), instant(at) if at else None, calendars)
 
 
 def timing(block: Mapping[str, Any]) -> dict[str, Any]:

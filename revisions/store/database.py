@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -42,6 +42,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
+from revisions.store import pipeline
+from revisions.store.pipeline import Question
 from revisions.store.tables import SCHEMA, schema_support
 
 __all__ = ["Connection", "Database", "ServerClock", "among", "insert_if_absent", "update_many"]
@@ -53,22 +55,34 @@ SESSION_TIMEOUTS = {
 }
 """Below the lease, so that a stalled participant cannot hold up the others (O-08)."""
 TRANSACTION_TIMEOUT = "40s"
-"""Ends whoever stalls where nobody is idle by the server's account: between the statements of a pipeline, and right
-after one (the Flush that psycopg leaves it with stops the other clock). PostgreSQL has it since version 17."""
+"""Ends whoever stalls where nobody is idle by the server's account: in the middle of a turn (`wire`), with some of its
+statements sent and some not. PostgreSQL has it since version 17."""
 TCP_USER_TIMEOUT_MILLISECONDS = 10_000
 SQLITE_BUSY_SECONDS = 30.0
 ASKED_WHEN_IDLE_SECONDS = 1.0
+_UPGRADE = "run `triggerctl db upgrade`"
 
 
 class ServerClock(HostClock):
     """PostgreSQL's clock, so that all replicas see one time; asked after the last lock is held (invariant 6)."""
 
     def now(self, connection: Any, /) -> datetime:
-        now: datetime = connection.execute(_SERVER_NOW).scalar_one()
-        return now.astimezone(UTC)
+        return self.after(connection)[1]
+
+    def after(self, connection: Connection, *questions: Question) -> tuple[list[list[Any]], datetime]:
+        """The answers, and the time once all of them are there, asked in the same breath."""
+        *answers, [(now,)] = pipeline.ask(connection, *questions, (_SERVER_NOW, {}))
+        return answers, now.astimezone(UTC)
 
 
-_SERVER_NOW = select(func.clock_timestamp())
+_SERVER_NOW = select(func.clock_timestamp().label("now"))
+
+
+def ask_and_look_at(clock: Clock, connection: Connection, *questions: Question) -> tuple[list[list[Any]], datetime]:
+    """The rows of each question (`pipeline.ask`), and the time after the last of them."""
+    if isinstance(clock, ServerClock):
+        return clock.after(connection, *questions)
+    return pipeline.ask(connection, *questions), clock.now(connection)
 
 
 class Database:
@@ -100,10 +114,8 @@ class Database:
                     with connection.begin():
                         yield connection
             else:
-                with self.engine.connect() as connection, ExitStack() as ahead:
-                    connection.info["ahead"] = ahead  # left after the commit was sent, see `pipeline.write`
-                    with connection.begin():
-                        yield connection
+                with self.engine.connect() as connection, connection.begin(), pipeline.ending(connection):
+                    yield connection
 
     def schema(self) -> str | None:
         """The schema version the database has, None when it was never set up."""
@@ -120,15 +132,17 @@ class Database:
         """
         found = self.schema()
         if found is None:
-            raise Unavailable(f"{self} is not set up: run `triggerctl db upgrade`")
+            raise Unavailable.hinted("database", f"{self} is not set up: {_UPGRADE}", _UPGRADE)
         if found < SCHEMA:
-            raise Unavailable(f"{self} has schema {found}, this release needs {SCHEMA}: run `triggerctl db upgrade`")
+            detail = f"{self} has schema {found}, this release needs {SCHEMA}: {_UPGRADE}"
+            raise Unavailable.hinted("database", detail, _UPGRADE)
         if found > SCHEMA:
             with self.read() as connection:
                 since = connection.execute(select(schema_support.c.readable_since)).scalar_one()
             if since > SCHEMA:
                 way = f"use a release for schema {since} or newer"
-                raise Unavailable(f"{self} has schema {found}, which is too new for this release ({SCHEMA}): {way}")
+                detail = f"{self} has schema {found}, which is too new for this release ({SCHEMA}): {way}"
+                raise Unavailable.hinted("database", detail, way)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -201,6 +215,7 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
 
     @event.listens_for(engine, "connect")
     def bound(connection: psycopg.Connection[Any], _: Any) -> None:
+        connection.prepare_threshold = None  # psycopg would DEALLOCATE ALL when it rolls back: what we prepared, too
         if connection.info.server_version >= 170_000:
             connection.execute("SELECT set_config('transaction_timeout', %s, false)", [TRANSACTION_TIMEOUT])
             connection.commit()
@@ -227,7 +242,7 @@ def _sqlite_engine(url: URL, create: bool) -> Engine:
 
     def connect() -> sqlite3.Connection:
         if not create and not path.exists():
-            raise sqlite3.OperationalError("no such file: run `triggerctl db upgrade`")
+            raise Unavailable.hinted("database", f"{_shown(url)}: no such file: {_UPGRADE}", _UPGRADE)
         connection = sqlite3.connect(path, timeout=SQLITE_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")

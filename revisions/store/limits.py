@@ -22,6 +22,11 @@ def take_tokens(
     return granted
 
 
+def empty_until(connection: Connection, name: str) -> datetime | None:
+    """A bucket's instant, without a lock; None for one that nobody took from yet."""
+    return connection.execute(select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name)).scalar()
+
+
 def catchup_used(connection: Connection, slot: int) -> int:
     """Locks the catch-up loop's row and answers how much of the slot's cap is used (L-06)."""
     statement = select(catchup_loops).where(catchup_loops.c.name == CATCHUP).with_for_update()

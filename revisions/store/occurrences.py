@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, Text, literal, null, select, tuple_, union_all
 
@@ -44,6 +44,14 @@ def skips_of(connection: Connection, trigger_id: str) -> list[Skip]:
     return [Skip(**row._mapping) for row in connection.execute(statement)]
 
 
+def skips_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> list[Skip]:
+    """What was skipped of a trigger in (after, until], ranges that reach into it too, oldest first."""
+    of = occurrences.c
+    reaching = select(occurrences).where(of.trigger_id == trigger_id, of.scheduled_until > after)
+    found = connection.execute(reaching.where(of.scheduled_at <= until).order_by(of.scheduled_at))
+    return [Skip(**row._mapping) for row in found]
+
+
 @dataclass(frozen=True, slots=True)
 class Occurrence:
     """A line of the ledger: a run (`started`, with its id) or a skip."""
@@ -57,6 +65,12 @@ class Occurrence:
     revision: int
     run_id: str | None
     count: int | None
+
+    @classmethod
+    def of(cls, skip: Skip) -> Self:
+        """A skip as a line of the ledger."""
+        same = (name for name in cls.__slots__ if name != "run_id")
+        return cls(**{name: getattr(skip, name) for name in same}, run_id=None)
 
 
 STARTED = "started"

@@ -1,9 +1,9 @@
 """Runs: made once per occurrence, read, cancelled, counted; `claims` holds what their workers do with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Row, func, literal_column, select, tuple_, update
 
@@ -76,6 +76,17 @@ class Run:
     caused_by_trigger_id: str | None
 
 
+class RunMade(NamedTuple):
+    """That a run came to be, and for what."""
+
+    scheduled_at: datetime
+    occurrence_id: str
+    created_at: datetime
+    revision: int
+    id: str
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class Depth:
     """How many runs are live, by status, and since when the longest waiting pending one could have been claimed."""
@@ -135,6 +146,34 @@ def page(
     if before is not None:
         statement = statement.where(runs.c.id < before)
     return [from_row(row) for row in connection.execute(statement)]
+
+
+def scheduled_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> Iterator[RunMade]:
+    """When the runs scheduled in (after, until] came to be, oldest scheduled first; not whole rows, for they are many."""
+    made = [runs.c[name] for name in RunMade._fields]
+    statement = select(*made).where(
+        runs.c.trigger_id == trigger_id, runs.c.scheduled_at > after, runs.c.scheduled_at <= until
+    )
+    return (RunMade(*row) for row in connection.execute(statement.order_by(runs.c.scheduled_at)))
+
+
+def count_scheduled(connection: Connection, trigger_id: str, after: datetime, until: datetime, *, source: str) -> int:
+    """How many runs of a source are scheduled in (after, until]."""
+    statement = select(func.count()).where(
+        runs.c.trigger_id == trigger_id,
+        runs.c.source == source,
+        runs.c.scheduled_at > after,
+        runs.c.scheduled_at <= until,
+    )
+    found: int = connection.execute(statement).scalar_one()
+    return found
+
+
+def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -> Run | None:
+    """The run of an occurrence, by the key that lets there be no second one (X-01)."""
+    statement = select(runs).where(runs.c.trigger_id == trigger_id, runs.c.occurrence_id == occurrence_id)
+    row = connection.execute(statement).one_or_none()
+    return from_row(row) if row else None
 
 
 def depth(connection: Connection) -> Depth:

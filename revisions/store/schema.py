@@ -51,7 +51,7 @@ def _migrate(database: Database, version: str, run: object) -> None:
 
 
 def _check(connection: Connection) -> None:
-    if connection.dialect.has_table(connection, guards.TABLE) and (missing := guards.missing(connection)):
+    if missing := guards.missing(connection):
         raise Unavailable(f"the migration would leave history unguarded: {', '.join(missing)} missing")
 
 

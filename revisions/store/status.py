@@ -4,7 +4,7 @@ The row's lock is what a firing and a deploy contend for; it carries the revisio
 what it decides from is still current (L-15).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,13 +15,17 @@ from revisions.store.database import among, update_many
 from revisions.store.occurrences import Skip
 from revisions.store.pipeline import Write
 from revisions.store.runs import LIVE, in_status
-from revisions.store.tables import catchup_backlogs, runs, trigger_status, triggers
+from revisions.store.tables import catchup_backlogs, quarantines, runs, trigger_status, triggers
 from revisions.triggers import Action, Revision
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """One trigger's runtime facts. `watermark`: up to there every occurrence is decided (L-06)."""
+    """One trigger's runtime facts. `watermark`: up to there every occurrence is decided (L-06).
+
+    `started_count`: scheduled occurrences that started since the baseline (S-07). `asked_fire_at`: the next fire that
+    a run asked for, in place of the schedule's (S-08).
+    """
 
     trigger_id: str
     revision: int
@@ -36,6 +40,9 @@ class StatusRow:
     last_error: str | None
     run_count: int
     consecutive_failures: int
+    started_count: int
+    asked_fire_at: datetime | None
+    asked_by_run_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +77,11 @@ class Facts:
     project: str
     domain: str
     task: str
+    name: str
     task_version: str
     revision: int
     active: bool
+    tags: str
     spec: str
     resolved: str
     has_live_run: bool
@@ -83,11 +92,11 @@ _DROP_BACKLOGS = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id ==
 _UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
 
 LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_status.c)
-"""The status columns under names that stand beside those of another table."""
+"""The status columns under names that stand beside those of another table, after them."""
 
 
 def labelled(row: Any) -> StatusRow:
-    return StatusRow(**{column.name: getattr(row, f"status_{column.name}") for column in trigger_status.c})
+    return StatusRow(*row[-len(LABELLED) :])
 
 
 def get(connection: Connection, trigger_id: str) -> StatusRow | None:
@@ -114,14 +123,16 @@ def facts(connection: Connection, ids: Sequence[str]) -> dict[str, Facts]:
         triggers.c.project,
         triggers.c.domain,
         triggers.c.task,
+        triggers.c.name,
         triggers.c.task_version,
         triggers.c.revision,
         triggers.c.active,
+        triggers.c.tags,
         triggers.c.spec,
         triggers.c.resolved,
         live,
     ).where(among(connection, triggers.c.trigger_id, ids))
-    return {row[0]: Facts(*row) for row in connection.execute(statement)}
+    return {row[0]: Facts(*tuple(row)) for row in connection.execute(statement)}
 
 
 def following(revision: Revision, baseline: Baseline | None, *, created: bool) -> Iterator[Write]:
@@ -129,6 +140,8 @@ def following(revision: Revision, baseline: Baseline | None, *, created: bool) -
     values: dict[str, Any] = {"revision": revision.revision}
     if baseline:
         values |= {"watermark": baseline.watermark, "next_fire_at": baseline.next_fire_at, "rate_waiting_since": None}
+        if not baseline.goes_on:
+            values |= {"started_count": 0, "asked_fire_at": None, "asked_by_run_id": None}
     if created:
         yield _INSERT, values | {"trigger_id": revision.trigger_id, "run_count": 0, "consecutive_failures": 0}
         return
@@ -151,14 +164,61 @@ def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> 
     return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
 
 
-def due(connection: Connection, now: datetime) -> list[str]:
-    """Triggers whose next fire has come, oldest first: the net under lost alarms (L-03)."""
+def due(connection: Connection, now: datetime, frozen: Collection[str] = ()) -> list[str]:
+    """Triggers whose next fire has come, oldest first: the net under lost alarms (L-03).
+
+    Without those that wait for a token, those in quarantine, and those of frozen projects.
+    """
+    apart = exists().where(quarantines.c.trigger_id == trigger_status.c.trigger_id, quarantines.c.until_at > now)
     statement = (
         select(trigger_status.c.trigger_id)
-        .where(trigger_status.c.next_fire_at <= now)
+        .where(trigger_status.c.next_fire_at <= now, trigger_status.c.rate_waiting_since.is_(None), ~apart)
         .order_by(trigger_status.c.next_fire_at)
     )
+    if frozen:
+        of = exists().where(triggers.c.trigger_id == trigger_status.c.trigger_id, triggers.c.project.in_(frozen))
+        statement = statement.where(~of)
     return list(connection.execute(statement).scalars())
+
+
+_WAITING = (
+    select(trigger_status.c.trigger_id)
+    .join(triggers, and_(triggers.c.trigger_id == trigger_status.c.trigger_id, triggers.c.active == true()))
+    .where(trigger_status.c.rate_waiting_since.is_not(None))
+)
+
+
+def waits_more_than(connection: Connection, number: int) -> bool:
+    """Whether more triggers than these wait for a token."""
+    return len(connection.execute(_WAITING.limit(number + 1)).all()) > number
+
+
+def next_in_turn(connection: Connection, limit: int) -> list[str]:
+    """Those that wait for a token, the projects taking turns, in each the one that has waited longest first (L-09)."""
+    order = (trigger_status.c.rate_waiting_since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
+    turn = func.row_number().over(partition_by=triggers.c.project, order_by=order).label("turn")
+    queue = _WAITING.add_columns(trigger_status.c.rate_waiting_since, turn).subquery()
+    statement = select(queue.c.trigger_id).order_by(queue.c.turn, queue.c.rate_waiting_since, queue.c.trigger_id)
+    return list(connection.execute(statement.limit(limit)).scalars())
+
+
+def stop_waiting(connection: Connection, ids: Sequence[str]) -> None:
+    """Takes triggers out of the queue for tokens."""
+    if ids:
+        statement = update(trigger_status).where(among(connection, trigger_status.c.trigger_id, ids))
+        connection.execute(statement.values(rate_waiting_since=None))
+
+
+def ask(connection: Connection, trigger_id: str, at: datetime, run_id: str) -> None:
+    """Keeps the next fire that a run asked for, in place of the schedule's and of one asked for before (S-08)."""
+    asked = {"asked_fire_at": at, "asked_by_run_id": run_id, "next_fire_at": at}
+    connection.execute(_UPDATE, asked | {"of_trigger": trigger_id})
+
+
+def look_again(connection: Connection, ids: Sequence[str], now: datetime) -> None:
+    """Has the next pass work out anew when these triggers fire, for what that hangs on has changed."""
+    statement = update(trigger_status).where(among(connection, trigger_status.c.trigger_id, ids))
+    connection.execute(statement.where(trigger_status.c.next_fire_at.is_not(None)).values(next_fire_at=now))
 
 
 def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -190,6 +250,11 @@ def active_count(connection: Connection) -> int:
     return number
 
 
+def has_backlog(connection: Connection) -> bool:
+    """Whether anything missed waits to be caught up."""
+    return bool(connection.execute(select(exists(select(catchup_backlogs.c.trigger_id)))).scalar())
+
+
 def backlog_count(connection: Connection) -> int:
     """How many missed ranges wait to be caught up."""
     number: int = connection.execute(select(func.count()).select_from(catchup_backlogs)).scalar_one()
@@ -206,11 +271,13 @@ def backlogs(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
     return [Backlog(**row._mapping) for row in connection.execute(statement)]
 
 
-def least_recently_served(connection: Connection, limit: int) -> list[str]:
-    """Triggers with a backlog, the one that waited longest first (L-06)."""
+def least_recently_served(connection: Connection, now: datetime, limit: int) -> list[str]:
+    """Triggers with a backlog, the one that waited longest first (L-06); without those in quarantine."""
+    apart = exists().where(quarantines.c.trigger_id == catchup_backlogs.c.trigger_id, quarantines.c.until_at > now)
     statement = (
         select(catchup_backlogs.c.trigger_id)
         .join(triggers, and_(triggers.c.trigger_id == catchup_backlogs.c.trigger_id, triggers.c.active == true()))
+        .where(~apart)
         .order_by(catchup_backlogs.c.served_at, catchup_backlogs.c.trigger_id)
         .limit(limit)
     )

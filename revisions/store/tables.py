@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-SCHEMA = "0002"
+SCHEMA = "0003"
 """The schema version this release works with: the newest migration."""
 
 _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -185,7 +185,16 @@ trigger_status = Table(
     Column("last_error", Text),
     Column("run_count", Integer, nullable=False),
     Column("consecutive_failures", Integer, nullable=False),
+    Column("started_count", Integer, nullable=False, server_default="0"),
+    Column("asked_fire_at", Instant),
+    Column("asked_by_run_id", Text),
     Index(None, "next_fire_at"),
+    Index(
+        "trigger_status_waiting_idx",
+        "rate_waiting_since",
+        postgresql_where=text("rate_waiting_since IS NOT NULL"),
+        sqlite_where=text("rate_waiting_since IS NOT NULL"),
+    ),
 )
 
 runs = Table(
@@ -292,4 +301,56 @@ catchup_backlogs = Table(
     Column("created_at", Instant, nullable=False),
     Column("served_at", Instant, nullable=False),
     Index(None, "served_at"),
+)
+
+quarantines = Table(
+    "quarantines",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("since", Instant, nullable=False),
+    Column("until_at", Instant, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+)
+
+calendars = Table(
+    "calendars",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("deleted", Boolean, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("spec", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("hold_id", Text, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("project", Text),
+    Column("tag", Text),
+    Column("trigger_id", Text),
+    Column("from_at", Instant, nullable=False),
+    Column("until_at", Instant),
+    Column("mode", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("replica_id", Text, primary_key=True),
+    Column("started_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("tzdata", Text, nullable=False),
 )

@@ -23,16 +23,17 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from revisions.breaks import current_row
-from revisions.chain import canonical
+from revisions.chain import canonical, texts
+from revisions.clock import Clock
 from revisions.errors import Conflict
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import notices, occurrences, status
 from revisions.store import tasks as task_store
-from revisions.store.database import insert_if_absent
-from revisions.store.pipeline import Write, ask, write
+from revisions.store.database import ask_and_look_at, insert_if_absent
+from revisions.store.pipeline import Write, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.triggers import Action, Revision, Trigger, apply, fold
+from revisions.triggers import Action, Revision, Trigger, apply, fold, spec_of
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IDENTITY = ("trigger_id", *(column.name for column in _KEY))
@@ -58,7 +59,7 @@ class AlreadyThere(Conflict):
 
 def task_key(trigger: Trigger) -> TaskKey:
     """The task version a trigger is bound to."""
-    return TaskKey(trigger.key.project, trigger.key.domain, trigger.key.task, json.loads(trigger.spec)["task_version"])
+    return TaskKey(trigger.key.project, trigger.key.domain, trigger.key.task, spec_of(trigger.spec)["task_version"])
 
 
 def get(connection: Connection, key: TriggerKey) -> Trigger | None:
@@ -84,16 +85,18 @@ class Locked(NamedTuple):
     tasks: dict[TaskKey, task_store.TaskRow]
     trigger: Trigger | None
     status: status.StatusRow | None
+    now: datetime
 
 
-def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey) -> Locked:
-    """Task rows, the current row and its status, locked in this order: the first part of every change.
+def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, clock: Clock) -> Locked:
+    """Task rows, the current row and its status, locked in this order: the first part of every change. Then the time.
 
     NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
     """
-    *answers, rows = ask(connection, *task_store.questions(tasks), (_LOCK, _of(key)))
-    found = [(_trigger(row), status.labelled(row)) for row in rows]
-    return Locked(task_store.locked(answers), *(found[0] if found else (None, None)))
+    questions = (*task_store.questions(tasks), (_LOCK, _of(key)))
+    (*answers, rows), now = ask_and_look_at(clock, connection, *questions)
+    trigger, its_status = (_trigger(rows[0]), status.labelled(rows[0])) if rows else (None, None)
+    return Locked(task_store.locked(answers), trigger, its_status, now)
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
@@ -235,6 +238,12 @@ def history(connection: Connection, trigger_id: str, before: int | None, limit: 
     return [_revision(row) for row in connection.execute(statement)]
 
 
+def whole_history(connection: Connection, trigger_id: str) -> list[Revision]:
+    """All revisions, oldest first."""
+    statement = select(trigger_revisions).where(trigger_revisions.c.trigger_id == trigger_id)
+    return [_revision(row) for row in connection.execute(statement.order_by(trigger_revisions.c.revision))]
+
+
 def as_of(connection: Connection, trigger_id: str, at: datetime) -> Trigger | None:
     """The row as it stood at an instant, folded from the revisions up to then; None before the first (R-09).
 
@@ -310,7 +319,7 @@ def _revision_columns(revision: Revision) -> dict[str, Any]:
         "reason": revision.reason,
         "at": revision.at,
         "active": revision.active,
-        "tags": canonical(list(revision.tags)),
+        "tags": texts(revision.tags),
         "until": revision.until,
         "origin": revision.origin,
         "idempotency_key": revision.idempotency_key,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconcile.deciding import Pace
+from reconcile.pace import Pace
 from reconcile.plugins import launchers
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock

@@ -7,11 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.deciding import Deciding, Pace
+from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
+from reconcile.pace import Pace
 from reconcile.ports import Failed, Launch, Progress, Succeeded
 from reconcile.registering import Registering
 from reconcile.revising import Caller
@@ -209,7 +210,7 @@ class Replica:
         return None if trigger is None or trigger.deleted else trigger.revision
 
     def _hear(self, name: str, facts: dict[str, Any]) -> None:
-        if name.endswith((".failed", ".undecidable", ".unreadable", ".unavailable")) or name in (
+        if name.endswith((".failed", ".quarantined", ".unavailable")) or name in (
             "claim.lost",
             "run.lost",
         ):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import text
 
-from reconcile.deciding import Pace
+from reconcile.pace import Pace
 from reconcile.revising import Caller
 from reconcile.rules.diff import Difference
 from revisions.errors import TriggerctlError
@@ -274,8 +274,11 @@ def test_a_failed_creation_does_not_move_the_watermark(world: World, monkeypatch
         broken.setattr(run_store, "create", lambda *_: 1 / 0)
         world.loop.resync()
     assert world.status().watermark == before
-    assert [facts["error"] for name, facts in world.observed if name == "trigger.undecidable"]
+    assert [facts["error"] for name, facts in world.observed if name == "trigger.quarantined"]
     world.observed.clear()
+    world.resync()
+    assert minutes(world) == []
+    world.advance(seconds=30)
     world.resync()
     assert minutes(world) == [1]
 
@@ -292,7 +295,7 @@ def test_one_bad_row_does_not_hold_up_the_others(world: World) -> None:
     world.advance(minutes=1)
     world.loop.resync()
     assert (minutes(world, "a"), minutes(world, "bad"), minutes(world, "c")) == ([1], [], [1])
-    assert [facts["trigger_id"] for name, facts in world.observed if name == "trigger.unreadable"] == [world.id("bad")]
+    assert [facts["trigger_id"] for name, facts in world.observed if name == "trigger.quarantined"] == [world.id("bad")]
 
 
 def test_a_pause_between_alarm_and_decision_starts_nothing(world: World) -> None:
@@ -398,7 +401,7 @@ def test_two_loops_woken_for_everything_start_nothing_twice(world: World) -> Non
     world.resync()
     for name in names:
         assert len(world.runs(name)) + sum(skip.count or 0 for skip in world.skips(name)) == 3
-    assert not [facts for name, facts in world.observed if name == "trigger.undecidable"]
+    assert not [facts for name, facts in world.observed if name == "trigger.quarantined"]
 
 
 def test_a_manual_run_needs_no_schedule_and_no_activation(world: World) -> None:

@@ -65,7 +65,7 @@ _COPY = """INSERT INTO trigger_revisions
 def test_a_missing_guard_is_noticed_by_every_migration(database: Database) -> None:
     """R-02: a migration that would end without the guards is rolled back."""
     with database.write() as connection:
-        guards.drop(connection)
+        guards.drop(connection, "trigger_revisions")
     with database.read() as connection:
         assert len(guards.missing(connection)) == (3 if database.is_sqlite else 2)
     with pytest.raises(Unavailable, match="unguarded"):

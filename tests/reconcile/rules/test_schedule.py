@@ -34,7 +34,7 @@ def test_each_kind_of_block_makes_its_schedule() -> None:
     assert parse({"every": "15m"}) == Every(timedelta(minutes=15), datetime(1970, 1, 1, tzinfo=UTC))
     assert parse({"at": "2026-01-01T01:00:00+01:00"}) == Once(NEW_YEAR)
     assert parse({"in": "48h"}, at=NEW_YEAR) == Once(NEW_YEAR)
-    assert parse({"every": "1s", "start": "x", "count": 3}) == Every(timedelta(seconds=1))
+    assert parse({"every": "1s", "count": 3}) == Every(timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(

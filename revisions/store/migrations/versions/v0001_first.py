@@ -248,11 +248,11 @@ def upgrade() -> None:
         ["project", "domain", "task", "task_version"],
         unique=False,
     )
-    guards.create(op.get_bind())
+    guards.create(op.get_bind(), "trigger_revisions")
 
 
 def downgrade() -> None:
-    guards.drop(op.get_bind())
+    guards.drop(op.get_bind(), "trigger_revisions")
     op.drop_table("triggers")
     op.drop_table("trigger_status")
     op.drop_table("trigger_revisions")
@@ -264,3 +264,5 @@ def downgrade() -> None:
     op.drop_table("occurrences")
     op.drop_table("catchup_loops")
     op.drop_table("catchup_backlogs")
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("DROP FUNCTION refuse_change_of_history()")

@@ -1,0 +1,104 @@
+"""What a pass knows of each trigger that it decides, read under the locks of their status rows."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from reconcile import calendars
+from reconcile.rules import bounds
+from reconcile.rules.blackouts import Blackout
+from reconcile.rules.catchup import Situation
+from reconcile.rules.schedule import Fire
+from reconcile.rules.terms import Terms
+from revisions.store import holds
+from revisions.store import status as status_store
+from revisions.store.database import Connection
+from revisions.store.holds import Hold
+from revisions.store.status import Facts, StatusRow
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One trigger: its rows, its terms, its situation in nominal time, and how much later than that it fires (S-12)."""
+
+    status: StatusRow
+    facts: Facts
+    terms: Terms
+    situation: Situation
+    late: timedelta
+
+
+@dataclass(slots=True)
+class Read:
+    """The cases of a batch, and those of it that are none: unreadable (why), at their failure limit, frozen (until).
+
+    `waiting` is how many of the batch have waited for a token.
+    """
+
+    cases: list[Case] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    failing: list[str] = field(default_factory=list)
+    frozen: list[tuple[StatusRow, datetime | None]] = field(default_factory=list)
+    waiting: int = 0
+
+
+def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace: timedelta) -> Read:
+    """What there is to decide of triggers whose status rows are locked; a trigger that is not active is left out.
+
+    Those in quarantine are read again: whoever asks for them thinks that their time has come.
+    """
+    found = Read()
+    if not rows:
+        return found
+    facts = status_store.facts(connection, [row.trigger_id for row in rows])
+    holding = holds.lasting(connection, min(row.watermark for row in rows))
+    for row in rows:
+        of = facts.get(row.trigger_id)
+        if of is None or not of.active:
+            continue
+        over = [hold for hold in holding if _covers(hold, of)]
+        freezes = [hold for hold in over if hold.kind == holds.FREEZE and hold.is_on(now)]
+        if freezes:
+            ends = [hold.until_at for hold in freezes]
+            found.frozen.append((row, None if None in ends else max(end for end in ends if end)))
+            continue
+        try:
+            terms = calendars.read_terms(connection, of.project, of.spec, of.resolved)
+        except ValueError as error:
+            found.unreadable[row.trigger_id] = str(error)
+            continue
+        if row.consecutive_failures >= terms.deactivate_after:
+            found.failing.append(row.trigger_id)
+            continue
+        found.waiting += row.rate_waiting_since is not None
+        found.cases.append(_case(row, of, terms, over, now, grace))
+    return found
+
+
+def _case(row: StatusRow, facts: Facts, terms: Terms, over: Sequence[Hold], now: datetime, grace: timedelta) -> Case:
+    key = "/".join((facts.project, facts.domain, facts.task, facts.name))
+    late = bounds.offset(terms.spread, key)
+    blackouts = (
+        Blackout(hold.from_at, hold.until_at, hold.mode)
+        for hold in over
+        if hold.kind == holds.BLACKOUT and hold.until_at is not None
+    )
+    asked = None
+    if row.asked_fire_at is not None:
+        asked = Fire(row.asked_fire_at, f"next/{row.asked_by_run_id}", row.asked_fire_at)
+    situation = Situation(
+        now=now - late,
+        live_grace=grace,
+        busy=facts.has_live_run,
+        rate_waiting_since=row.rate_waiting_since - late if row.rate_waiting_since else None,
+        remaining=None if terms.count is None else max(0, terms.count - row.started_count),
+        asked=asked,
+        blackouts=tuple(blackout.earlier(late) for blackout in blackouts),
+    )
+    return Case(row, facts, terms, situation, late)
+
+
+def _covers(hold: Hold, facts: Facts) -> bool:
+    tags = json.loads(facts.tags) if hold.tag is not None else ()
+    return hold.covers(project=facts.project, trigger_id=facts.trigger_id, tags=tags)

@@ -1,0 +1,83 @@
+"""Reads what bears on one instant of a trigger's life, and has the rules put it into words (U-03)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from reconcile.auditing import Past, left, past_of, started_before
+from reconcile.rules import explain as rules
+from reconcile.rules.explain import Apart, Explanation, Facts, Held, Instant, Made, Obstacles
+from reconcile.rules.ranges import MOMENT, SUPERSEDED
+from revisions.ids import TriggerKey
+from revisions.store import holds, occurrences, quarantines
+from revisions.store import runs as run_store
+from revisions.store.database import Connection, Database
+from revisions.store.occurrences import Skip
+from revisions.store.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An instant, what is recorded of it, and the words for it."""
+
+    past: Past
+    instant: Instant
+    run: Run | None
+    skip: Skip | None
+    explanation: Explanation
+
+
+class Explaining:
+    """Changes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def explain(self, key: TriggerKey, at: datetime | None) -> Explained:
+        """Why it fired at an instant, or did not; without one, at its newest occurrence, else now.
+
+        Raises NotFound, and Invalid for a spec of the past that this release cannot read.
+        """
+        with self._database.read() as connection:
+            past = past_of(self._database, connection, key)
+            instant = rules.look(past.eras, at or rules.asked_for(past.eras, past.now))
+            run, skip = _recorded(connection, past, instant)
+            obstacles = _obstacles(connection, past)
+            started = started_before(connection, past, instant.at - MOMENT)
+        facts = Facts(
+            trigger=str(key),
+            now=past.now,
+            standing=past.standing,
+            started=started,
+            obstacles=obstacles,
+            run=Made(run.id, run.created_at, run.status, run.error) if run else None,
+            skip=left(skip) if skip else None,
+        )
+        return Explained(past, instant, run, skip, rules.explain(instant, facts))
+
+
+def _obstacles(connection: Connection, past: Past) -> Obstacles:
+    """What keeps the trigger from being decided just now."""
+    trigger, status = past.trigger, past.status
+    apart = quarantines.get(connection, [trigger.trigger_id]).get(trigger.trigger_id)
+    holding = [
+        hold
+        for hold in holds.lasting(connection, past.now)
+        if hold.is_on(past.now)
+        and hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
+    ]
+    return Obstacles(
+        hold=Held(holding[0].kind, holding[0].owner, holding[0].reason, holding[0].until_at) if holding else None,
+        quarantine=Apart(apart.since, apart.until_at, apart.error) if apart else None,
+        asked_at=status.asked_fire_at,
+        rate_waiting_since=status.rate_waiting_since,
+    )
+
+
+def _recorded(connection: Connection, past: Past, instant: Instant) -> tuple[Run | None, Skip | None]:
+    """The run of the occurrence and the skip that covers it: of two, the one that is no superseded range."""
+    if instant.fire is None:
+        return None, None
+    run = run_store.of_occurrence(connection, past.trigger.trigger_id, instant.fire.id)
+    covering = occurrences.skips_within(connection, past.trigger.trigger_id, instant.at - MOMENT, instant.at)
+    covering.sort(key=lambda skip: skip.outcome == SUPERSEDED)
+    return run, next(iter(covering), None)

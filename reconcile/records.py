@@ -1,0 +1,90 @@
+"""What a pass writes, gathered so that each table gets one statement."""
+
+from datetime import datetime
+from typing import Any
+
+from reconcile.cases import Case
+from reconcile.revising import skip_of
+from reconcile.rules.catchup import Plan
+from reconcile.rules.schedule import Fire
+from revisions import ids
+from revisions.store import notices, occurrences
+from revisions.store import runs as run_store
+from revisions.store import status as status_store
+from revisions.store.database import Connection
+from revisions.store.occurrences import Skip
+from revisions.store.runs import NewRun
+from revisions.store.status import Backlog
+from revisions.triggers import SYSTEM
+
+
+class Records:
+    """Runs, skips, backlogs and status rows of one pass, decided at one instant."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.runs: list[NewRun] = []
+        self.skips: list[Skip] = []
+        self.backlogs: list[Backlog] = []
+        self._statuses: list[dict[str, Any]] = []
+
+    def add(self, case: Case, plan: Plan, **moved: datetime | None) -> None:
+        """A trigger's decision; `moved` are the status columns that go with it."""
+        row, left = case.status, (*plan.skips, *plan.then)
+        runs = [self._run(case, fire) for fire in plan.starts]
+        told = (row.last_outcome, row.last_outcome_at)
+        if runs:
+            told = ("started", self.now)
+        elif left:
+            told = (left[-1].outcome, self.now)
+        self.runs += runs
+        self.skips += [skip_of(row.trigger_id, row.revision, self.now, part) for part in left]
+        self._statuses.append(
+            {
+                "trigger_id": row.trigger_id,
+                "last_fired_at": self.now if runs else row.last_fired_at,
+                "last_outcome": told[0],
+                "last_outcome_at": told[1],
+                "last_run_id": runs[-1].id if runs else row.last_run_id,
+                "run_count": row.run_count + len(runs),
+                "started_count": row.started_count + len(runs),
+                "asked_fire_at": None if plan.is_asked else row.asked_fire_at,
+                "asked_by_run_id": None if plan.is_asked else row.asked_by_run_id,
+                **moved,
+            }
+        )
+        if plan.backlog:
+            after, until = plan.backlog
+            # served_at: never yet, so before any backlog that was; among those, the oldest first
+            self.backlogs.append(Backlog(row.trigger_id, after, until, self.now, served_at=after))
+
+    def store(self, connection: Connection) -> None:
+        if run_store.create(connection, self.runs) < len(self.runs):
+            firsts = run_store.firsts(connection, self.runs)
+            for status in self._statuses:
+                status["last_run_id"] = firsts.get(status["last_run_id"], status["last_run_id"])
+        occurrences.record(connection, self.skips)
+        status_store.open_backlogs(connection, self.backlogs)
+        status_store.save(connection, self._statuses)
+        if self.runs:
+            notices.runs_pending(connection)
+
+    def _run(self, case: Case, fire: Fire) -> NewRun:
+        facts = case.facts
+        return NewRun(
+            id=ids.fresh(self.now),
+            trigger_id=facts.trigger_id,
+            occurrence_id=fire.id,
+            revision=facts.revision,
+            project=facts.project,
+            domain=facts.domain,
+            task=facts.task,
+            task_version=facts.task_version,
+            source="schedule",
+            overlap=case.terms.overlap,
+            max_attempts=case.terms.max_attempts,
+            actor=SYSTEM,
+            scheduled_at=fire.at,
+            created_at=self.now,
+            input=case.terms.input,
+        )

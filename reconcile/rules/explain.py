@@ -1,0 +1,320 @@
+"""Why a trigger fired, or did not, at an instant: what was in force, what it named, what was decided (U-03)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from reconcile.rules import advice
+from reconcile.rules.advice import Advice
+from reconcile.rules.audit import Left, Standing
+from reconcile.rules.eras import Era, era_at, following, newest
+from reconcile.rules.ranges import MOMENT
+from reconcile.rules.schedule import Fire, LeftOut, fires, left_out
+from revisions.ids import utc_text
+
+SHOWN = 10
+"""Wall times between two fires that a gap, a fold or a closed day left out; more are not named."""
+
+
+class Verdict(StrEnum):
+    """What there is to say of an instant."""
+
+    NOT_THERE = "not_there"
+    AHEAD = "ahead"
+    INACTIVE = "inactive"
+    NOT_NAMED = "not_named"
+    OVER = "over"
+    STARTED = "started"
+    SKIPPED = "skipped"
+    UNDECIDED = "undecided"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """An instant in a trigger's life: the era it belongs to, the fire named there, and the nearest ones around it.
+
+    `left_out` are wall times between those that do not fire; looked for only where the instant itself is not named.
+    """
+
+    at: datetime
+    era: Era | None
+    fire: Fire | None
+    before: Fire | None
+    after: Fire | None
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The run of an occurrence."""
+
+    run_id: str
+    created_at: datetime
+    status: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A freeze or a blackout that is in force; one without an end lasts until somebody lifts it."""
+
+    kind: str
+    owner: str
+    reason: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """That a trigger could not be decided, since when, until when it is left alone, and what went wrong."""
+
+    since: datetime
+    until: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """What may keep a trigger from being decided; `asked_at` is the next fire that a run asked for (S-08)."""
+
+    hold: Held | None = None
+    quarantine: Apart | None = None
+    asked_at: datetime | None = None
+    rate_waiting_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How far the trigger is decided, and what was recorded of the occurrence asked for.
+
+    `started` is how many scheduled ones had started before it, since the baseline.
+    """
+
+    trigger: str
+    now: datetime
+    standing: Standing
+    started: int = 0
+    obstacles: Obstacles = Obstacles()
+    run: Made | None = None
+    skip: Left | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """In one word, and in sentences of which the first is the answer and the last says what to do next."""
+
+    verdict: Verdict
+    sentences: tuple[str, ...]
+
+
+def asked_for(eras: Sequence[Era], now: datetime) -> datetime:
+    """The instant that is meant where none is named: the newest occurrence, else now."""
+    found = newest(eras, now)
+    return found.at if found else now
+
+
+def look(eras: Sequence[Era], at: datetime) -> Instant:
+    """What the revisions say of an instant. Raises Invalid for a spec that this release cannot read."""
+    era = era_at(eras, at)
+    fire = next(iter(fires(era.schedule, at - MOMENT, at, 1)), None) if era else None
+    before, after = newest(eras, at - MOMENT), following(eras, at)
+    out: tuple[LeftOut, ...] = ()
+    if era and not fire:
+        low, high = era.within(before.at if before else at, after.at if after else at)
+        out = tuple(left_out(era.schedule, low, high, SHOWN))
+    return Instant(at, era, fire, before.fire if before else None, after.fire if after else None, out)
+
+
+def explain(instant: Instant, facts: Facts) -> Explanation:
+    """Puts it into words."""
+    verdict = _verdict(instant, facts)
+    tell = {
+        Verdict.NOT_THERE: _not_there,
+        Verdict.AHEAD: _ahead,
+        Verdict.INACTIVE: _inactive,
+        Verdict.NOT_NAMED: _not_named,
+        Verdict.OVER: _over,
+        Verdict.STARTED: _started,
+        Verdict.SKIPPED: _skipped,
+        Verdict.UNDECIDED: _undecided,
+        Verdict.MISSING: _missing,
+    }[verdict]
+    return Explanation(verdict, tuple(tell(instant, facts)))
+
+
+def _verdict(instant: Instant, facts: Facts) -> Verdict:
+    era = instant.era
+    if era is None:
+        return Verdict.NOT_THERE
+    if instant.fire and facts.run:
+        return Verdict.STARTED
+    if instant.fire and facts.skip:
+        return Verdict.SKIPPED
+    if not era.counts:
+        return Verdict.INACTIVE
+    if instant.at > facts.now:
+        return Verdict.AHEAD
+    if not instant.fire:
+        return Verdict.NOT_NAMED
+    if era.terms.count is not None and facts.started >= era.terms.count:
+        return Verdict.OVER
+    settled = era.is_closed or facts.standing.decided(instant.at)
+    return Verdict.MISSING if settled else Verdict.UNDECIDED
+
+
+def _not_there(instant: Instant, facts: Facts) -> Iterator[str]:
+    yield f"At {_at(instant.at)} there was no trigger {facts.trigger} yet."
+    yield f"`triggerctl history {facts.trigger}` shows when it was first deployed."
+
+
+def _ahead(instant: Instant, facts: Facts) -> Iterator[str]:
+    if instant.fire:
+        yield f"{_time(instant.fire)} is still to come: it will fire then, if nothing changes."
+    else:
+        yield f"{_at(instant.at)} is still to come, and the schedule does not name it."
+        yield from _around(instant)
+    yield from _in_force(instant)
+    yield f"`triggerctl next {facts.trigger}` shows what is ahead."
+
+
+def _inactive(instant: Instant, facts: Facts) -> Iterator[str]:
+    assert instant.era is not None
+    trigger, until = instant.era.trigger, instant.era.until
+    state = "deleted" if trigger.deleted else "inactive"
+    named = ", though its schedule names that instant" if instant.fire else ""
+    found = advice.of_deactivation(trigger.deactivated_reason or "")
+    yield f"It did not fire at {_at(instant.at)}: it was {state} then{named}."
+    was = "was" if until else "is"
+    made = f"made by {trigger.changed_by} at {_at(trigger.changed_at)}"
+    yield f"Revision {trigger.revision} {was} in force, {made}{_because(found.why)}."
+    if until:
+        yield f"That ended at {_at(until)}."
+    elif trigger.deleted:
+        yield "Deploy it again, or roll back to an earlier revision, to have it fire from then on."
+    else:
+        if trigger.until:
+            yield f"The pause ends by itself at {_at(trigger.until)}."
+        yield from _next(found, facts)
+
+
+def _not_named(instant: Instant, facts: Facts) -> Iterator[str]:
+    yield f"It did not fire at {_at(instant.at)}: its schedule does not name that instant."
+    yield from _around(instant)
+    yield from _in_force(instant)
+    if instant.before:
+        at = _at(instant.before.at)
+        yield f"`triggerctl explain {facts.trigger} --at {at}` says what became of the one before."
+
+
+def _over(instant: Instant, facts: Facts) -> Iterator[str]:
+    assert instant.era is not None
+    yield f"It did not fire at {_at(instant.at)}: all {instant.era.terms.count} that `count` allows had started before."
+    yield from _in_force(instant)
+    yield "Deploy it with a greater `count`, or without one, to have it fire again."
+
+
+def _started(instant: Instant, facts: Facts) -> Iterator[str]:
+    assert instant.fire is not None
+    assert facts.run is not None
+    made = facts.run
+    late = (made.created_at - instant.fire.at).total_seconds()
+    yield f"It fired at {_time(instant.fire)}: run {made.run_id} was made {_span(late)} after that time."
+    found = advice.of_status(made.status)
+    yield f"The run {found.why}{_because(made.error or '')}."
+    yield from _in_force(instant)
+    yield from _next(found, facts)
+
+
+def _skipped(instant: Instant, facts: Facts) -> Iterator[str]:
+    assert instant.fire is not None
+    assert facts.skip is not None
+    left = facts.skip
+    found = advice.of_skip(left.outcome, left.reason)
+    yield f"It did not fire at {_time(instant.fire)}: {found.why}."
+    told = f" ({left.reason})" if left.reason and left.reason != "rate" else ""
+    yield f"That was decided at {_at(left.decided_at)}, as {left.outcome}{told}."
+    if left.until > left.at:
+        yield f"It is one of a range, from {_at(left.at)} to {_at(left.until)}."
+    yield from _in_force(instant)
+    yield from _next(found, facts)
+
+
+def _undecided(instant: Instant, facts: Facts) -> Iterator[str]:
+    assert instant.fire is not None
+    yield f"It has not fired at {_time(instant.fire)} yet: that occurrence is not decided."
+    yield from _waiting_for(instant.at, facts.standing, facts.obstacles)
+    yield from _in_force(instant)
+
+
+def _waiting_for(at: datetime, standing: Standing, obstacles: Obstacles) -> Iterator[str]:
+    """Why nothing was decided, what stands furthest before it first, and what to do."""
+    backlog = next(((after, until) for after, until in standing.backlogs if after < at <= until), None)
+    if hold := obstacles.hold:
+        ends = f"until {_at(hold.until)}" if hold.until else "until somebody lifts it"
+        yield f"A {hold.kind} by {hold.owner} is in force {ends}{_because(hold.reason)}: nothing is decided meanwhile."
+        yield "Wait for its end, or end it."
+    elif apart := obstacles.quarantine:
+        yield f"It could not be decided since {_at(apart.since)}: {apart.error}."
+        yield f"It is tried again after {_at(apart.until)}; mend what the error names."
+    elif backlog:
+        yield f"It waits in a backlog that is worked off oldest first and has come to {_at(backlog[0])}."
+        yield "Backlogs share `max_catchup_runs_per_loop` in each `resync_interval`; raise it, or wait."
+    elif obstacles.asked_at:
+        yield f"A run asked for the next fire at {_at(obstacles.asked_at)}, in place of the schedule."
+        yield "What the schedule names before that is recorded as superseded then."
+    elif obstacles.rate_waiting_since:
+        yield f"It waits for its turn since {_at(obstacles.rate_waiting_since)}: `execution_qps` bounds starts."
+        yield "It is tried again as soon as there is room; raise `execution_qps`, or wait."
+    else:
+        yield f"Everything up to {_at(standing.watermark)} is decided; no pass of the loop has looked since."
+        yield "See that a controller with its loop runs (`triggerctl up`), and what it logs about this trigger."
+
+
+def _missing(instant: Instant, facts: Facts) -> Iterator[str]:
+    assert instant.fire is not None
+    yield f"It did not fire at {_time(instant.fire)}, and nothing says why: neither a run nor a skip is recorded."
+    yield "That should never be: rows were removed, or there is a fault in the product."
+    yield from _in_force(instant)
+    yield f"`triggerctl audit {facts.trigger}` shows what else is; `triggerctl fire {facts.trigger}` makes a run."
+
+
+def _in_force(instant: Instant) -> Iterator[str]:
+    if era := instant.era:
+        was, then = "was" if era.until else "is", era.trigger
+        yield f"Revision {then.revision} {was} in force, made by {then.changed_by} at {_at(then.changed_at)}."
+
+
+def _around(instant: Instant) -> Iterator[str]:
+    if instant.before:
+        yield f"The nearest before it is {_time(instant.before)}."
+    if instant.after:
+        yield f"The nearest after it is {_time(instant.after)}."
+    for out in instant.left_out:
+        yield f"Between them, {out.local} was left out ({out.reason})."
+
+
+def _next(found: Advice, facts: Facts) -> Iterator[str]:
+    if found.following:
+        text = found.following.format(trigger=facts.trigger, run=facts.run.run_id if facts.run else "RUN")
+        yield f"{text[0].upper()}{text[1:]}."
+
+
+def _at(at: datetime) -> str:
+    """An instant to the second, which is all that people ask for."""
+    return utc_text(at.replace(microsecond=0))
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _time(fire: Fire) -> str:
+    """The instant, and what clocks in the schedule's zone showed."""
+    local = fire.local.isoformat()
+    return _at(fire.at) if fire.local.utcoffset() == fire.at.utcoffset() else f"{_at(fire.at)} ({local})"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + " s"

@@ -1,0 +1,85 @@
+"""Freezes and blackouts: append-only; the newest revision of each is the one that counts (S-13)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, Select, and_, func, or_, select
+
+from revisions.store.database import insert_if_absent
+from revisions.store.tables import holds
+
+FREEZE: Final = "freeze"
+BLACKOUT: Final = "blackout"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One revision of a freeze or a blackout: from when until when nothing starts, for whom, who says so and why.
+
+    What is None narrows nothing: `project` None is everything, `until_at` None no end. `mode` is a blackout's.
+    """
+
+    hold_id: str
+    revision: int
+    kind: str
+    project: str | None
+    tag: str | None
+    trigger_id: str | None
+    from_at: datetime
+    until_at: datetime | None
+    mode: str
+    owner: str
+    reason: str
+    actor: str
+    at: datetime
+
+    def is_on(self, now: datetime) -> bool:
+        return self.from_at <= now and (self.until_at is None or now < self.until_at)
+
+    def covers(self, *, project: str, trigger_id: str, tags: Sequence[str]) -> bool:
+        """Whether a trigger is meant."""
+        return (
+            self.project in (None, project)
+            and self.trigger_id in (None, trigger_id)
+            and (self.tag is None or self.tag in tags)
+        )
+
+
+def append(connection: Connection, hold: Hold) -> bool:
+    """One more revision; False when somebody was faster."""
+    return insert_if_absent(connection, holds, {name: getattr(hold, name) for name in Hold.__slots__}) == 1
+
+
+def get(connection: Connection, hold_id: str) -> Hold | None:
+    """The newest revision."""
+    row = connection.execute(_newest().where(holds.c.hold_id == hold_id)).one_or_none()
+    return Hold(**row._mapping) if row else None
+
+
+def lasting(connection: Connection, since: datetime, kind: str | None = None) -> list[Hold]:
+    """Those that are not over before an instant, to begin later included; oldest first."""
+    statement = _newest().where(or_(holds.c.until_at.is_(None), holds.c.until_at > since))
+    if kind is not None:
+        statement = statement.where(holds.c.kind == kind)
+    return [Hold(**row._mapping) for row in connection.execute(statement)]
+
+
+def frozen(connection: Connection, now: datetime) -> list[Hold]:
+    """The freezes in force."""
+    return [hold for hold in lasting(connection, now, FREEZE) if hold.is_on(now)]
+
+
+def page(connection: Connection, before: str | None, limit: int) -> list[Hold]:
+    """All there ever were, newest first, those before an id."""
+    statement = _newest().order_by(None).order_by(holds.c.hold_id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(holds.c.hold_id < before)
+    return [Hold(**row._mapping) for row in connection.execute(statement)]
+
+
+def _newest() -> Select[Any]:
+    newest = select(holds.c.hold_id, func.max(holds.c.revision).label("revision")).group_by(holds.c.hold_id).subquery()
+    same = and_(holds.c.hold_id == newest.c.hold_id, holds.c.revision == newest.c.revision)
+    return select(holds).join(newest, same).order_by(holds.c.from_at, holds.c.hold_id)

@@ -1,0 +1,59 @@
+"""Triggers that could not be decided: set apart, each with a backoff of its own (L-13)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, delete, select
+
+from revisions.store.database import among, insert_if_absent
+from revisions.store.tables import quarantines
+
+FIRST_SECONDS = 30
+LONGEST_SECONDS = 3_600
+LONGEST_ERROR = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Since when a trigger could not be decided, until when it is left alone, and what went wrong last."""
+
+    trigger_id: str
+    since: datetime
+    until_at: datetime
+    attempts: int
+    error: str
+
+
+def put(connection: Connection, trigger_id: str, error: str, now: datetime) -> Quarantine:
+    """Sets a trigger apart, each time twice as long."""
+    before = get(connection, [trigger_id]).get(trigger_id)
+    attempts = before.attempts + 1 if before else 1
+    seconds = min(FIRST_SECONDS * 2 ** min(attempts - 1, 20), LONGEST_SECONDS)
+    made = Quarantine(
+        trigger_id,
+        before.since if before else now,
+        now + timedelta(seconds=seconds),
+        attempts,
+        error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode(),
+    )
+    lift(connection, [trigger_id])
+    insert_if_absent(connection, quarantines, {name: getattr(made, name) for name in Quarantine.__slots__})
+    return made
+
+
+def lift(connection: Connection, ids: Sequence[str]) -> None:
+    """Ends the quarantine of triggers that could be decided."""
+    connection.execute(delete(quarantines).where(among(connection, quarantines.c.trigger_id, ids)))
+
+
+def get(connection: Connection, ids: Sequence[str]) -> dict[str, Quarantine]:
+    """Those of these triggers that are set apart, by id."""
+    statement = select(quarantines).where(among(connection, quarantines.c.trigger_id, ids))
+    return {row.trigger_id: Quarantine(**row._mapping) for row in connection.execute(statement)}
+
+
+def every(connection: Connection) -> list[Quarantine]:
+    """All of them, longest first."""
+    statement = select(quarantines).order_by(quarantines.c.since, quarantines.c.trigger_id)
+    return [Quarantine(**row._mapping) for row in connection.execute(statement)]
