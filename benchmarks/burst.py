@@ -13,7 +13,7 @@ from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
-from reconcile.pace import Pace
+from reconcile.rules.pace import Pace
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected

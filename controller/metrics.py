@@ -9,6 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from controller.version import VERSION
+from reconcile.rules.ranges import RATE
 from reconcile.rules.zones import TZDATA_VERSION
 from revisions.errors import Unavailable
 from revisions.store import runs, status
@@ -73,7 +74,9 @@ class Metrics:
                 for seconds in facts["lateness"]:
                     self._lateness.observe(max(0.0, seconds))
                 for skip in facts["skips"]:
-                    self._skips.labels(skip.reason or skip.outcome).inc(skip.count or _MORE_THAN_COUNTED)
+                    self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(
+                        skip.count or _MORE_THAN_COUNTED
+                    )
             case "run.settled":
                 self._runs.labels(facts["status"], facts["source"]).inc()
                 self._run_seconds.observe(facts["seconds"])

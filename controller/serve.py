@@ -22,7 +22,6 @@ from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
-from reconcile.pace import Pace
 from reconcile.plugins import launchers
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Invalid
@@ -71,7 +70,7 @@ class Process:
         self._runner: Runner | None = None
         self._listener: Listener | None = None
         if settings.enabled and "loop" not in without:
-            deciding = Deciding(database, observations, _pace(settings))
+            deciding = Deciding(database, observations, settings.pace)
             self._loop = Loop(database, deploying, deciding, observations)
         if "runner" not in without:
             self._runner = _runner(settings, database, deploying, observations)
@@ -118,7 +117,7 @@ class Process:
         return Response(self._metrics.exposition(), media_type=self._metrics.content_type)
 
     def _wake(self, name: str, facts: dict[str, Any]) -> None:
-        if name in ("trigger.changed", "task.deleted", "triggers.rebuilt", "history.imported"):
+        if name in ("trigger.changed", "task.deleted", "triggers.rebuilt", "history.imported", *_MOVED):
             self._wake_loop()
         elif name in ("run.fired", "run.cancel_requested") or (name == "pass.decided" and facts["started"]):
             self._wake_runner()
@@ -130,6 +129,10 @@ class Process:
     def _wake_runner(self) -> None:
         if self._runner is not None:
             self._runner.wake()
+
+
+_MOVED = ("calendar.changed", "hold.changed", "backlog.dropped")
+"""What changes when triggers fire without being a change of theirs."""
 
 
 def _runner(settings: Settings, database: Database, deploying: Deploying, observations: Observations) -> Runner:
@@ -145,16 +148,6 @@ def _runner(settings: Settings, database: Database, deploying: Deploying, observ
         deploying.stop(trigger_id, reason)
 
     return Runner(database, observations, launchers(), settings=chosen, deactivate=deactivate)
-
-
-def _pace(settings: Settings) -> Pace:
-    return Pace(
-        resync_interval=settings.resync_interval,
-        live_grace=settings.live_grace,
-        max_catchup_runs_per_loop=settings.max_catchup_runs_per_loop,
-        execution_qps=settings.execution_qps,
-        execution_burst=settings.execution_burst,
-    )
 
 
 def _ready(settings: Settings) -> Database:

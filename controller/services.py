@@ -6,15 +6,18 @@ from typing import Self
 
 from controller.settings import Settings
 from reconcile.auditing import Auditing
+from reconcile.backlogs import Backlogs
+from reconcile.calendaring import Calendaring
 from reconcile.deploying import Deploying
 from reconcile.explaining import Explaining
 from reconcile.exporting import Exporting
 from reconcile.firing import Firing
+from reconcile.holding import Holding
 from reconcile.importing import Importing
 from reconcile.observe import Observations
-from reconcile.pace import Pace
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
+from reconcile.rules.pace import Pace
 from reconcile.verifying import Verifying
 from revisions.store.database import Database
 
@@ -51,6 +54,9 @@ class Services:
     deploying: Deploying
     registering: Registering
     firing: Firing
+    calendaring: Calendaring
+    holding: Holding
+    backlogs: Backlogs
     auditing: Auditing
     explaining: Explaining
     verifying: Verifying
@@ -72,6 +78,9 @@ class Services:
             deploying=deploying,
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
+            calendaring=Calendaring(database, heard),
+            holding=Holding(database, heard),
+            backlogs=Backlogs(database, heard, settings.pace),
             auditing=Auditing(database, pace.grace),
             explaining=Explaining(database),
             verifying=Verifying(database),

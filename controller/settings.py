@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from pydantic_settings.exceptions import SettingsError
 
 from reconcile.rules.notation import ScheduleError, duration
+from reconcile.rules.pace import Pace
 from revisions import documents
 from revisions.errors import Fault, Invalid
 
@@ -104,6 +105,17 @@ class Settings(BaseSettings):
     @property
     def port(self) -> int:
         return int(self.listen.rpartition(":")[2])
+
+    @property
+    def pace(self) -> Pace:
+        """How much may start."""
+        return Pace(
+            resync_interval=self.resync_interval,
+            live_grace=self.live_grace,
+            max_catchup_runs_per_loop=self.max_catchup_runs_per_loop,
+            execution_qps=self.execution_qps,
+            execution_burst=self.execution_burst,
+        )
 
     @property
     def public_url(self) -> str:

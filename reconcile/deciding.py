@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from reconcile import cases
+from reconcile import cases, tokens
 from reconcile.cases import Case, Read
 from reconcile.jumps import Jumps
 from reconcile.observe import Observations
-from reconcile.pace import Pace
 from reconcile.records import Records
 from reconcile.rules import admission, catchup
 from reconcile.rules.block import EPOCH
 from reconcile.rules.catchup import Plan
+from reconcile.rules.pace import Pace
 from reconcile.rules.schedule import fires
 from revisions.store import limits, quarantines
 from revisions.store import status as status_store
@@ -76,9 +76,9 @@ class Deciding:
             read = cases.read(connection, rows, now, self.pace.grace)
             plans = [catchup.plan(case.terms, case.status.watermark, case.situation) for case in read.cases]
             wants = [(case.facts.project, plan) for case, plan in zip(read.cases, plans, strict=True)]
-            tokens = self.pace.for_live(connection, wants, now, in_turn=in_turn, waiting=read.waiting)
+            shares = tokens.for_live(connection, self.pace, wants, now, in_turn=in_turn, waiting=read.waiting)
             records = Records(now)
-            for case, plan, share in zip(read.cases, plans, tokens, strict=True):
+            for case, plan, share in zip(read.cases, plans, shares, strict=True):
                 self._move(case, plan, plan.granted(share), records, decided)
             records.store(connection)
             quarantines.lift(connection, [case.status.trigger_id for case in read.cases])
@@ -107,9 +107,10 @@ class Deciding:
             read = cases.read(connection, [row for row in rows if row.trigger_id in backlogs], now, self.pace.grace)
             served = _in_order(ids, read.cases)[:cap]
             parts = self._parts(served, backlogs, cap)
-            tokens = self.pace.for_catchup(connection, [(case.facts.project, plan) for case, _, plan in parts], now)
+            wants = [(case.facts.project, plan) for case, _, plan in parts]
+            shares = tokens.for_catchup(connection, self.pace, wants, now)
             records = Records(now)
-            for (case, backlog, plan), share in zip(parts, tokens, strict=True):
+            for (case, backlog, plan), share in zip(parts, shares, strict=True):
                 granted = plan.granted(share)
                 records.add(case, granted)
                 status_store.serve_backlog(connection, backlog, granted.watermark, now)

@@ -129,6 +129,20 @@ class Deploying:
 
         return self._revising.one(key, Request(caller, propose))
 
+    def rebase(self, key: TriggerKey, caller: Caller) -> Changed:
+        """Sets a watermark that is ahead of now back to now, by a revision that says so (L-12).
+
+        Raises NotFound, and Conflict for a watermark that is not ahead: nothing is ever decided twice.
+        """
+
+        def propose(locked: Locked) -> Next | None:
+            stands_at = locked.trigger.revision if locked.trigger else None
+            current = preconditions.check_change(key, locked.trigger, Expected(revision=stands_at))
+            assert locked.status is not None
+            return changes.rebase(current, locked.status.watermark, locked.now, reason=caller.reason)
+
+        return self._revising.one(key, Request(caller, propose))
+
     def change_all(
         self, chosen: Chosen, action: Action, caller: Caller, *, until: datetime | None = None
     ) -> list[Changed]:

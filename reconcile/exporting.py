@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reconcile.verifying import refuse_broken
 from revisions import checkpoints
 from revisions.signing import PrivateKey
 from revisions.store import contents, histories
@@ -27,12 +28,17 @@ class Exporting:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def stream(self, key: PrivateKey | None = None) -> Iterator[bytes]:
-        """The export, in parts of some lines each."""
+    def stream(self, key: PrivateKey | None = None, *, unverified: bool = False) -> Iterator[bytes]:
+        """The export, in parts of some lines each; before the first, all chains are verified in the same state (R-10).
+
+        Raises Conflict with the first break. What is exported `unverified` is not signed for, whatever the key.
+        """
         sha256, counts = hashlib.sha256(), dict.fromkeys(contents.MOVED, 0)
         with self._database.read() as connection:
             histories.snapshot(connection, patience_seconds=_PATIENCE_SECONDS)
-            for part in self._parts(connection, key, counts):
+            if not unverified:
+                refuse_broken(connection, "nothing was exported")
+            for part in self._parts(connection, None if unverified else key, counts):
                 sha256.update(part)
                 yield part
         yield _line({"counts": counts, "sha256": sha256.hexdigest()})

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from reconcile import tokens
 from reconcile.alarms import Alarms
 from reconcile.bell import Bell
 from reconcile.deciding import Decided, Deciding
@@ -83,10 +84,10 @@ class Loop:
         """Decides those that wait for a token, as far as there are tokens, fairly by project (L-09)."""
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
-            tokens = self._deciding.pace.available(connection, now)
-            ids = status_store.next_in_turn(connection, min(max(tokens, 1), BATCH))
+            room = tokens.available(connection, self._deciding.pace, now)
+            ids = status_store.next_in_turn(connection, min(max(room, 1), BATCH))
         self._waiting = bool(ids)
-        if ids and tokens:
+        if ids and room:
             self.due(ids, in_turn=True)
 
     def catch_up(self) -> bool:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconcile.observe import Observations
-from reconcile.verifying import Progress, walk_all
+from reconcile.verifying import Progress, untrusted, walk_all
 from revisions.breaks import Break, Walk, What, current_row, key_of
-from revisions.errors import Conflict, Fault, Unavailable
+from revisions.errors import Conflict, Unavailable
 from revisions.ids import TaskKey
 from revisions.store import histories
 from revisions.store import status as status_store
@@ -20,6 +20,7 @@ from revisions.store.database import Connection, Database
 
 Summary = tuple[int, int, str | None, str | None]
 _ATTEMPTS = 5
+_REFUSED = "nothing was rebuilt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Rebuilding:
         for _ in range(_ATTEMPTS):
             seen = self.compare(progress)
             if seen.breaks:
-                raise _untrusted(seen.breaks[0])
+                raise untrusted(_REFUSED, seen.breaks[0])
             if not seen.differences or self._write(seen):
                 names = sorted({difference.name for difference in seen.differences})
                 self._observations.emit("triggers.rebuilt", actor=actor, rows=names)
@@ -86,7 +87,7 @@ class Rebuilding:
             now = self._database.clock.now(connection)
             locked = _replay(connection, lambda done, total: None, ids)
             if locked.breaks:
-                raise _untrusted(locked.breaks[0])
+                raise untrusted(_REFUSED, locked.breaks[0])
             if not locked.tasks <= seen.tasks:
                 return False
             wrong = sorted(locked.wrong)
@@ -179,9 +180,3 @@ def _compare_summaries(
 
 def _task_of(row: Mapping[str, Any]) -> TaskKey:
     return TaskKey(row["project"], row["domain"], row["task"], row["task_version"])
-
-
-def _untrusted(found: Break) -> Conflict:
-    detail = f"nothing was rebuilt: {found.key}, revision {found.revision}: {found.message}"
-    hint = "`triggerctl verify` shows what is broken; put the history back from a backup or an export"
-    return Conflict(detail, errors=[Fault("history", detail, hint)])

@@ -44,7 +44,8 @@ def settle(
 ) -> Settled:
     """Writes how an attempt ended, if its claim is still held; a claim that is not changes nothing (X-05, X-06).
 
-    `trigger` is what observations call it. Locks the trigger's status, then the run. Raises Unavailable, after which it may be called again.
+    `trigger` is what observations call it. Locks the trigger's status, then the run. Raises Unavailable, after which
+    it may be called again.
     """
     with database.write() as connection:
         locked = status.lock(connection, [ours.trigger_id])

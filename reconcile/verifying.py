@@ -9,7 +9,7 @@ from revisions import checkpoints
 from revisions.breaks import Break, Head, Walk, What, key_of
 from revisions.chain import Row
 from revisions.checkpoints import Checkpoint
-from revisions.errors import NotFound
+from revisions.errors import Conflict, NotFound
 from revisions.ids import TriggerKey
 from revisions.signing import PrivateKey
 from revisions.store import guards, histories
@@ -88,13 +88,40 @@ class Verifying:
                 report.add(Break(head.trigger_id, head.key, head.revision, What.CHECKPOINT, None, head.hash, None))
         return report
 
-    def checkpoint(self, key: PrivateKey) -> dict[str, Any]:
-        """The heads of all triggers as they are now, signed; they are not verified here."""
+    def checkpoint(
+        self, key: PrivateKey, *, unverified: bool = False, progress: Progress = lambda done, total: None
+    ) -> dict[str, Any]:
+        """The heads of all triggers as they are now, signed; what they end is verified first, in the same state (R-10).
+
+        Raises Conflict with the first break, unless it is to be signed for `unverified`.
+        """
         with self._database.read() as connection:
             histories.snapshot(connection)
+            if not unverified:
+                refuse_broken(connection, "nothing was signed", progress)
             heads = histories.heads(connection)
             now = self._database.clock.now(connection)
         return checkpoints.document(heads, now, SCHEMA, key)
+
+
+def refuse_broken(connection: Connection, refused: str, progress: Progress = lambda done, total: None) -> None:
+    """Walks all chains to their current rows. Raises Conflict at the first break; `refused` says what was not done."""
+
+    def ended(walk: Walk, found: Break | None, _: Mapping[str, Any] | None) -> None:
+        if found:
+            raise untrusted(refused, found)
+
+    walk_all(connection, ended, progress=progress)
+    for row in histories.without_history(connection, None):
+        raise untrusted(refused, _bare(row))
+
+
+def untrusted(refused: str, found: Break) -> Conflict:
+    """What cannot be trusted is not built upon."""
+    detail = f"{refused}: {found.key}, revision {found.revision}: {found.message}"
+    only_current = found.what is What.CURRENT and found.field is not None
+    mend = "`triggerctl rebuild` makes it right" if only_current else "put the history back from a backup or an export"
+    return Conflict.hinted("history", detail, f"`triggerctl verify` shows what is broken; {mend}")
 
 
 def walk_all(

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator
 from io import StringIO
-from typing import Any
+from typing import Any, TypeVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import SafeConstructor
@@ -18,6 +18,9 @@ MOST_NODES = 100_000
 DEEPEST = 100
 
 
+Number = TypeVar("Number", int, float)
+
+
 class _Resolver(VersionedResolver):
     """YAML 1.2 without the timestamp type: instants stay the strings that were written."""
 
@@ -26,11 +29,41 @@ class _Resolver(VersionedResolver):
             super().add_version_implicit_resolver(version, tag, regexp, first)
 
 
+class WrittenFloat(float):
+    """A number that reads otherwise than it was written: `1.10`, which a version must not become 1.1 for (R-18)."""
+
+    written: str
+
+
+class WrittenInt(int):
+    """A whole number that reads otherwise than it was written: `007`."""
+
+    written: str
+
+
 class _WithLine(SafeConstructor):
-    """Answers each document with the line on which it begins."""
+    """Answers each document with the line on which it begins, and numbers that know how they were written."""
+
+    def construct_yaml_float(self, node: Any) -> float:
+        return _written(WrittenFloat, float(super().construct_yaml_float(node)), str(node.value))
+
+    def construct_yaml_int(self, node: Any) -> int:
+        return _written(WrittenInt, int(super().construct_yaml_int(node)), str(node.value))
 
     def construct_document(self, node: Any) -> tuple[int, Any]:
         return node.start_mark.line + 1, super().construct_document(node)
+
+
+_WithLine.add_constructor("tag:yaml.org,2002:float", _WithLine.construct_yaml_float)
+_WithLine.add_constructor("tag:yaml.org,2002:int", _WithLine.construct_yaml_int)
+
+
+def _written(kind: Any, value: Number, written: str) -> Number:
+    if repr(value) == written:
+        return value
+    number: Number = kind(value)
+    number.written = written  # type: ignore[union-attr]  # of the kind it is
+    return number
 
 
 def load(text: str, source: str = "input") -> list[Any]:

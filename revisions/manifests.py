@@ -1,5 +1,6 @@
 """What people write, checked field by field; what is stored is their own text, never these models."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -277,7 +278,8 @@ def _fault(model: type[BaseModel], path: str, details: ErrorDetails) -> Fault:
         case "missing":
             return Fault(where, "is missing", _missing_hint(name))
         case "string_type" if isinstance(given, bool | int | float):
-            return Fault(where, f"{given!r} is not a string", "quote it, so that it stays as written")
+            written = getattr(given, "written", None) or json.dumps(given)
+            return Fault(where, f"{written} is not a string", f'quote it, so that it stays as written: "{written}"')
         case "literal_error":
             return Fault(where, f"{given!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
         case _:

@@ -8,9 +8,9 @@ from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
-from reconcile.pace import Pace
 from reconcile.registering import Registered, Registering
 from reconcile.revising import Caller, Changed
+from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
 from revisions.clock import Clock, HandClock
 from revisions.ids import TriggerKey

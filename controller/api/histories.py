@@ -1,6 +1,7 @@
 """Histories that can be trusted: verified, signed for, made current again, and moved (R-10, R-11)."""
 
 import json
+from itertools import chain
 from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Query, Response
@@ -22,6 +23,7 @@ router = APIRouter(tags=["histories"])
 LARGEST_CHECKPOINT = 256 * 1024 * 1024
 
 Pin = Annotated[str | None, Query(description="the key that must have signed; left out, the one that is configured")]
+Unverified = Annotated[bool, Query(description="also with broken chains, which is refused otherwise")]
 OneTrigger = Annotated[str | None, Query(description="project/domain/task/name; left out, all")]
 
 
@@ -42,11 +44,11 @@ def verify_against(
     return answered(accept, lambda progress: shapes.report(here.verifying.verify(key, checkpoint, progress)))
 
 
-@router.get("/checkpoint")
-def checkpoint(here: Here) -> CheckpointShape:
-    """The heads of all triggers as they are now, signed with the configured key; verify them before."""
-    made: CheckpointShape = here.verifying.checkpoint(signing_key(here))  # type: ignore[assignment]  # by its shape
-    return made
+@router.get("/checkpoint", response_model=CheckpointShape)
+def checkpoint(here: Here, unverified: Unverified = False, accept: Accept = "") -> Response:
+    """The heads of all triggers as they are now, signed with the configured key; their chains are verified before."""
+    key = signing_key(here)
+    return answered(accept, lambda progress: here.verifying.checkpoint(key, unverified=unverified, progress=progress))
 
 
 @router.get("/rebuild", response_model=ReplayShape)
@@ -62,10 +64,12 @@ def rebuild(here: Here, caller: Asking, accept: Accept = "") -> Response:
 
 
 @router.get("/export", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
-def export(here: Here) -> StreamingResponse:
-    """Everything that is true, line by line; the last line says that it is whole."""
+def export(here: Here, unverified: Unverified = False) -> StreamingResponse:
+    """Everything that is true, its chains verified before, line by line; the last line says that it is whole."""
     key = signing_key(here) if here.settings.checkpoint_key_file else None
-    return StreamingResponse(here.exporting.stream(key), media_type=NDJSON)
+    parts = here.exporting.stream(key, unverified=unverified)
+    first = next(parts)  # a refusal comes before the answer begins
+    return StreamingResponse(chain([first], parts), media_type=NDJSON)
 
 
 @router.post("/import", response_model=ImportedShape, openapi_extra=described(NDJSON, "what `/export` answered"))

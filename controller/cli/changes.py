@@ -93,7 +93,9 @@ def _line(session: Session, item: dict[str, Any]) -> None:
 
 
 def _cells(item: dict[str, Any]) -> list[str]:
-    return [item["at"], item["trigger"], str(item["revision"])]
+    from controller.cli.screen import cell
+
+    return [cell(item[name]) for name in ("at", "trigger", "revision")]
 
 
 def _tell(position: str | None) -> None:

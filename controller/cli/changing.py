@@ -20,7 +20,7 @@ app = typer.Typer()
 Chosen = Annotated[str | None, typer.Argument(metavar="T", help="project/domain/task/name; or name a --tag.")]
 Tag = Annotated[str | None, typer.Option("--tag", help="All triggers that bear it, all of them or none.")]
 SeenRevision = Annotated[
-    int | None, typer.Option("--expected-revision", min=0, help="The revision you read; it must be named.")
+    int | None, typer.Option("--expected-revision", min=0, metavar="N", help="The revision you read; it must be named.")
 ]
 
 

@@ -91,7 +91,7 @@ class Client:
         is_patient: bool = False,
     ) -> Iterator[httpx.Response]:
         """An answer whose body is still to be read; with `is_patient` the next part may take as long as it wants."""
-        query = {name: _text(value) for name, value in (params or {}).items() if value is not None}
+        query = [(name, _text(one)) for name, value in (params or {}).items() for one in _each(value)]
         timeout = httpx.Timeout(TIMEOUT_SECONDS, read=None) if is_patient else httpx.USE_CLIENT_DEFAULT
         try:
             with self._connection.stream(
@@ -110,12 +110,12 @@ class Client:
 def over_network(server: str, token: str | None) -> Iterator[Client]:
     """A client of a running server. Raises Invalid for what is no address."""
     if not server.startswith(("http://", "https://")):
-        raise Invalid.at("server", f"{server!r} is not an address", "write http://host:8080")
+        raise Invalid.at("--server", f"{server!r} is not an address", "write http://host:8080")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         connection = httpx.Client(base_url=server.rstrip("/"), headers=headers, timeout=TIMEOUT_SECONDS)
     except (httpx.InvalidURL, ValueError) as error:
-        raise Invalid.at("server", f"{server!r} is not an address: {error}", "write http://host:8080") from None
+        raise Invalid.at("--server", f"{server!r} is not an address: {error}", "write http://host:8080") from None
     with connection:
         yield Client(connection)
 
@@ -132,6 +132,12 @@ def in_process(settings: "Settings", actor: str) -> Iterator[Client]:
         app = create_app(Services.over(database, settings))
         with httpx.Client(transport=InProcess(app, actor), base_url=_WITHIN) as connection:
             yield Client(connection)
+
+
+def _each(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _text(value: Any) -> str:

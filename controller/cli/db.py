@@ -1,6 +1,7 @@
 """Commands for the database's schema; they need no application, for it needs them."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,9 +63,13 @@ def _database(session: Session, *, create: bool = False) -> "Database":
     return Database(session.settings().database_url, create=create, pool_size=1)
 
 
+def _schema(answer: Mapping[str, Any]) -> str:
+    return answer["schema"] or "none: `triggerctl db upgrade` makes it"
+
+
 def _current(session: Session, database: "Database") -> None:
     from controller.cli import screen
     from revisions.store.tables import SCHEMA
 
     answer = {"database": str(database), "schema": database.schema(), "expected": SCHEMA}
-    screen.facts(session, answer)
+    screen.facts(session, answer, {**{name: name for name in answer}, "schema": _schema})

@@ -30,9 +30,7 @@ PublicKey = Annotated[
 @app.command()
 def verify(
     context: typer.Context,
-    trigger: Annotated[
-        str | None, typer.Argument(metavar="[T]", help="project/domain/task/name; left out, all.")
-    ] = None,
+    trigger: Annotated[str | None, typer.Argument(metavar="T", help="project/domain/task/name; left out, all.")] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A checkpoint, which also finds what is cut off or made again.")
     ] = None,
@@ -66,6 +64,15 @@ def rebuild(
     session = sessions.of(context)
     with session.client() as client:
         answer = long.ask(client, "POST" if apply else "GET", "/rebuild")
+    _compared(session, answer, applied=apply)
+    if answer["breaks"]:
+        screen.note("next: put the history back from a backup or an export; `triggerctl verify` shows more")
+        raise typer.Exit(1)
+
+
+def _compared(session: Session, answer: dict[str, Any], *, applied: bool) -> None:
+    from controller.cli import screen
+
     if session.output is not Output.table:
         screen.document(session, answer)
         return
@@ -74,9 +81,12 @@ def rebuild(
         screen.rows(session, {"items": answer["differences"]}, columns)
     for found in answer["breaks"]:
         screen.note(_sentence(found))
-    number = len(answer["differences"])
-    what = "nothing differs" if not number else f"{number} {'mended' if apply else 'to be mended: --apply makes it so'}"
-    screen.note(f"{answer['revisions']} revisions of {answer['triggers']} triggers replayed, {what}")
+    number, broken = len(answer["differences"]), len(answer["breaks"])
+    what = (
+        "nothing differs" if not number else f"{number} {'mended' if applied else 'to be mended: --apply makes it so'}"
+    )
+    left = f"; {screen.many(broken, 'trigger')} left out, for the chain is broken" if broken else ""
+    screen.note(f"{_walked(answer)} replayed, {what}{left}")
 
 
 @app.command()
@@ -86,16 +96,19 @@ def checkpoint(
     new_key: Annotated[
         Path | None, typer.Option("--new-key", metavar="FILE", help="Make a key that signs checkpoints, and end.")
     ] = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Sign also where a chain is broken; refused otherwise.")
+    ] = False,
 ) -> None:
-    """Sign the newest revision of every trigger, to be kept elsewhere; `verify` before."""
-    from controller.cli import screen
+    """Sign the newest revision of every trigger, to be kept elsewhere; their chains are verified first."""
+    from controller.cli import long, screen
 
     session = sessions.of(context)
     if new_key is not None:
         _make_key(session, new_key)
         return
     with session.client() as client:
-        answer = client.get("/checkpoint")
+        answer = long.ask(client, "GET", "/checkpoint", unverified=unverified or None)
     if output is None:
         screen.document(session, answer)
         return
@@ -110,17 +123,20 @@ def checkpoint(
 def export(
     context: typer.Context,
     output: Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Left out, standard output.")] = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Also where a chain is broken, then unsigned; refused otherwise.")
+    ] = False,
 ) -> None:
-    """Write everything that is true as lines, for `import` into another database, SQLite or PostgreSQL."""
+    """Verify all chains, then write everything that is true as lines, for `import` into another database."""
     from controller.cli import long
 
     session = sessions.of(context)
     with session.client() as client, long.shown("export …") as tell:
         if output is None:
-            _stream(client, sys.stdout.buffer, tell)
+            _stream(client, sys.stdout.buffer, tell, unverified=unverified)
         else:
             with _written(output) as file:
-                _stream(client, file, tell)
+                _stream(client, file, tell, unverified=unverified)
 
 
 @app.command("import")
@@ -148,19 +164,41 @@ def _report(session: Session, answer: dict[str, Any]) -> None:
     for found in answer["breaks"]:
         screen.write(screen.printable(_sentence(found)) + "\n")
     if answer["broken"] > len(answer["breaks"]):
-        screen.write(f"… and {answer['broken'] - len(answer['breaks'])} more triggers\n")
+        screen.write(f"… and {screen.many(answer['broken'] - len(answer['breaks']), 'more trigger')}\n")
     for guard in answer["guards_missing"]:
         screen.write(f"the database is without its guard {guard}\n")
     what = "sound" if answer["sound"] else f"{answer['broken']} broken" if answer["broken"] else "sound, but unguarded"
-    screen.write(f"{answer['revisions']} revisions of {answer['triggers']} triggers: {what}\n")
+    screen.write(f"{_walked(answer)}: {what}\n")
     if (against := answer["checkpoint"]) is not None:
-        screen.write(f"against {against['triggers']} heads of {against['created_at']}, by {against['public_key']}\n")
+        heads, at = screen.many(against["triggers"], "head"), screen.cell(against["created_at"])
+        screen.write(f"against {heads} of {at}, by {against['public_key']}\n")
         if not against["pinned"]:
             screen.note("only the checkpoint itself says whose key that is: pass --public-key to be sure")
 
+    if not answer["sound"]:
+        screen.note(f"next: {_mend(answer)}")
+
+
+def _mend(answer: dict[str, Any]) -> str:
+    """What is to be done; whoever only finds current rows wrong can have them made from the revisions."""
+    if not answer["broken"]:
+        return "find out who took the guards away; a migration puts them up again"
+    if all(found["what"] == "current" and found["field"] for found in answer["breaks"]):
+        return "see `triggerctl rebuild`, which makes current rows what the revisions say"
+    return "find out who changed it, and put the history back from a backup or an export"
+
+
+def _walked(answer: dict[str, Any]) -> str:
+    from controller.cli.screen import many
+
+    return f"{many(answer['revisions'], 'revision')} of {many(answer['triggers'], 'trigger')}"
+
 
 def _sentence(found: dict[str, Any]) -> str:
-    differs = f" (expected {found['expected']}, found {found['found']})" if found["expected"] != found["found"] else ""
+    from controller.cli.screen import cell
+
+    expected, there = (cell(found[side]) if found[side] is not None else "nothing" for side in ("expected", "found"))
+    differs = f" (expected {expected}, found {there})" if expected != there else ""
     return f"{found['trigger']}, revision {found['revision']}: {found['message']}{differs}"
 
 
@@ -174,19 +212,20 @@ def _make_key(session: Session, path: Path) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         hint = "name a file that is not there yet, in a folder that is"
-        raise Invalid.at("new-key", f"{path} cannot be made: {error.strerror}", hint) from None
+        raise Invalid.at("--new-key", f"{path} cannot be made: {error.strerror}", hint) from None
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{key.text}\n")
     screen.facts(session, {"file": str(path), "public_key": str(key.public)})
     screen.note(f"next: set TRIGGERCTL_CHECKPOINT_KEY_FILE={path}, and keep the public key where you verify")
 
 
-def _stream(client: "Client", file: BinaryIO, tell: "Told") -> None:
+def _stream(client: "Client", file: BinaryIO, tell: "Told", *, unverified: bool) -> None:
     """Raises Unavailable for an export that ends without its last line."""
     from revisions.errors import Unavailable
 
     tail, lines = b"", 0
-    with client.streamed("GET", "/export", is_patient=True) as answer:
+    params = {"unverified": unverified or None}
+    with client.streamed("GET", "/export", params=params, is_patient=True) as answer:
         for part in answer.iter_bytes():
             file.write(part)
             tail = (tail + part)[-_PART:]
@@ -208,7 +247,7 @@ def _written(path: Path) -> Iterator[BinaryIO]:
             yield file
         partial.replace(path)
     except OSError as error:
-        raise Invalid.at("o", f"{path} cannot be written: {error.strerror}", "name a file that can") from None
+        raise Invalid.at("-o", f"{path} cannot be written: {error.strerror}", "name a file that can") from None
     finally:
         partial.unlink(missing_ok=True)
 

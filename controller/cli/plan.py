@@ -112,7 +112,7 @@ def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None
     deletions = sum(change.verb is rules.Verb.DELETE for change in made.changes)
     if deletions and not folder.has_triggers and origin is None:
         _refuse(
-            f"{folder.path} holds no trigger any more, and --prune would delete all {deletions} of {called}",
+            f"{folder.path} holds no trigger any more, and --prune would delete all of {called}, {deletions} in number",
             f"if you mean that, repeat with --prune --origin {called}",
         )
     standing.check_ahead(client, made.changes)

@@ -40,7 +40,7 @@ def show(plan: Plan) -> None:
 def total(plan: Plan) -> str:
     """How many steps of each kind, in words."""
     counts = Counter((change.verb, change.kind) for change in plan.changes)
-    steps = [f"{_many(count, kind.lower())} to {verb.value}" for (verb, kind), count in counts.items()]
+    steps = [f"{screen.many(count, kind.lower())} to {verb.value}" for (verb, kind), count in counts.items()]
     told = "; ".join([", ".join(steps) or "Nothing to do", f"{plan.unchanged} unchanged"])
     left = len(plan.not_in_folder)
     return told + (f", {left} not in the folder" if left else "") + "."
@@ -91,13 +91,15 @@ def _show_change(change: Change) -> None:
 def _drift(past: Past, verb: Verb) -> str:
     because = f" ({past.reason})" if past.reason else ""
     if past.action == Action.DELETE:
-        return f"was deleted by {past.actor} at {past.at}{because}; this brings it back"
+        return f"was deleted by {past.actor} at {screen.cell(past.at)}{because}; this brings it back"
     lost = "that is deleted too" if verb is Verb.DELETE else "that is undone where the folder differs"
-    return f"revision {past.revision} was not applied from here: {past.actor} at {past.at}{because}; {lost}"
+    return (
+        f"revision {past.revision} was not applied from here: {past.actor} at {screen.cell(past.at)}{because}; {lost}"
+    )
 
 
 def _because(paused: Paused) -> str:
-    until = f" until {paused.until}" if paused.until else ""
+    until = f" until {screen.cell(paused.until)}" if paused.until else ""
     return until + (f" ({paused.reason})" if paused.reason else "")
 
 
@@ -121,7 +123,3 @@ def _arrow() -> str:
     except UnicodeEncodeError:
         return "->"
     return "→"
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"

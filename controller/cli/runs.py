@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli import session as sessions
-from controller.cli.session import Cursor, TriggerName
+from controller.cli.session import ByDomain, ByProject, ByTask, Cursor, IdempotencyKey, TriggerName
 
 app = typer.Typer(no_args_is_help=True, help="Runs and what they printed.")
 by_hand = typer.Typer()
@@ -19,8 +19,10 @@ def fire(
     context: typer.Context,
     trigger: TriggerName,
     input: Annotated[str | None, typer.Option(metavar="JSON", help="Stands over the trigger's own input.")] = None,
-    overlap: Annotated[str | None, typer.Option(help="What if a run goes on: allow, skip or queue_all.")] = None,
-    idempotency_key: Annotated[str | None, typer.Option(help="By which a retry is recognised.")] = None,
+    overlap: Annotated[
+        str | None, typer.Option(metavar="HOW", help="What if a run goes on: allow, skip or queue_all.")
+    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Make a run now, whatever the schedule says."""
     from controller.cli import files, screen
@@ -38,12 +40,14 @@ def fire(
 @app.command("list")
 def listing(
     context: typer.Context,
-    project: Annotated[str | None, typer.Option()] = None,
-    domain: Annotated[str | None, typer.Option()] = None,
-    task: Annotated[str | None, typer.Option()] = None,
+    project: ByProject = None,
+    domain: ByDomain = None,
+    task: ByTask = None,
     trigger: Annotated[str | None, typer.Option(metavar="T", help="project/domain/task/name")] = None,
-    status: Annotated[str | None, typer.Option()] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = DEFAULT_LIMIT,
+    status: Annotated[
+        str | None, typer.Option(metavar="S", help="Only those that are pending, running, succeeded, failed, …")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> None:
     """List runs, newest first."""

@@ -34,14 +34,15 @@ def rows(session: Session, answer: Mapping[str, Any], columns: Columns) -> None:
 
 
 def facts(session: Session, answer: Mapping[str, Any], names: Columns | None = None) -> None:
-    """One thing, as it came or as a line for each fact; blocks stand below their name as YAML."""
+    """One thing, as it came or as a line for each fact that says something; blocks stand below their name as YAML."""
     if session.output is not Output.table:
         document(session, answer)
         return
-    pairs = [(name, _pick(answer, what)) for name, what in (names or {name: name for name in answer}).items()]
+    picked = [(name, _pick(answer, what)) for name, what in (names or {name: name for name in answer}).items()]
+    pairs = [(name, value) for name, value in picked if value not in (None, "", [], {})]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict):
             write(f"{name}:\n" + "".join(f"  {printable(line)}\n" for line in _yaml(value).splitlines()))
         else:
             write(f"{name.ljust(width)}  {cell(value)}".rstrip() + "\n")
@@ -147,6 +148,11 @@ def cell(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
         case _:
             return _FRACTION.sub(r"\1Z", printable(str(value))) or "-"
+
+
+def many(count: int, thing: str) -> str:
+    """A number of things, in words that agree."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _yaml(value: Any) -> str:

@@ -56,9 +56,9 @@ class Session:
         """Who acts: --actor, else the system user. Raises Invalid for what is no name, and for the product's own."""
         name = self.actor if self.actor is not None else _system_user()
         if not name.strip() or not name.isprintable() or len(name) > 255:
-            raise Invalid.at("actor", f"{name!r} is not a name", "1 to 255 printable characters")
+            raise Invalid.at("--actor", f"{name!r} is not a name", "1 to 255 printable characters")
         if name == SYSTEM:
-            raise Invalid.at("actor", f"{name!r} is what triggerctl itself is called", "name a person with --actor")
+            raise Invalid.at("--actor", f"{name!r} is what triggerctl itself is called", "name a person with --actor")
         return name
 
 
@@ -76,11 +76,19 @@ def of(context: typer.Context) -> Session:
     return session
 
 
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="How many at most; left out, all.")]
-Cursor = Annotated[str | None, typer.Option("--cursor", help="Where a list that was cut off goes on.")]
+ByProject = Annotated[str | None, typer.Option("--project", metavar="P", help="Only those of this project.")]
+ByDomain = Annotated[str | None, typer.Option("--domain", metavar="D", help="Only those of this domain.")]
+ByTask = Annotated[str | None, typer.Option("--task", metavar="N", help="Only those of the task of this name.")]
+IdempotencyKey = Annotated[
+    str | None, typer.Option("--idempotency-key", metavar="K", help="By which a retry is recognised.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="How many at most; left out, all.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", metavar="C", help="Where a list that was cut off goes on.")]
 ExpectedRevision = Annotated[
     int | None,
-    typer.Option("--expected-revision", min=0, help="The revision you read; left out, the current one is read."),
+    typer.Option(
+        "--expected-revision", min=0, metavar="N", help="The revision you read; left out, the current one is read."
+    ),
 ]
-Reason = Annotated[str | None, typer.Option("--reason", help="Why; kept in the revision.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="R", help="Why; kept in the revision.")]
 TriggerName = Annotated[str, typer.Argument(metavar="T", help="project/domain/task/name")]

@@ -1,11 +1,11 @@
 """Commands for tasks."""
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
 from controller.cli import session as sessions
-from controller.cli.session import Cursor, Limit
+from controller.cli.session import ByDomain, ByProject, Cursor, Limit
 
 app = typer.Typer(no_args_is_help=True, help="Tasks and their versions.")
 
@@ -24,6 +24,7 @@ def register(
     """Register every task of a file; a version that is there already must be the same."""
     from controller.cli import files, screen
     from revisions.errors import Invalid
+    from revisions.manifests import Task
 
     found = files.read(file)
     others = sorted({files.kind_of(document) for document in found} - {"Task"})
@@ -33,7 +34,7 @@ def register(
         raise Invalid.at(files.called(file), f"{holds}; only Tasks are taken", hint)
     session = sessions.of(context)
     with files.about(files.called(file)):
-        paths = [_path_of(document) for document in found]
+        paths = [files.task_key_path(Task.read(document).key) for document in found]
         with session.client() as client:
             made = [client.put(path, document) for path, document in zip(paths, found, strict=True)]
     for warning in (warning for item in made for warning in item["warnings"]):
@@ -48,9 +49,9 @@ def register(
 @app.command("list")
 def listing(
     context: typer.Context,
-    project: Annotated[str | None, typer.Option()] = None,
-    domain: Annotated[str | None, typer.Option()] = None,
-    name: Annotated[str | None, typer.Option()] = None,
+    project: ByProject = None,
+    domain: ByDomain = None,
+    name: Annotated[str | None, typer.Option(metavar="N", help="Only versions of the task of this name.")] = None,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> None:
@@ -94,20 +95,8 @@ def delete(context: typer.Context, task: TaskName) -> None:
     session = sessions.of(context)
     path = files.task_path(task)
     with session.client() as client:
+        before = client.get(path)
         answer = client.delete(path)
     screen.facts(session, answer)
-
-
-def _path_of(document: Any) -> str:
-    """Where the metadata says the task is; a manifest that does not say so is refused with all its faults."""
-    from controller.cli import files
-    from revisions.ids import TaskKey
-
-    metadata = document.get("metadata")
-    parts = ("project", "domain", "name", "version")
-    names = [metadata.get(part) for part in parts] if isinstance(metadata, dict) else []
-    if len(names) == 4 and all(isinstance(name, str) and name for name in names):
-        return files.task_key_path(TaskKey(*cast(list[str], names)))
-    from revisions.manifests import Task
-
-    return files.task_key_path(Task.read(document).key)
+    if bound := before["total_triggers"]:
+        screen.note(f"{screen.many(bound, 'trigger')} bound to it went with it; `triggerctl changes` names them")

@@ -1,13 +1,31 @@
 """Commands for triggers: deploying and reading."""
 
-from typing import Annotated, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.cli import session as sessions
-from controller.cli.session import Cursor, Limit, Session, TriggerName
+from controller.cli.session import (
+    ByDomain,
+    ByProject,
+    ByTask,
+    Cursor,
+    IdempotencyKey,
+    Limit,
+    Output,
+    Session,
+    TriggerName,
+)
+
+if TYPE_CHECKING:
+    from controller.cli.client import Client
+    from controller.cli.screen import Columns
 
 app = typer.Typer()
+
+_AT_ONCE = 100
+"""How many runs are asked for by their ids at once, so that an address stays short enough for every proxy."""
 
 
 def name_of(item: Any) -> str:
@@ -19,12 +37,13 @@ def deploy(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file with one Trigger; - is standard input.")],
     expected_revision: Annotated[
-        int | None, typer.Option(min=0, help="The revision you read; left out, the trigger must be new.")
+        int | None, typer.Option(min=0, metavar="N", help="The revision you read; left out, the trigger must be new.")
     ] = None,
-    idempotency_key: Annotated[str | None, typer.Option(help="By which a retry is recognised.")] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Create a trigger, or update the revision you read."""
     from controller.cli import files
+    from revisions.manifests import Trigger
 
     document = files.one(file, "Trigger", "register tasks with `triggerctl task register`, deploy triggers one by one")
     headers = {"If-None-Match": "*"} if expected_revision is None else at(expected_revision)
@@ -32,7 +51,7 @@ def deploy(
         headers["Idempotency-Key"] = idempotency_key
     session = sessions.of(context)
     with files.about(files.called(file)):
-        path = _path_of(document)
+        path = files.trigger_path(str(Trigger.read(document).key))
         with session.client() as client:
             answer = client.put(path, document, headers=headers)
     changed(session, answer)
@@ -41,11 +60,16 @@ def deploy(
 @app.command("list")
 def listing(
     context: typer.Context,
-    project: Annotated[str | None, typer.Option()] = None,
-    domain: Annotated[str | None, typer.Option()] = None,
-    task: Annotated[str | None, typer.Option()] = None,
-    tag: Annotated[str | None, typer.Option()] = None,
-    active: Annotated[bool | None, typer.Option("--active/--inactive")] = None,
+    project: ByProject = None,
+    domain: ByDomain = None,
+    task: ByTask = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG", help="Only those that bear it.")] = None,
+    origin: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those applied from the folder of that name.")
+    ] = None,
+    active: Annotated[
+        bool | None, typer.Option("--active/--inactive", help="Only active ones, or only inactive ones.")
+    ] = None,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> None:
@@ -53,9 +77,10 @@ def listing(
     from controller.cli import screen
 
     session = sessions.of(context)
-    wanted = {"project": project, "domain": domain, "task": task, "tag": tag, "active": active}
+    wanted = {"project": project, "domain": domain, "task": task, "tag": tag, "active": active, "origin": origin}
     with session.client() as client:
         answer = client.items("/triggers", limit, cursor, **wanted)
+        last = _last_runs(client, answer["items"]) if session.output is Output.table else {}
     screen.rows(
         session,
         answer,
@@ -65,7 +90,7 @@ def listing(
             "ACTIVE": "active",
             "NEXT FIRE": "status.next_fire_at",
             "LAST FIRE": "status.last_fired_at",
-            "LAST OUTCOME": "status.last_outcome",
+            "LAST OUTCOME": lambda item: outcome(item, last),
             "LAST ERROR": "status.last_error",
         },
     )
@@ -75,7 +100,7 @@ def listing(
 def show(
     context: typer.Context,
     trigger: TriggerName,
-    revision: Annotated[int | None, typer.Option(min=1, help="As it was at this revision.")] = None,
+    revision: Annotated[int | None, typer.Option(min=1, metavar="N", help="As it was at this revision.")] = None,
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As it stood at this instant.")] = None,
 ) -> None:
     """Show a trigger, one of its revisions, or how it stood at a time."""
@@ -86,25 +111,16 @@ def show(
     session = sessions.of(context)
     path = files.trigger_path(trigger)
     with session.client() as client:
-        answer = client.get(path, as_of=as_of) if revision is None else client.get(f"{path}/revisions/{revision}")
-    screen.facts(session, answer)
+        if revision is not None:
+            screen.facts(session, client.get(f"{path}/revisions/{revision}"))
+            return
+        answer = client.get(path, as_of=as_of)
+        last = _last_runs(client, [answer]) if session.output is Output.table else {}
+    screen.facts(session, answer, _FACTS | {"last outcome": lambda item: outcome(item, last)} | _WRITTEN)
 
 
 def at(revision: int) -> dict[str, str]:
     return {"If-Match": f'"{revision}"'}
-
-
-def _path_of(document: Any) -> str:
-    """Where the metadata says the trigger is; a manifest that does not say so is refused with all its faults."""
-    from controller.cli import files
-
-    metadata = document.get("metadata")
-    names = [metadata.get(part) for part in ("project", "domain", "task", "name")] if isinstance(metadata, dict) else []
-    if len(names) == 4 and all(isinstance(name, str) and name and "/" not in name for name in names):
-        return files.trigger_path("/".join(cast(list[str], names)))
-    from revisions.manifests import Trigger
-
-    return files.trigger_path(str(Trigger.read(document).key))
 
 
 def changed(session: Session, answer: dict[str, Any]) -> None:
@@ -119,8 +135,55 @@ def changed(session: Session, answer: dict[str, Any]) -> None:
             "revision": "revision",
             "changed": "changed",
             "active": "active",
-            "deleted": "deleted",
+            "deleted": _if_so("deleted"),
             "next fire": "status.next_fire_at",
             "paused until": "status.paused_until",
         },
     )
+
+
+def outcome(item: Any, last: Mapping[str, str]) -> str | None:
+    """What became of the newest occurrence; that a run was started is told with how that run stands."""
+    status = item["status"]
+    said: str | None = status["last_outcome"]
+    run = last.get(status["last_run_id"])
+    return f"{said}, run {run.replace('_', ' ')}" if said == "started" and run else said
+
+
+def _last_runs(client: "Client", triggers: Sequence[Any]) -> dict[str, str]:
+    """How the last run of each trigger stands, by the run's id; a few requests for many triggers."""
+    ids = [item["status"]["last_run_id"] for item in triggers if item["status"]["last_outcome"] == "started"]
+    wanted = [id for id in ids if id]
+    parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
+    runs = [run for part in parts for run in client.get("/runs", id=part, limit=_AT_ONCE)["items"]]
+    return {run["id"]: run["status"] for run in runs}
+
+
+def _if_so(name: str) -> Callable[[Any], bool | None]:
+    """A fact that says something only where it is true."""
+    return lambda item: item[name] or None
+
+
+_FACTS: "Columns" = {
+    "trigger": name_of,
+    "revision": "revision",
+    "active": "active",
+    "deleted": _if_so("deleted"),
+    "tags": "tags",
+    "changed at": "changed_at",
+    "changed by": "changed_by",
+    "hash": "hash",
+    "paused until": "status.paused_until",
+    "deactivated because": "status.deactivated_reason",
+    "next fire": "status.next_fire_at",
+    "last fire": "status.last_fired_at",
+    "last success": "status.last_success_at",
+}
+_WRITTEN: "Columns" = {
+    "last outcome at": "status.last_outcome_at",
+    "last run": "status.last_run_id",
+    "last error": "status.last_error",
+    "runs": "status.run_count",
+    "failures in a row": "status.consecutive_failures",
+    "spec": "spec",
+}

@@ -211,12 +211,14 @@ def _counted(
     What is given up as a whole goes from the first that was undecided to the last; what was decided in between stays
     so, and is no part of it.
     """
-    own = [left for left in covering if left.outcome != SUPERSEDED and left.reason != DROPPED]
+    own = [left for left in covering if left.outcome != SUPERSEDED and not left.reason.startswith(DROPPED)]
     scheduled = run if run and not run.by_hand else None
-    if len(own) + (scheduled is not None) > 1 or len(covering) - len(own) > 1:
-        return _unexpected(scheduled or covering[0], TWICE)
     left = next(iter(own or covering), None)
     at, id, revision = expected.at, expected.fire.id, expected.era.trigger.revision
+    if len(own) + (scheduled is not None) > 1 or len(covering) - len(own) > 1:
+        assert left is not None
+        started = scheduled.run_id if scheduled else None
+        return Line(at, id, Kind.UNEXPECTED, revision, left.outcome, TWICE, started, left.decided_at)
     if run and (scheduled or not left):
         kind = Kind.LATE if run.created_at - at - expected.era.delay > grace else Kind.ON_TIME
         return Line(at, id, kind, revision, run_id=run.run_id, decided_at=run.created_at)

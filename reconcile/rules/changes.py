@@ -11,7 +11,7 @@ from reconcile.rules.notation import ScheduleError, duration, instant
 from reconcile.rules.ranges import SUPERSEDED, Range
 from reconcile.rules.schedule import fires, never_fires
 from reconcile.rules.terms import resolve, schedule_of, timing
-from revisions.errors import Fault, Invalid
+from revisions.errors import Conflict, Fault, Invalid
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
 from revisions.triggers import Action, Trigger, spec_of
@@ -22,7 +22,10 @@ _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """A revision before it has its number, time and hash; `key` is the new name of a trigger that is renamed."""
+    """A revision before it has its number, time and hash; `key` is the new name of a trigger that is renamed.
+
+    `rebases`: it declares a baseline although the schedule stays.
+    """
 
     action: Action
     active: bool
@@ -34,6 +37,7 @@ class Next:
     scopes: str
     spec: str
     key: TriggerKey | None = None
+    rebases: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,15 @@ def rename(current: Trigger, key: TriggerKey, *, reason: str) -> Next | None:
     return None if key == current.key else replace(_same(current, Action.DEPLOY, reason), key=key)
 
 
+def rebase(current: Trigger, watermark: datetime, now: datetime, *, reason: str) -> Next:
+    """The DEPLOY of the same that sets a watermark ahead of now back to now (L-12). Raises Conflict for any other."""
+    if watermark <= now:
+        detail = f"the watermark of {current.key} is not ahead of now, so it stays"
+        raise Conflict.hinted("watermark", detail, "only one that is ahead can be set back")
+    said = f"watermark set back from {utc_text(watermark)}" + (f": {reason}" if reason else "")
+    return replace(_same(current, Action.DEPLOY, said), rebases=True)
+
+
 def next_fire(key: TriggerKey, following: Next, after: datetime, calendars: Closed) -> datetime | None:
     """When a revision fires first after a nominal instant, None for one that is inactive or has no fire left."""
     if not following.active:
@@ -167,7 +180,7 @@ def keeps_watermark(current: Trigger | None, following: Next) -> bool:
     First deploy, un-delete, changed timing, resume, pause and deletion declare a baseline, and nothing else does. Under
     `catchup: {inactive: true}` inactive and deleted time has occurrences too: there only changed timing does.
     """
-    if current is None:
+    if current is None or following.rebases:
         return False
     spec = spec_of(following.spec)
     if timing(spec["schedule"]) != timing(_block(current)):

@@ -14,8 +14,10 @@ MOMENT: Final = timedelta(microseconds=1)
 """Instants are that fine, so a range that ends one before another excludes it."""
 MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT = "missed", "superseded", "concurrency", "blackout"
 """Outcomes (E-05)."""
-RATE, COUNT, ASKED, DROPPED = "rate", "count", "next_fire_at", "dropped"
-"""Reasons beside them: no token; enough have started; a run asked for another time; an operator gave it up."""
+RATE, COUNT, ASKED = "rate", "count", "next_fire_at"
+"""Reasons beside them: no token; enough have started; a run asked for another time."""
+DROPPED: Final = "dropped"
+"""How the reason begins where an operator gave a backlog up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,14 @@ MOVED: Mapping[str, Table] = {
         tables.occurrences,
         tables.runs,
         tables.run_logs,
+        tables.calendars,
+        tables.holds,
     )
 }
 """What is true and derived from nothing, in the order in which it is moved."""
 REMADE = ("triggers", "trigger_changes")
 """What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
-LEFT = ("rate_buckets", "catchup_loops", "schema_support")
+LEFT = ("rate_buckets", "catchup_loops", "quarantines", "replicas", "schema_support")
 """What holds for an instant only, or for the schema of one database."""
 PAGE = 2_000
 

@@ -10,9 +10,15 @@ from sqlalchemy import Connection, bindparam, func, select
 from revisions.store.database import Database, connect_arguments
 
 CHANGES = "triggerctl_changes"
-"""Sent with every row of the feed: the trigger's id."""
+"""Sent with every row of the feed: the trigger's id; empty where something else changed."""
 RUNS = "triggerctl_runs"
 _NOTIFY = select(func.pg_notify(bindparam("channel"), bindparam("payload")))
+
+
+def changed(connection: Connection) -> None:
+    """Tells the loops to look again, where no revision tells them; sent when the transaction commits."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_NOTIFY, {"channel": CHANGES, "payload": ""})
 
 
 def runs_pending(connection: Connection) -> None:

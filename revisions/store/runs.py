@@ -136,6 +136,7 @@ def page(
     domain: str | None = None,
     task: str | None = None,
     status: str | None = None,
+    ids: Collection[str] | None = None,
 ) -> list[Run]:
     """Runs newest first, those before an id."""
     statement = select(runs).order_by(runs.c.id.desc()).limit(limit)
@@ -143,6 +144,8 @@ def page(
     for name, value in wanted.items():
         if value is not None:
             statement = statement.where(runs.c[name] == value)
+    if ids is not None:
+        statement = statement.where(runs.c.id.in_(list(ids)))
     if before is not None:
         statement = statement.where(runs.c.id < before)
     return [from_row(row) for row in connection.execute(statement)]

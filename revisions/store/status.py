@@ -250,6 +250,25 @@ def active_count(connection: Connection) -> int:
     return number
 
 
+def due_at(connection: Connection, at: datetime) -> list[str]:
+    """Triggers that are looked at again at exactly this instant: those that a blackout holds until then."""
+    return list(
+        connection.execute(select(trigger_status.c.trigger_id).where(trigger_status.c.next_fire_at == at)).scalars()
+    )
+
+
+def drop_backlogs(connection: Connection, trigger_id: str) -> None:
+    """Removes what a trigger has to catch up; the status row is locked."""
+    connection.execute(_DROP_BACKLOGS, {"of_trigger": trigger_id})
+
+
+def backlog_triggers(connection: Connection) -> int:
+    """How many triggers have something to catch up."""
+    distinct = func.count(catchup_backlogs.c.trigger_id.distinct())
+    number: int = connection.execute(select(distinct)).scalar_one()
+    return number
+
+
 def has_backlog(connection: Connection) -> bool:
     """Whether anything missed waits to be caught up."""
     return bool(connection.execute(select(exists(select(catchup_backlogs.c.trigger_id)))).scalar())

@@ -192,7 +192,7 @@ def append(
         (_APPEND, _revision_columns(revision)),
         *rewrites,
         *status.following(revision, baseline, created=previous is None),
-        _announcement(connection, revision),
+        _announcement(connection, revision.trigger_id, revision.revision),
         *task_store.summarising(touched),
         is_last=is_last,
     )
@@ -267,6 +267,21 @@ def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
     return [_trigger(row) for row in connection.execute(statement)]
 
 
+def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
+    """Triggers of a project that are not deleted and whose spec mentions calendars, of whatever name."""
+    statement = select(triggers).where(
+        triggers.c.project == project,
+        triggers.c.deleted == false(),
+        triggers.c.spec.contains('"calendars":', autoescape=True),
+    )
+    return [_trigger(row) for row in connection.execute(statement)]
+
+
+def announce_again(connection: Connection, trigger_id: str, revision: int) -> None:
+    """Tells the feed's readers a revision once more, because when the trigger fires next was moved."""
+    write(connection, _announcement(connection, trigger_id, revision))
+
+
 def newest_change(connection: Connection) -> int:
     """The feed's highest position; it moves with every change."""
     newest: int = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
@@ -279,10 +294,10 @@ def _bears(tag: str) -> ColumnElement[bool]:
     return or_(*(func.replace(triggers.c.tags, f"{before}{element}", "") != triggers.c.tags for before in "[,"))
 
 
-def _announcement(connection: Connection, revision: Revision) -> Write:
+def _announcement(connection: Connection, trigger_id: str, revision: int) -> Write:
     """One more row in the feed; where the database can notify, the same statement wakes whoever listens."""
     statement = _CHANGE_AND_NOTIFY if connection.dialect.name == "postgresql" else _CHANGE
-    return statement, {"trigger_id": revision.trigger_id, "revision": revision.revision}
+    return statement, {"trigger_id": trigger_id, "revision": revision}
 
 
 def _of(key: TriggerKey) -> dict[str, str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reconcile.pace import Pace
 from reconcile.plugins import launchers
+from reconcile.rules.pace import Pace
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.store.database import Database

@@ -12,10 +12,10 @@ from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
-from reconcile.pace import Pace
 from reconcile.ports import Failed, Launch, Progress, Succeeded
 from reconcile.registering import Registering
 from reconcile.revising import Caller
+from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import TriggerctlError, Unavailable

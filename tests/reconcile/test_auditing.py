@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import delete
 
 from reconcile.auditing import Audited, Auditing, Place
-from reconcile.pace import Pace
 from reconcile.rules.audit import Kind
+from reconcile.rules.pace import Pace
 from revisions.clock import HandClock
 from revisions.errors import Invalid, NotFound
 from revisions.store import runs as run_store

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import text
 
-from reconcile.pace import Pace
 from reconcile.revising import Caller
 from reconcile.rules.diff import Difference
+from reconcile.rules.pace import Pace
 from revisions.errors import TriggerctlError
 from revisions.store import runs as run_store
 from tests.world import World, key

@@ -1,0 +1,126 @@
+"""Calendars changed: append-only like revisions, and every trigger that names one is planned anew (S-13)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from reconcile.calendars import days_of
+from reconcile.observe import Observations
+from reconcile.revising import Caller
+from reconcile.rules.notation import ScheduleError, instant
+from reconcile.rules.preconditions import Expected
+from reconcile.rules.terms import calendars_of
+from revisions import chain
+from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
+from revisions.ids import CalendarKey
+from revisions.manifests import Calendar as Manifest
+from revisions.store import calendars as store
+from revisions.store import notices
+from revisions.store import status as status_store
+from revisions.store import triggers as trigger_store
+from revisions.store.calendars import CalendarRow
+from revisions.store.database import Connection, Database
+
+NAMED = 20
+"""How many triggers a refusal names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarChanged:
+    """The calendar after a request; `changed` is False when it said so already."""
+
+    calendar: CalendarRow
+    changed: bool
+    created: bool = False
+
+
+class Calendaring:
+    """Deploys and deletes calendars, by the same optimistic lock as triggers (R-04)."""
+
+    def __init__(self, database: Database, observations: Observations) -> None:
+        self._database = database
+        self._observations = observations
+
+    def deploy(self, manifest: Manifest, expected: Expected, caller: Caller) -> CalendarChanged:
+        """A new revision of a calendar, or its first.
+
+        Raises Invalid for what is no date, PreconditionFailed and PreconditionRequired as for a trigger.
+        """
+        spec = chain.canonical(manifest.written)
+        _refuse_faults(spec, manifest)
+        with self._database.write() as connection:
+            current = store.get(connection, manifest.key)
+            exists = current is not None and not current.deleted
+            _check(manifest.key, current if exists else None, expected)
+            if current is not None and exists and current.spec == spec:
+                return CalendarChanged(current, changed=False)
+            made = self._append(connection, manifest.key, current, caller, spec, deleted=False)
+        self._observations.emit("calendar.changed", calendar=str(manifest.key), revision=made.revision)
+        return CalendarChanged(made, changed=True, created=not exists)
+
+    def delete(self, key: CalendarKey, expected: Expected, caller: Caller) -> CalendarChanged:
+        """Deletes a calendar softly. Raises NotFound, and Conflict while triggers name it."""
+        with self._database.write() as connection:
+            current = store.get(connection, key)
+            if current is None or current.deleted:
+                hint = "`triggerctl calendar list` shows what there is"
+                raise NotFound.hinted("calendar", f"there is no calendar {key}", hint)
+            _check(key, current, expected)
+            if users := _users(connection, key):
+                named = ", ".join(sorted(users.values())[:NAMED])
+                hint = "deploy those triggers without it first"
+                raise Conflict.hinted("calendar", f"{key} is named by {named}, so it was not deleted", hint)
+            made = self._append(connection, key, current, caller, current.spec, deleted=True)
+        self._observations.emit("calendar.changed", calendar=str(key), revision=made.revision)
+        return CalendarChanged(made, changed=True)
+
+    def _append(
+        self,
+        connection: Connection,
+        key: CalendarKey,
+        current: CalendarRow | None,
+        caller: Caller,
+        spec: str,
+        *,
+        deleted: bool,
+    ) -> CalendarRow:
+        now: datetime = self._database.clock.now(connection)
+        number = current.revision + 1 if current else 1
+        made = CalendarRow(key.project, key.name, number, deleted, caller.actor, now, spec)
+        if not store.append(connection, made):
+            raise PreconditionFailed.hinted("calendar", f"{key} was changed in the meantime", "read it again")
+        users = sorted(_users(connection, key))
+        status_store.lock(connection, users)
+        status_store.look_again(connection, users, now)
+        notices.changed(connection)
+        return made
+
+
+def _users(connection: Connection, key: CalendarKey) -> dict[str, str]:
+    """The triggers that name a calendar and are not deleted: id and name."""
+    named = trigger_store.mentioning_calendars(connection, key.project)
+    return {trigger.trigger_id: str(trigger.key) for trigger in named if key.name in calendars_of(trigger.spec)}
+
+
+def _check(key: CalendarKey, current: CalendarRow | None, expected: Expected) -> None:
+    if current is None:
+        if expected.revision is not None:
+            detail = f"{key} does not exist, so it has no revision {expected.revision}"
+            raise PreconditionFailed.hinted("calendar", detail, "deploy it as new")
+        return
+    stands = f"{key} stands at revision {current.revision}"
+    if expected.revision is None and not expected.absent:
+        raise PreconditionRequired(f"{stands}: name the revision you read")
+    if expected.revision != current.revision:
+        detail = f"{stands}, not {expected.revision}" if expected.revision else f"{key} exists already: {stands}"
+        raise PreconditionFailed(
+            detail, current_revision=current.revision, changed_by=current.actor, changed_at=current.at
+        )
+
+
+def _refuse_faults(spec: str, manifest: Manifest) -> None:
+    try:
+        if manifest.spec.until is not None:
+            instant(manifest.spec.until, "spec.until")
+        days_of(spec)
+    except ScheduleError as error:
+        raise Invalid.at(error.path, error.message, error.hint) from None
