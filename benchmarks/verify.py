@@ -42,7 +42,7 @@ def measure() -> list[Ratio]:
     with fresh_database() as database:
         _chained(database)
         with database.read() as connection:
-            rows = [row for page in histories.rows(connection) for row in page]
+            rows = [row for page in histories.pages(connection) for part in page for row in part]
         envelopes = [chain.text_of(row).encode() for row in rows]
         size = sum(map(len, envelopes)) // len(envelopes)
         name = f"verifying {REVISIONS:,} revisions of {size:,} bytes, in memory"
@@ -82,7 +82,7 @@ def _chained(database: Database) -> None:
     for number in range(TRIGGERS):
         prolong(database, f"t{number}", EACH)
     with database.read() as connection:
-        rows = [row for page in histories.rows(connection) for row in page]
+        rows = [row for page in histories.pages(connection) for part in page for row in part]
     with database.write() as connection:
         guards.drop(connection, "trigger_revisions")
         _write_links(connection, rows)

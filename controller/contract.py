@@ -3,12 +3,13 @@
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import WithJsonSchema
-from typing_extensions import TypedDict  # pydantic reads typing's own only from Python 3.12 on
+from typing_extensions import NotRequired, TypedDict  # pydantic reads typing's own only from Python 3.12 on
 
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 Object = dict[str, Any]
 Item = TypeVar("Item")
 _Between = TypedDict("_Between", {"from": int})  # a name that no class body can hold
+_Since = TypedDict("_Since", {"from": Time})
 
 
 class FactsShape(TypedDict):
@@ -25,11 +26,23 @@ class FactsShape(TypedDict):
     consecutive_failures: int | None
 
 
+class HeldShape(TypedDict):
+    """The freeze or the blackout that keeps a trigger from starting; without `until` it lasts until it is lifted."""
+
+    id: str
+    kind: Literal["freeze", "blackout"]
+    mode: str | None
+    until: Time | None
+    owner: str
+    reason: str
+
+
 class StatusShape(FactsShape):
-    """What a trigger does, apart from what it is."""
+    """What a trigger does, apart from what it is; `held` as it is now, and null in a trigger as of a time."""
 
     deactivated_reason: str | None
     paused_until: Time | None
+    held: HeldShape | None
 
 
 class TriggerShape(TypedDict):
@@ -131,6 +144,55 @@ class RegisteredTaskShape(TaskShape):
     warnings: list[str]
 
 
+class CalendarShape(TypedDict):
+    """A calendar as it stands."""
+
+    project: str
+    name: str
+    revision: int
+    deleted: bool
+    spec: Object
+    changed_at: Time
+    changed_by: str
+
+
+class ChangedCalendarShape(CalendarShape):
+    """A calendar after a request; `changed` is false when nothing had to be appended."""
+
+    changed: bool
+
+
+class CalendarRevisionShape(TypedDict):
+    """One immutable change of a calendar."""
+
+    revision: int
+    action: Literal["DEPLOY", "DELETE"]
+    actor: str
+    at: Time
+    spec: Object
+
+
+class HoldShape(_Since):
+    """A freeze or a blackout as it stands: for whom, where a null narrows nothing, from when and until when, and why.
+
+    `mode` is a blackout's. What was ended early says so by its `until`.
+    """
+
+    until: Time | None
+    id: str
+    kind: Literal["freeze", "blackout"]
+    state: Literal["to_come", "in_force", "over"]
+    project: str | None
+    tag: str | None
+    trigger: str | None
+    mode: str | None
+    owner: str
+    reason: str
+    revision: int
+    changed_at: Time
+    changed_by: str
+
+
 class RunShape(TypedDict):
     """One run."""
 
@@ -171,15 +233,16 @@ class OccurrenceShape(TypedDict):
 
 
 class FireShape(TypedDict):
-    """One fire ahead, in UTC and in the schedule's zone."""
+    """One fire ahead, in UTC and in the schedule's zone; `fires_at` is when it really starts, under a `spread`."""
 
     id: str
     utc: Time
     local: Time
+    fires_at: NotRequired[Time]
 
 
 class LeftOutShape(TypedDict):
-    """A wall time that will not fire, and why."""
+    """A wall time that will not fire, and why: `gap`, `fold`, `exclude`, a calendar's name; or `freeze`, `blackout`."""
 
     local: str
     reason: str
@@ -227,9 +290,6 @@ class SummaryShape(TypedDict):
     causes: list[CauseShape]
 
 
-_Since = TypedDict("_Since", {"from": Time})
-
-
 class AuditShape(_Since):
     """What should have happened in [from, to) against what did; the summary is of all, and null in later parts."""
 
@@ -257,6 +317,29 @@ class BacklogShape(TypedDict):
 
     after: Time
     until: Time
+
+
+class CatchupShape(TypedDict):
+    """What of a trigger is still being caught up; `remaining` is null beyond a million.
+
+    `sharing` is how many other triggers share the cap. `ends_at` estimates when the last is started; null when there is
+    nothing, and while nothing is served.
+    """
+
+    trigger: str
+    watermark: Time
+    is_ahead: bool
+    ranges: list[BacklogShape]
+    remaining: int | None
+    sharing: int
+    ends_at: Time | None
+    held: HeldShape | None
+
+
+class DroppedShape(CatchupShape):
+    """What is left after a backlog was given up, and the range that was recorded for it."""
+
+    dropped: OccurrenceShape | None
 
 
 class DecidedShape(TypedDict):

@@ -9,7 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from controller.version import VERSION
-from reconcile.rules.ranges import RATE
+from reconcile.rules.ranges import MISSED, RATE
 from reconcile.rules.zones import TZDATA_VERSION
 from revisions.errors import Unavailable
 from revisions.store import runs, status
@@ -74,9 +74,9 @@ class Metrics:
                 for seconds in facts["lateness"]:
                     self._lateness.observe(max(0.0, seconds))
                 for skip in facts["skips"]:
-                    self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(
-                        skip.count or _MORE_THAN_COUNTED
-                    )
+                    self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(_number(skip.count))
+            case "backlog.dropped":
+                self._skips.labels(MISSED).inc(_number(facts["count"]))
             case "run.settled":
                 self._runs.labels(facts["status"], facts["source"]).inc()
                 self._run_seconds.observe(facts["seconds"])
@@ -88,6 +88,10 @@ class Metrics:
 
 _MORE_THAN_COUNTED = 1_001
 """What a range is counted as whose number was left open."""
+
+
+def _number(counted: int | None) -> int:
+    return _MORE_THAN_COUNTED if counted is None else counted
 
 
 class _Stored(Collector):

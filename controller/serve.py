@@ -131,7 +131,7 @@ class Process:
             self._runner.wake()
 
 
-_MOVED = ("calendar.changed", "hold.changed", "backlog.dropped")
+_MOVED = ("calendar.changed", "hold.changed", "backlog.dropped", "fire.asked")
 """What changes when triggers fire without being a change of theirs."""
 
 

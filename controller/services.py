@@ -17,7 +17,6 @@ from reconcile.importing import Importing
 from reconcile.observe import Observations
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
-from reconcile.rules.pace import Pace
 from reconcile.verifying import Verifying
 from revisions.store.database import Database
 
@@ -70,7 +69,6 @@ class Services:
         """All services over one database."""
         heard = observations or Observations()
         deploying = Deploying(database, heard)
-        pace = Pace(resync_interval=settings.resync_interval, live_grace=settings.live_grace)
         return cls(
             settings=settings,
             database=database,
@@ -81,7 +79,7 @@ class Services:
             calendaring=Calendaring(database, heard),
             holding=Holding(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),
-            auditing=Auditing(database, pace.grace),
+            auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
             verifying=Verifying(database),
             rebuilding=Rebuilding(database, heard),

@@ -2,17 +2,22 @@
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from controller.contract import (
     BreakShape,
     BulkShape,
+    CalendarRevisionShape,
+    CalendarShape,
+    CatchupShape,
     ChangeShape,
     DifferenceShape,
     ExplanationShape,
     FactsShape,
     FireShape,
+    HeldShape,
+    HoldShape,
     ImportedShape,
     InForceShape,
     JudgedShape,
@@ -28,6 +33,7 @@ from controller.contract import (
     TaskShape,
     TriggerShape,
 )
+from reconcile.backlogs import Standing
 from reconcile.explaining import Explained
 from reconcile.importing import Imported
 from reconcile.rebuilding import Replay
@@ -37,7 +43,9 @@ from reconcile.rules.schedule import Fire, LeftOut
 from reconcile.verifying import Report
 from revisions.breaks import Break
 from revisions.ids import TriggerKey, utc_text
+from revisions.store.calendars import CalendarRow
 from revisions.store.feed import Change
+from revisions.store.holds import BLACKOUT, FREEZE, Hold
 from revisions.store.occurrences import Occurrence
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
@@ -57,8 +65,8 @@ _UNKNOWN: FactsShape = {
 }
 
 
-def trigger(current: Trigger, row: StatusRow | None) -> TriggerShape:
-    """`row` is None for a trigger as of a time, of which no runtime facts are known."""
+def trigger(current: Trigger, row: StatusRow | None, holding: Hold | None = None) -> TriggerShape:
+    """`row` is None for a trigger as of a time, of which no runtime facts are known; `holding` is what holds it now."""
     return {
         **current.key._asdict(),  # type: ignore[typeddict-item]  # the four names
         "revision": current.revision,
@@ -69,15 +77,16 @@ def trigger(current: Trigger, row: StatusRow | None) -> TriggerShape:
         "hash": current.hash,
         "changed_at": utc_text(current.changed_at),
         "changed_by": current.changed_by,
-        "status": status(current, row),
+        "status": status(current, row, holding),
     }
 
 
-def status(current: Trigger, row: StatusRow | None) -> StatusShape:
+def status(current: Trigger, row: StatusRow | None, holding: Hold | None) -> StatusShape:
     return {
         **(_facts(row) if row else _UNKNOWN),
         "deactivated_reason": current.deactivated_reason,
         "paused_until": _time(current.until),
+        "held": held(holding) if holding else None,
     }
 
 
@@ -139,6 +148,72 @@ def task(row: TaskRow) -> TaskShape:
     }
 
 
+def calendar(row: CalendarRow) -> CalendarShape:
+    return {
+        **row.key._asdict(),  # type: ignore[typeddict-item]  # the project and the name
+        "revision": row.revision,
+        "deleted": row.deleted,
+        "spec": json.loads(row.spec),
+        "changed_at": utc_text(row.at),
+        "changed_by": row.actor,
+    }
+
+
+def calendar_revision(row: CalendarRow) -> CalendarRevisionShape:
+    return {
+        "revision": row.revision,
+        "action": "DELETE" if row.deleted else "DEPLOY",
+        "actor": row.actor,
+        "at": utc_text(row.at),
+        "spec": json.loads(row.spec),
+    }
+
+
+def hold(made: Hold, now: datetime, triggers: Mapping[str, TriggerKey]) -> HoldShape:
+    """`triggers` names the triggers by their ids."""
+    is_over = made.until_at is not None and (made.until_at <= now or made.until_at <= made.from_at)
+    return {
+        "id": made.hold_id,
+        "kind": FREEZE if made.kind == FREEZE else BLACKOUT,
+        "state": "over" if is_over else "in_force" if made.from_at <= now else "to_come",
+        "project": made.project,
+        "tag": made.tag,
+        "trigger": str(triggers[made.trigger_id]) if made.trigger_id else None,
+        "from": utc_text(made.from_at),
+        "until": _time(made.until_at),
+        "mode": made.mode or None,
+        "owner": made.owner,
+        "reason": made.reason,
+        "revision": made.revision,
+        "changed_at": utc_text(made.at),
+        "changed_by": made.actor,
+    }
+
+
+def held(by: Hold) -> HeldShape:
+    return {
+        "id": by.hold_id,
+        "kind": FREEZE if by.kind == FREEZE else BLACKOUT,
+        "mode": by.mode or None,
+        "until": _time(by.until_at),
+        "owner": by.owner,
+        "reason": by.reason,
+    }
+
+
+def catchup(standing: Standing) -> CatchupShape:
+    return {
+        "trigger": str(standing.trigger),
+        "watermark": utc_text(standing.watermark),
+        "is_ahead": standing.is_ahead,
+        "ranges": [{"after": utc_text(one.cursor_at), "until": utc_text(one.until_at)} for one in standing.backlogs],
+        "remaining": standing.remaining,
+        "sharing": standing.others,
+        "ends_at": _time(standing.ends_at),
+        "held": held(standing.held) if standing.held else None,
+    }
+
+
 def run(made: Run, triggers: Mapping[str, TriggerKey]) -> RunShape:
     """`triggers` names the triggers by their ids."""
     return {
@@ -179,9 +254,10 @@ def occurrence(decided: Occurrence, key: TriggerKey) -> OccurrenceShape:
     }
 
 
-def preview(ahead: list[Fire], missing: list[LeftOut]) -> PreviewShape:
+def preview(ahead: list[Fire], missing: list[LeftOut], late: timedelta) -> PreviewShape:
+    """`late` is how much later than its nominal times the trigger fires (S-12)."""
     return {
-        "fires": [fire(one) for one in ahead],
+        "fires": [fire(one) | ({"fires_at": utc_text(one.at + late)} if late else {}) for one in ahead],
         "skipped": [_left_out(missed) for missed in missing],
     }
 

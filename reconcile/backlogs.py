@@ -13,10 +13,12 @@ from reconcile.rules.ranges import DROPPED, MISSED
 from reconcile.rules.schedule import count
 from revisions.errors import Conflict, NotFound
 from revisions.ids import TriggerKey
-from revisions.store import notices, occurrences
+from revisions.store import holds, notices, occurrences
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
+from revisions.store.holds import Hold
+from revisions.store.occurrences import Skip
 from revisions.store.status import Backlog, StatusRow
 from revisions.triggers import Trigger
 
@@ -28,7 +30,8 @@ class Standing:
     """What of a trigger waits to be caught up (L-17).
 
     `remaining` is how many occurrences are left, None beyond a million; `others` how many triggers share the cap;
-    `ends_at` estimates when the last is started, None when there is nothing or nothing can be said.
+    `ends_at` estimates when the last is started, None when there is nothing or nothing can be said: while the trigger
+    is inactive, or `held` by a freeze or a blackout.
     """
 
     trigger: TriggerKey
@@ -38,6 +41,7 @@ class Standing:
     remaining: int | None
     others: int
     ends_at: datetime | None
+    held: Hold | None
 
 
 class Backlogs:
@@ -54,10 +58,10 @@ class Backlogs:
             trigger, row = _existing(connection, key)
             return self._standing(connection, trigger, row, self._database.clock.now(connection))
 
-    def drop(self, key: TriggerKey, caller: Caller) -> Standing:
+    def drop(self, key: TriggerKey, caller: Caller) -> tuple[Standing, Skip | None]:
         """Gives up what is left: one skipped range, `missed`, whose reason says who dropped it and why.
 
-        Raises NotFound, and Conflict when nothing is left.
+        The range is None where no occurrence was in it. Raises NotFound, and Conflict when nothing is left.
         """
         with self._database.write() as connection:
             trigger, row = _existing(connection, key, lock=True)
@@ -68,29 +72,35 @@ class Backlogs:
             schedule = read_terms(connection, key.project, trigger.spec, trigger.resolved).schedule
             spans = [(backlog.cursor_at, backlog.until_at) for backlog in held]
             reason = f"{DROPPED} by {caller.actor}" + (f": {caller.reason}" if caller.reason else "")
-            if left := ranges.joined(schedule, spans, MISSED, reason):
-                occurrences.record(connection, [skip_of(trigger.trigger_id, row.revision, now, left)])
+            left = ranges.joined(schedule, spans, MISSED, reason)
+            dropped = skip_of(trigger.trigger_id, row.revision, now, left) if left else None
+            occurrences.record(connection, [dropped] if dropped else [])
             status_store.drop_backlogs(connection, trigger.trigger_id)
             notices.changed(connection)
             standing = self._standing(connection, trigger, row, now)
-        self._observations.emit("backlog.dropped", trigger=str(key), actor=caller.actor, reason=caller.reason)
-        return standing
+        self._observations.emit(
+            "backlog.dropped", trigger=str(key), actor=caller.actor, count=dropped.count if dropped else 0
+        )
+        return standing, dropped
 
     def _standing(self, connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Standing:
-        held = status_store.backlogs(connection, [trigger.trigger_id])
+        backlogs = status_store.backlogs(connection, [trigger.trigger_id])
+        held = held_by(connection, trigger, now)
         number, others = 0, status_store.backlog_triggers(connection)
-        if held:
+        if backlogs:
             schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
-            number = sum(count(schedule, one.cursor_at, one.until_at, MOST_COUNTED + 1) for one in held)
+            number = sum(count(schedule, one.cursor_at, one.until_at, MOST_COUNTED + 1) for one in backlogs)
+        is_served = bool(backlogs) and trigger.active and not held
         remaining = number if number <= MOST_COUNTED else None
         return Standing(
             trigger=trigger.key,
             watermark=row.watermark,
             is_ahead=row.watermark > now,
-            backlogs=held,
+            backlogs=backlogs,
             remaining=remaining,
-            others=max(0, others - bool(held)),
-            ends_at=self._end(now, remaining, others) if held else None,
+            others=max(0, others - bool(backlogs)),
+            ends_at=self._end(now, remaining, others) if is_served else None,
+            held=held,
         )
 
     def _end(self, now: datetime, remaining: int | None, sharing: int) -> datetime | None:
@@ -101,6 +111,12 @@ class Backlogs:
         if remaining is None or per_second == 0:
             return None
         return now + timedelta(seconds=remaining * max(1, sharing) / per_second)
+
+
+def held_by(connection: Connection, trigger: Trigger, now: datetime) -> Hold | None:
+    """The freeze or the blackout that keeps a trigger from starting anything at an instant."""
+    lasting, key = holds.lasting(connection, now), trigger.key
+    return holds.over(lasting, now, project=key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
 
 
 def _existing(connection: Connection, key: TriggerKey, *, lock: bool = False) -> tuple[Trigger, StatusRow]:

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from reconcile.calendars import days_of
+from reconcile import calendars
 from reconcile.observe import Observations
 from reconcile.revising import Caller
-from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.terms import calendars_of
 from revisions import chain
-from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
+from revisions.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.ids import CalendarKey
 from revisions.manifests import Calendar as Manifest
 from revisions.store import calendars as store
@@ -46,7 +45,8 @@ class Calendaring:
         Raises Invalid for what is no date, PreconditionFailed and PreconditionRequired as for a trigger.
         """
         spec = chain.canonical(manifest.written)
-        _refuse_faults(spec, manifest)
+        if faults := calendars.faults(manifest):
+            raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
         with self._database.write() as connection:
             current = store.get(connection, manifest.key)
             exists = current is not None and not current.deleted
@@ -107,20 +107,18 @@ def _check(key: CalendarKey, current: CalendarRow | None, expected: Expected) ->
             detail = f"{key} does not exist, so it has no revision {expected.revision}"
             raise PreconditionFailed.hinted("calendar", detail, "deploy it as new")
         return
-    stands = f"{key} stands at revision {current.revision}"
+    stands, number = f"{key} stands at revision {current.revision}", current.revision
+    hint = f"see `triggerctl calendar show {key}`, then repeat with revision {number} expected, if it still holds"
     if expected.revision is None and not expected.absent:
-        raise PreconditionRequired(f"{stands}: name the revision you read")
-    if expected.revision != current.revision:
-        detail = f"{stands}, not {expected.revision}" if expected.revision else f"{key} exists already: {stands}"
+        raise PreconditionRequired.hinted("calendar", f"{stands}: name the revision you read", hint)
+    if expected.revision != number:
+        detail = f"{key} exists already, at revision {number}"
+        if expected.revision is not None:
+            detail = f"{stands}, not {expected.revision}"
         raise PreconditionFailed(
-            detail, current_revision=current.revision, changed_by=current.actor, changed_at=current.at
+            detail,
+            errors=[Fault("calendar", detail, hint)],
+            current_revision=number,
+            changed_by=current.actor,
+            changed_at=current.at,
         )
-
-
-def _refuse_faults(spec: str, manifest: Manifest) -> None:
-    try:
-        if manifest.spec.until is not None:
-            instant(manifest.spec.until, "spec.until")
-        days_of(spec)
-    except ScheduleError as error:
-        raise Invalid.at(error.path, error.message, error.hint) from None

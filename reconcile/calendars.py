@@ -1,15 +1,45 @@
-"""Calendars as deciding and deploying need them: the days of those that a spec names (S-13)."""
+"""Calendars as deciding, deploying and previewing need them: whether they are right and there, and their days (S-13)."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 
 from reconcile.rules import bounds
 from reconcile.rules.block import Closed
-from reconcile.rules.notation import instant
+from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.terms import Terms, calendars_of, terms
+from revisions import chain
+from revisions.errors import Fault, Invalid
+from revisions.manifests import Calendar
 from revisions.store import calendars as store
 from revisions.store.database import Connection
+
+
+KNOWN = 20
+"""How many calendars of a project a refusal names at most."""
+
+
+def faults(manifest: Calendar) -> list[Fault]:
+    """What is wrong with the texts of a manifest that only this package can read: its dates and its end."""
+    try:
+        if manifest.spec.until is not None:
+            instant(manifest.spec.until, "spec.until")
+        days_of(chain.canonical(manifest.written))
+    except ScheduleError as error:
+        return [Fault(error.path, error.message, error.hint)]
+    return []
+
+
+def refuse_unknown(connection: Connection, project: str, names: Sequence[str]) -> None:
+    """The calendars that a manifest names must be there. Raises Invalid at the first that is not."""
+    if not names:
+        return
+    there = {row.name for row in store.in_force(connection, project, names) if not row.deleted}
+    for place, name in enumerate(names):
+        if name not in there:
+            known = [row.name for row in store.page(connection, None, KNOWN, project)]
+            hint = f"there are {', '.join(known)}" if known else "deploy the calendar first"
+            raise Invalid.at(f"spec.schedule.calendars[{place}]", f"{project} has no calendar {name!r}", hint)
 
 
 def closed(connection: Connection, project: str, names: Iterable[str]) -> Closed:

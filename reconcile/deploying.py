@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from reconcile import calendars
 from reconcile.observe import Observations
 from reconcile.revising import Caller, Changed, Locked, Request, Revising, closed_days
 from reconcile.rules import changes, preconditions
@@ -15,7 +16,6 @@ from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.ids import TaskKey, TriggerKey, name_faults
 from revisions.manifests import API_VERSION
 from revisions.manifests import Trigger as Manifest
-from revisions.store import calendars as calendar_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
 from revisions.store.database import Connection, Database
@@ -215,7 +215,7 @@ class Deploying:
         def propose(locked: Locked) -> Next | None:
             check(locked.trigger)
             _check_task(locked, manifest, locked.tasks.get(task))
-            _check_calendars(locked, manifest)
+            calendars.refuse_unknown(locked.connection, key.project, manifest.spec.schedule.calendars)
             return changes.deploy(
                 locked.trigger,
                 manifest,
@@ -246,17 +246,6 @@ def _activation(locked: Locked, current: Trigger, at: datetime, caller: Caller) 
     started = locked.status.started_count if locked.status else 0
     closed = closed_days(locked, current.spec)
     return changes.activate(current, at, reason=caller.reason, started=started, calendars=closed)
-
-
-def _check_calendars(locked: Locked, manifest: Manifest) -> None:
-    """The calendars that are named must exist (S-13)."""
-    project, named = manifest.key.project, manifest.spec.schedule.calendars
-    there = {row.name for row in calendar_store.in_force(locked.connection, project, named) if not row.deleted}
-    for place, name in enumerate(named):
-        if name not in there:
-            known = [row.name for row in calendar_store.page(locked.connection, None, 20, project)]
-            hint = f"there are {', '.join(known)}" if known else "deploy the calendar first"
-            raise Invalid.at(f"spec.schedule.calendars[{place}]", f"{project} has no calendar {name!r}", hint)
 
 
 def _check_task(locked: Locked, manifest: Manifest, task: task_store.TaskRow | None) -> None:

@@ -34,7 +34,8 @@ class Firing:
         """One pending run; with an idempotency key used before, the run it made then.
 
         `input` stands over the trigger's own, name by name. Raises NotFound (also for a deleted trigger), Invalid for
-        an input that the task does not declare, and Conflict while a run goes on, unless `overlap` says otherwise.
+        an input that the task does not declare, and Conflict under a freeze, and while a run goes on, unless `overlap`
+        says otherwise.
         """
         if overlap is not None and overlap not in OVERLAPS:
             raise Invalid.at("overlap", f"{overlap!r} is not known", f"one of {', '.join(OVERLAPS)}")
@@ -51,7 +52,6 @@ class Firing:
                 raise NotFound.deleted(key, trigger.revision)
             now = self._database.clock.now(connection)
             self._check_input(connection, trigger, input or {})
-            self._refuse_frozen(connection, key, now)
             read = read_terms(connection, key.project, trigger.spec, trigger.resolved)
             new = NewRun(
                 id=ids.fresh(now),
@@ -72,6 +72,7 @@ class Firing:
             )
             if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
                 return _same_request(made, new, caller)
+            self._refuse_frozen(connection, key, now)
             live = run_store.live_of(connection, trigger.trigger_id)
             if live and overlap in (None, "skip"):
                 hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"

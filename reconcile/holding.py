@@ -17,6 +17,8 @@ from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
 from revisions.store.holds import Hold
 
+_LIST = "`triggerctl blackout list` shows what is in force and what is to come"
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -70,15 +72,15 @@ class Holding:
             ended = [_ended(one, now, caller) for one in store.frozen(connection, now) if one.project == project]
             if not ended:
                 what = f"project {project}" if project else "everything"
-                raise NotFound.hinted("project", f"{what} is not frozen", "`triggerctl freeze list` shows what is")
+                raise NotFound.hinted("project", f"{what} is not frozen", _LIST)
             for one in ended:
                 self._append(connection, one)
         return ended
 
     def black_out(self, scope: Scope, begins: datetime | None, ends: datetime, mode: str, caller: Caller) -> Hold:
-        """Announces a blackout, from now or from an instant.
+        """Announces a blackout, from an instant or, where that is past, from now: what is decided stays decided.
 
-        Raises Invalid without a reason, for an unknown mode and for times that are past or the wrong way round,
+        Raises Invalid without a reason, for an unknown mode and for an end that is past or before its beginning,
         NotFound for a trigger that does not exist.
         """
         _refuse_without_reason(caller)
@@ -86,7 +88,8 @@ class Holding:
             raise Invalid.at("mode", f"{mode!r} is not known", f"one of {', '.join(MODES)}")
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
-            refuse_past(ends, now)
+            if ends <= now:
+                raise Invalid.at("until", f"{utc_text(ends)} is past", "name an instant ahead")
             begins = max(begins or now, now)
             if ends <= begins:
                 raise Invalid.at("until", f"{utc_text(ends)} does not lie after {utc_text(begins)}", "name a later end")
@@ -117,7 +120,7 @@ class Holding:
             now = self._database.clock.now(connection)
             before = store.get(connection, hold_id)
             if before is None or before.kind != store.BLACKOUT:
-                raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", "`triggerctl blackout list`")
+                raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", _LIST)
             assert before.until_at is not None
             if before.until_at <= now:
                 detail = f"blackout {hold_id} was over at {utc_text(before.until_at)}"

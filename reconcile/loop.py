@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from reconcile import tokens
 from reconcile.alarms import Alarms
@@ -16,7 +16,7 @@ from revisions.errors import Unavailable
 from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 
 BATCH = 500
 """Triggers decided in one transaction, at most."""
@@ -96,7 +96,8 @@ class Loop:
             with self._database.read() as connection:
                 now = self._database.clock.now(connection)
                 most = self._deciding.pace.max_catchup_runs_per_loop
-                ids = status_store.least_recently_served(connection, now, most)
+                frozen = _frozen(connection, now)
+                ids = [] if frozen is None else status_store.least_recently_served(connection, now, most, frozen)
             if not ids:
                 return False
             decided = self._isolating(ids, self._deciding.catch_up)
@@ -124,10 +125,8 @@ class Loop:
     def _overdue(self) -> list[str]:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
-            frozen = {hold.project for hold in holds.frozen(connection, now)}
-            if None in frozen:
-                return []
-            return status_store.due(connection, now, [project for project in frozen if project is not None])
+            frozen = _frozen(connection, now)
+            return [] if frozen is None else status_store.due(connection, now, frozen)
 
     def _isolating(self, ids: Sequence[str], decide: Callable[[Sequence[str]], Decided]) -> Decided:
         """One batch; where data makes it fail it is halved until the culprit stands alone (L-13)."""
@@ -213,3 +212,10 @@ class Loop:
     def _newest_change(self) -> int:
         with self._database.read() as connection:
             return trigger_store.newest_change(connection)
+
+
+def _frozen(connection: Connection, now: datetime) -> list[str] | None:
+    """The projects that are frozen, None when everything is (S-13)."""
+    projects = [hold.project for hold in holds.frozen(connection, now)]
+    named = [project for project in projects if project is not None]
+    return named if len(named) == len(projects) else None

@@ -8,7 +8,8 @@ from typing import Any
 
 from reconcile.attempts import Ended, facts_of
 from reconcile.observe import Observations
-from reconcile.rules import retry
+from reconcile.rules import asking, retry
+from reconcile.rules.asking import Asked
 from reconcile.rules.retry import Decision, Final, HandBack, Retry
 from revisions.ids import TriggerKey
 from revisions.store import claims, logs, notices, runs, status, triggers
@@ -27,10 +28,12 @@ class Settled:
     """What became of an attempt. `decision` is None when the claim was no longer held, and then nothing was changed.
 
     `at_failure_limit`: the trigger has failed so often that it is to be deactivated, in a transaction of its own.
+    `asked` is the next fire that the run asked for.
     """
 
     decision: Decision | None
     at_failure_limit: bool = False
+    asked: Asked | None = None
 
 
 def settle(
@@ -85,7 +88,20 @@ def _write(
         claims.retry(connection, run, decision.at, output=output, error=error, cost=cost)
         return Settled(decision)
     claims.finish(connection, run, now, decision.status, output=output, error=error, cost=cost)
-    return Settled(decision, any(_keep(connection, row, run, decision.status, error, now) for row in locked))
+    at_limit = any(_keep(connection, row, run, decision.status, error, now) for row in locked)
+    return Settled(decision, at_limit, _ask(connection, run, asking.asked(ended.output, now)))
+
+
+def _ask(connection: Connection, run: Run, asked: Asked | None) -> Asked | None:
+    """Keeps the next fire that a run asked for, and has the loops move the alarm; a pause leaves nothing to ask for."""
+    if asked is None or asked.at is None:
+        return asked
+    trigger = triggers.by_id(connection, run.trigger_id)
+    if trigger is None or not trigger.active:
+        return Asked(None, f"{asking.KEY}: the trigger is not active any more")
+    status.ask(connection, run.trigger_id, asked.at, run.id)
+    triggers.announce_again(connection, trigger.trigger_id, trigger.revision)
+    return asked
 
 
 def _keep(connection: Connection, row: StatusRow, run: Run, ended_as: str, error: str | None, now: datetime) -> bool:
@@ -122,6 +138,8 @@ def _tell(
         case Final(ended_as):
             seconds = max(0.0, (now - (ours.started_at or now)).total_seconds())
             observations.emit("run.settled", **facts, status=ended_as, error=ended.error, seconds=seconds)
+    if settled.asked:
+        observations.emit("fire.asked", **named, at=settled.asked.at, note=settled.asked.note)
 
 
 def _json(output: Mapping[str, Any] | None) -> str | None:

@@ -119,7 +119,7 @@ def refuse_broken(connection: Connection, refused: str, progress: Progress = lam
 def untrusted(refused: str, found: Break) -> Conflict:
     """What cannot be trusted is not built upon."""
     detail = f"{refused}: {found.key}, revision {found.revision}: {found.message}"
-    only_current = found.what is What.CURRENT and found.field is not None
+    only_current = found.what is What.CURRENT and found.field not in (None, "revision")
     mend = "`triggerctl rebuild` makes it right" if only_current else "put the history back from a backup or an export"
     return Conflict.hinted("history", detail, f"`triggerctl verify` shows what is broken; {mend}")
 
@@ -134,29 +134,34 @@ def walk_all(
 ) -> None:
     """Walks the chain of each trigger that has revisions, in the order of ids; none is held longer than a page."""
     total, done = histories.count(connection) if ids is None else 0, 0
-    walk: Walk | None = None
-    found: Break | None = None
-    row: Mapping[str, Any] | None = None
-    for page in histories.rows(connection, ids):
-        standing = histories.standing(connection, (revision[0] for revision in page))
-        for trigger_id, revisions in _by_trigger(page):
-            if walk is None or trigger_id != walk.trigger_id:
-                if walk is not None:
-                    ended(walk, found or walk.end(row), row)
-                walk, found = Walk(trigger_id, (signed or {}).get(trigger_id)), None
-                row = standing.get(trigger_id)
-            found = found or walk.extend(revisions)
-        done += len(page)
+    walks: list[tuple[Walk, Break | None]] = []
+    for page in histories.pages(connection, ids):
+        for part in page:
+            for trigger_id, revisions in _by_trigger(part):
+                if not walks or trigger_id != walks[-1][0].trigger_id:
+                    walks.append((Walk(trigger_id, (signed or {}).get(trigger_id)), None))
+                walk, found = walks[-1]
+                walks[-1] = walk, found or walk.extend(revisions)
+        _end(connection, walks[:-1], ended)
+        walks = walks[-1:]
+        done += page.size
         progress(done, max(total, done))
-    if walk is not None:
+    _end(connection, walks, ended)
+
+
+def _end(connection: Connection, walks: Sequence[tuple[Walk, Break | None]], ended: Ended) -> None:
+    """Ends walks at the current rows of their triggers."""
+    standing = histories.standing(connection, (walk.trigger_id for walk, _ in walks)) if walks else {}
+    for walk, found in walks:
+        row = standing.get(walk.trigger_id)
         ended(walk, found or walk.end(row), row)
 
 
-def _by_trigger(page: list[Row]) -> Iterator[tuple[str, list[Row]]]:
-    if page[0][0] == page[-1][0]:
-        yield page[0][0], page
+def _by_trigger(part: list[Row]) -> Iterator[tuple[str, list[Row]]]:
+    if part[0][0] == part[-1][0]:
+        yield part[0][0], part
         return
-    for trigger_id, rows in groupby(page, key=lambda row: row[0]):
+    for trigger_id, rows in groupby(part, key=lambda row: row[0]):
         yield trigger_id, list(rows)
 
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator
 from io import StringIO
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import SafeConstructor
@@ -61,9 +61,9 @@ _WithLine.add_constructor("tag:yaml.org,2002:int", _WithLine.construct_yaml_int)
 def _written(kind: Any, value: Number, written: str) -> Number:
     if repr(value) == written:
         return value
-    number: Number = kind(value)
-    number.written = written  # type: ignore[union-attr]  # of the kind it is
-    return number
+    number = kind(value)
+    number.written = written
+    return cast(Number, number)
 
 
 def load(text: str, source: str = "input") -> list[Any]:

@@ -1,6 +1,6 @@
 """A whole product without threads: one database, a clock driven by hand, passes called by hand."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from reconcile.deciding import Deciding
@@ -103,6 +103,10 @@ class World:
         """Lets time go by; nothing happens until a pass is called."""
         assert isinstance(self.clock, HandClock)
         self.clock.advance(timedelta(**span))
+
+    def clock_now(self) -> datetime:
+        with self.database.read() as connection:
+            return self.clock.now(connection)
 
     def runs(self, name: str = "tick") -> list[Run]:
         """Oldest scheduled first."""

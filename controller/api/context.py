@@ -11,7 +11,7 @@ from reconcile.revising import Caller
 from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.preconditions import Expected
 from revisions.errors import Fault, Invalid
-from revisions.ids import TaskKey, TriggerKey, name_faults
+from revisions.ids import CalendarKey, TaskKey, TriggerKey, name_faults
 
 ACTOR = "triggerctl.actor"
 """Where the in-process command line leaves its actor in the ASGI scope; nothing that comes over a network sets it."""
@@ -59,8 +59,15 @@ async def task_key(project: str, domain: str, name: str, version: str) -> TaskKe
     return TaskKey(project, domain, name, version)
 
 
+async def calendar_key(project: str, name: str) -> CalendarKey:
+    """The calendar that the path names. Raises Invalid for what can be no name."""
+    _refuse(name_faults("", project=project, name=name))
+    return CalendarKey(project, name)
+
+
 Named = Annotated[TriggerKey, Depends(trigger_key)]
 NamedTask = Annotated[TaskKey, Depends(task_key)]
+NamedCalendar = Annotated[CalendarKey, Depends(calendar_key)]
 
 
 async def expected(

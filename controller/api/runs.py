@@ -30,7 +30,7 @@ def listing(
     task: Filter = None,
     trigger: Annotated[Filter, Query(description="project/domain/task/name")] = None,
     status: Annotated[Status | None, Query()] = None,
-    id: Annotated[list[str] | None, Query(description="only these; may stand there several times")] = None,
+    id: Annotated[Filter, Query(description="only these, separated by commas")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[RunShape]:
@@ -49,7 +49,7 @@ def listing(
             domain=domain,
             task=task,
             status=status,
-            ids=[one for one in id if _ID.fullmatch(one)] if id is not None else None,
+            ids=id.split(",") if id is not None else None,
         )
         names = trigger_store.keys(connection, [run.trigger_id for run in found])
     return page(found, limit, lambda run: shapes.run(run, names), lambda run: pack(run.id))

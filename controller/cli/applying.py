@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.cli import files, planned
 from controller.cli.client import Client, Refused
-from controller.cli.screen import note
+from controller.cli.screen import cell, note
 from controller.errors import Exit
 from reconcile.rules.plan import Change, Plan, Verb, applied, pruned
 from revisions.errors import Unavailable
@@ -131,9 +131,9 @@ class Steps:
 
 def _why(error: Refused) -> str:
     """What a server said against it, in one line."""
-    faults = error.problem.get("errors") or ()
+    faults, by = error.problem.get("errors") or (), error.problem.get("changed_by")
     if not faults:
-        return str(error)
+        return f"{error}, changed by {by} at {cell(error.problem['changed_at'])}" if by else str(error)
     return "; ".join(
         f"{fault['path']}: {fault['message']}" + (f" ({fault['hint']})" if fault.get("hint") else "")
         for fault in faults

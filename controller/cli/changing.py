@@ -108,7 +108,7 @@ def _change(
 
 
 def _change_one(context: typer.Context, trigger: str, verb: str, revision: int | None, said: dict[str, Any]) -> None:
-    from controller.cli import files
+    from controller.cli import files, screen
 
     session = sessions.of(context)
     path, body = files.trigger_path(trigger), _given(said)
@@ -119,6 +119,8 @@ def _change_one(context: typer.Context, trigger: str, verb: str, revision: int |
         else:
             answer = client.post(f"{path}/{verb}", body, headers=headers)
     changed(session, answer)
+    if verb == "deactivate" and not answer["changed"] and (until := answer["status"]["paused_until"]):
+        screen.note(f"it was paused already, until {screen.cell(until)}: to pause it otherwise, activate it first")
 
 
 def _post(context: typer.Context, trigger: str, verb: str, revision: int | None, **said: Any) -> None:

@@ -91,7 +91,7 @@ class Client:
         is_patient: bool = False,
     ) -> Iterator[httpx.Response]:
         """An answer whose body is still to be read; with `is_patient` the next part may take as long as it wants."""
-        query = [(name, _text(one)) for name, value in (params or {}).items() for one in _each(value)]
+        query = {name: _text(value) for name, value in (params or {}).items() if value is not None}
         timeout = httpx.Timeout(TIMEOUT_SECONDS, read=None) if is_patient else httpx.USE_CLIENT_DEFAULT
         try:
             with self._connection.stream(
@@ -132,12 +132,6 @@ def in_process(settings: "Settings", actor: str) -> Iterator[Client]:
         app = create_app(Services.over(database, settings))
         with httpx.Client(transport=InProcess(app, actor), base_url=_WITHIN) as connection:
             yield Client(connection)
-
-
-def _each(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
 
 
 def _text(value: Any) -> str:

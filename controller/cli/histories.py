@@ -82,9 +82,8 @@ def _compared(session: Session, answer: dict[str, Any], *, applied: bool) -> Non
     for found in answer["breaks"]:
         screen.note(_sentence(found))
     number, broken = len(answer["differences"]), len(answer["breaks"])
-    what = (
-        "nothing differs" if not number else f"{number} {'mended' if applied else 'to be mended: --apply makes it so'}"
-    )
+    done = "mended" if applied else "to be mended: --apply makes it so"
+    what = f"{number} {done}" if number else "nothing differs"
     left = f"; {screen.many(broken, 'trigger')} left out, for the chain is broken" if broken else ""
     screen.note(f"{_walked(answer)} replayed, {what}{left}")
 
@@ -128,7 +127,7 @@ def export(
     ] = False,
 ) -> None:
     """Verify all chains, then write everything that is true as lines, for `import` into another database."""
-    from controller.cli import long
+    from controller.cli import long, screen
 
     session = sessions.of(context)
     with session.client() as client, long.shown("export …") as tell:
@@ -136,7 +135,8 @@ def export(
             _stream(client, sys.stdout.buffer, tell, unverified=unverified)
         else:
             with _written(output) as file:
-                _stream(client, file, tell, unverified=unverified)
+                lines = _stream(client, file, tell, unverified=unverified)
+            screen.note(f"{screen.many(lines, 'line')} in {output}")
 
 
 @app.command("import")
@@ -180,10 +180,10 @@ def _report(session: Session, answer: dict[str, Any]) -> None:
 
 
 def _mend(answer: dict[str, Any]) -> str:
-    """What is to be done; whoever only finds current rows wrong can have them made from the revisions."""
+    """What is to be done. Where a current row stands at another revision than the last, revisions may be gone."""
     if not answer["broken"]:
-        return "find out who took the guards away; a migration puts them up again"
-    if all(found["what"] == "current" and found["field"] for found in answer["breaks"]):
+        return "find out who took the guards away; an import into a new database makes one that has them"
+    if all(found["what"] == "current" and found["field"] not in (None, "revision") for found in answer["breaks"]):
         return "see `triggerctl rebuild`, which makes current rows what the revisions say"
     return "find out who changed it, and put the history back from a backup or an export"
 
@@ -219,8 +219,8 @@ def _make_key(session: Session, path: Path) -> None:
     screen.note(f"next: set TRIGGERCTL_CHECKPOINT_KEY_FILE={path}, and keep the public key where you verify")
 
 
-def _stream(client: "Client", file: BinaryIO, tell: "Told", *, unverified: bool) -> None:
-    """Raises Unavailable for an export that ends without its last line."""
+def _stream(client: "Client", file: BinaryIO, tell: "Told", *, unverified: bool) -> int:
+    """Answers how many lines there were. Raises Unavailable for an export that ends without its last line."""
     from revisions.errors import Unavailable
 
     tail, lines = b"", 0
@@ -234,6 +234,7 @@ def _stream(client: "Client", file: BinaryIO, tell: "Told", *, unverified: bool)
     if not tail.rstrip(b"\n").rpartition(b"\n")[2].startswith(b'{"counts"'):
         raise Unavailable("the export broke off before its end")
     file.flush()
+    return lines
 
 
 @contextmanager

@@ -93,9 +93,8 @@ def _drift(past: Past, verb: Verb) -> str:
     if past.action == Action.DELETE:
         return f"was deleted by {past.actor} at {screen.cell(past.at)}{because}; this brings it back"
     lost = "that is deleted too" if verb is Verb.DELETE else "that is undone where the folder differs"
-    return (
-        f"revision {past.revision} was not applied from here: {past.actor} at {screen.cell(past.at)}{because}; {lost}"
-    )
+    made = f"{past.actor} at {screen.cell(past.at)}{because}"
+    return f"revision {past.revision} was not applied from here: {made}; {lost}"
 
 
 def _because(paused: Paused) -> str:

@@ -116,7 +116,7 @@ def show(
             return
         answer = client.get(path, as_of=as_of)
         last = _last_runs(client, [answer]) if session.output is Output.table else {}
-    screen.facts(session, answer, _FACTS | {"last outcome": lambda item: outcome(item, last)} | _WRITTEN)
+    screen.facts(session, answer, {**_FACTS, "last outcome": lambda item: outcome(item, last), **_DID})
 
 
 def at(revision: int) -> dict[str, str]:
@@ -155,7 +155,7 @@ def _last_runs(client: "Client", triggers: Sequence[Any]) -> dict[str, str]:
     ids = [item["status"]["last_run_id"] for item in triggers if item["status"]["last_outcome"] == "started"]
     wanted = [id for id in ids if id]
     parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
-    runs = [run for part in parts for run in client.get("/runs", id=part, limit=_AT_ONCE)["items"]]
+    runs = [run for part in parts for run in client.get("/runs", id=",".join(part), limit=_AT_ONCE)["items"]]
     return {run["id"]: run["status"] for run in runs}
 
 
@@ -179,7 +179,7 @@ _FACTS: "Columns" = {
     "last fire": "status.last_fired_at",
     "last success": "status.last_success_at",
 }
-_WRITTEN: "Columns" = {
+_DID: "Columns" = {
     "last outcome at": "status.last_outcome_at",
     "last run": "status.last_run_id",
     "last error": "status.last_error",

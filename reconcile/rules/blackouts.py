@@ -36,6 +36,14 @@ def held_until(blackouts: Sequence[Blackout], now: datetime) -> datetime | None:
     return max((one.until_at for one in blackouts if one.from_at <= now < one.until_at), default=None)
 
 
+def over_at(blackouts: Sequence[Blackout], one: Blackout) -> datetime:
+    """When something could start again after a blackout: others may follow on it."""
+    end = one.until_at
+    while (later := held_until(blackouts, end)) is not None:
+        end = later
+    return end
+
+
 def piece(blackouts: Sequence[Blackout], watermark: datetime, now: datetime) -> Piece:
     """The first piece of (watermark, now]."""
     first = watermark + MOMENT

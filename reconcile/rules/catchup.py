@@ -72,7 +72,19 @@ class Plan:
 
 
 def plan(terms: Terms, watermark: datetime, at: Situation) -> Plan:
-    """Decides (watermark, now], or the first piece of it, by the trigger's catch-up policy."""
+    """Decides (watermark, now] by the trigger's catch-up policy, blackouts considered.
+
+    They cut it into pieces; where one starts something, what comes after that piece is left to the next pass.
+    """
+    skips: tuple[Range, ...] = ()
+    while True:
+        made = _piece(terms, watermark, at)
+        if made.starts or made.backlog or made.watermark in (watermark, at.now):
+            return replace(made, skips=(*skips, *made.skips))
+        skips, watermark = (*skips, *made.skips), made.watermark
+
+
+def _piece(terms: Terms, watermark: datetime, at: Situation) -> Plan:
     if watermark >= at.now:
         return _decided(watermark)
     if at.remaining == 0:
@@ -98,9 +110,10 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
     edge = at.now - terms.window - MOMENT if terms.window else cursor
     base = min(max(cursor, edge), until)
     given_up = span(terms.schedule, cursor, base, MISSED)
-    wanted = fires(terms.schedule, base, until, limit)
-    watermark = until if len(wanted) < limit else wanted[-1].at
-    return _starting(terms, at, wanted, before=given_up, base=base, watermark=watermark).limited(at.remaining)
+    most = limit if at.remaining is None else min(limit, at.remaining)
+    wanted = fires(terms.schedule, base, until, most)
+    watermark = until if len(wanted) < most else wanted[-1].at
+    return _starting(terms, at, wanted, before=given_up, base=base, watermark=watermark)
 
 
 def _decided(watermark: datetime, *skips: Range, ahead: Fire | None = None) -> Plan:
@@ -178,7 +191,7 @@ def _all(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> Pla
 
 def _after_blackout(terms: Terms, watermark: datetime, piece: Piece, over: Blackout, at: Situation) -> Plan | None:
     """What a blackout that is over makes of the piece it covered; None where that is left to the catch-up policy."""
-    end, is_fresh = piece.until, at.now - over.until_at <= at.live_grace
+    end, is_fresh = piece.until, at.now - blackouts.over_at(at.blackouts, over) <= at.live_grace
     if over.mode == "drop":
         return _decided(end, *span(terms.schedule, watermark, end, BLACKOUT))
     if not is_fresh and terms.policy != "all":

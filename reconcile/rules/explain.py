@@ -277,7 +277,8 @@ def _missing(instant: Instant, facts: Facts) -> Iterator[str]:
     yield f"It did not fire at {_time(instant.fire)}, and nothing says why: neither a run nor a skip is recorded."
     yield "That should never be: rows were removed, or there is a fault in the product."
     yield from _in_force(instant)
-    yield f"`triggerctl audit {facts.trigger}` shows what else is; `triggerctl fire {facts.trigger}` makes a run."
+    yield f"`triggerctl audit {facts.trigger} --from {_at(instant.at)}` shows what else is missing since."
+    yield f"`triggerctl fire {facts.trigger}` makes a run now."
 
 
 def _in_force(instant: Instant) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, tuple_, update
 
 from revisions.ids import TriggerKey
+from revisions.store import holds as hold_store
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_status, triggers
 
@@ -51,14 +52,17 @@ def claim(
 ) -> list[Claimed]:
     """Takes up to `limit` pending runs whose time has come, longest waiting first, never beyond `max_running` in all.
 
-    The caller holds `runs.lock_queue` and read `now` after it. A run with overlap `queue_all` goes only when it is its
-    trigger's oldest pending one and no other of that trigger is under way.
+    The caller holds `runs.lock_queue` and read `now` after it. What is frozen waits (S-13). A run with overlap
+    `queue_all` goes only when it is its trigger's oldest pending one and no other of that trigger is under way.
     """
     running: int = connection.execute(select(func.count()).select_from(runs).where(in_status("running"))).scalar_one()
     room = min(limit, max_running - running)
     if room <= 0:
         return []
-    ids = _candidates(connection, now, room)
+    frozen = {hold.project for hold in hold_store.frozen(connection, now)}
+    if None in frozen:
+        return []
+    ids = _candidates(connection, now, room, [project for project in frozen if project is not None])
     if not ids:
         return []
     connection.execute(
@@ -190,7 +194,7 @@ def _standings(held: Collection[Run], rows: Any) -> Standings:
     return {key: found.get(key, Standing(False, False)) for key in ((run.id, run.claim) for run in held)}
 
 
-def _candidates(connection: Connection, now: datetime, room: int) -> list[str]:
+def _candidates(connection: Connection, now: datetime, room: int, frozen: Collection[str]) -> list[str]:
     """Which pending runs may go now, longest waiting first.
 
     Read in pages, each trigger with a queue judged once, for all its runs: a queue may be thousands of runs deep, and
@@ -201,7 +205,7 @@ def _candidates(connection: Connection, now: datetime, room: int) -> list[str]:
     last: tuple[datetime, str] | None = None
     while len(found) < room:
         size = _PAGE if last else min(room + _SPARE, _PAGE)
-        page = connection.execute(_page(now, judged, last, size)).all()
+        page = connection.execute(_page(now, judged, last, size, frozen)).all()
         found += [(row.available_at, row.id) for row in page if row.overlap != "queue_all"]
         queues = {row.trigger_id for row in page if row.overlap == "queue_all"}
         found += _heads(connection, queues, now) if queues else []
@@ -212,13 +216,17 @@ def _candidates(connection: Connection, now: datetime, room: int) -> list[str]:
     return [run_id for _, run_id in sorted(found)[:room]]
 
 
-def _page(now: datetime, judged: Collection[str], last: tuple[datetime, str] | None, size: int) -> Select[Any]:
+def _page(
+    now: datetime, judged: Collection[str], last: tuple[datetime, str] | None, size: int, frozen: Collection[str]
+) -> Select[Any]:
     statement = (
         select(runs.c.id, runs.c.trigger_id, runs.c.overlap, runs.c.available_at)
         .where(in_status("pending"), runs.c.available_at <= now)
         .order_by(runs.c.available_at, runs.c.id)
         .limit(size)
     )
+    if frozen:
+        statement = statement.where(runs.c.project.not_in(frozen))
     if judged:
         statement = statement.where(or_(runs.c.overlap != "queue_all", runs.c.trigger_id.not_in(judged)))
     if last:

@@ -242,7 +242,7 @@ def _sqlite_engine(url: URL, create: bool) -> Engine:
 
     def connect() -> sqlite3.Connection:
         if not create and not path.exists():
-            raise Unavailable.hinted("database", f"{_shown(url)}: no such file: {_UPGRADE}", _UPGRADE)
+            raise Unavailable.hinted("database", f"{_shown(url)}: no such file", _UPGRADE)
         connection = sqlite3.connect(path, timeout=SQLITE_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")

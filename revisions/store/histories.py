@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
+import psycopg
 from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, select, text, tuple_
 from sqlalchemy.sql.selectable import FromClause
 
@@ -23,7 +25,9 @@ from revisions.store.tables import (
 )
 
 PAGE = 5_000
-"""Revisions that are held at once."""
+"""Revisions that one statement reads; between two of them there is time for others."""
+PART = 100
+"""Revisions that are held at once: so few that the server makes the next of them meanwhile."""
 
 
 def snapshot(connection: Connection, *, patience_seconds: int = 10) -> None:
@@ -48,20 +52,34 @@ def unhurried(connection: Connection) -> None:
         )
 
 
-def rows(connection: Connection, trigger_ids: Sequence[str] | None = None) -> Iterator[list[Row]]:
-    """All revisions, or those of some triggers, by trigger and number, a page at a time."""
+class Page:
+    """Revisions part by part, to be read to the end before anything else is asked on the connection."""
+
+    def __init__(self, parts: Iterator[list[Row]]) -> None:
+        self._parts = parts
+        self.size = 0
+        self.last: Row = ()
+
+    def __iter__(self) -> Iterator[list[Row]]:
+        for part in self._parts:
+            self.size += len(part)
+            self.last = part[-1]
+            yield part
+
+
+def pages(connection: Connection, trigger_ids: Sequence[str] | None = None) -> Iterator[Page]:
+    """All revisions, or those of some triggers, by trigger and number."""
     place = tuple_(trigger_revisions.c.trigger_id, trigger_revisions.c.revision)
     statement = _as_written(connection, trigger_revisions).order_by(*place.clauses).limit(PAGE)
     if trigger_ids is not None:
         statement = statement.where(among(connection, trigger_revisions.c.trigger_id, trigger_ids))
     after: tuple[str, int] | None = None
     while True:
-        found = _raw(connection, statement if after is None else statement.where(place > after))
-        if found:
-            yield found
-        if len(found) < PAGE:
+        page = Page(_parts(connection, statement if after is None else statement.where(place > after)))
+        yield page
+        if page.size < PAGE:
             return
-        after = found[-1][0], found[-1][1]
+        after = page.last[0], page.last[1]
 
 
 def standing(connection: Connection, ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
@@ -191,8 +209,16 @@ def _as_text(connection: Connection, at: ColumnElement[Any]) -> ColumnElement[An
     return func.rtrim(func.rtrim(at, "0"), ".").op("||")("Z")
 
 
-def _raw(connection: Connection, statement: Select[Any]) -> list[Row]:
+def _parts(connection: Connection, statement: Select[Any]) -> Iterator[list[Row]]:
     """The driver's own tuples: at a hundred thousand rows what SQLAlchemy would make of them is half the time."""
-    with connection.execute(statement) as result:
-        assert result.cursor is not None
-        return list(result.cursor.fetchall())
+    driver = connection.connection.driver_connection
+    if isinstance(driver, psycopg.Connection):
+        compiled = statement.compile(dialect=connection.dialect)
+        found = driver.cursor().stream(str(compiled), compiled.params, size=PART)
+        while part := list(islice(found, PART)):
+            yield part
+    else:
+        with connection.execute(statement) as result:
+            assert result.cursor is not None
+            while part := list(result.cursor.fetchmany(PART)):
+                yield part

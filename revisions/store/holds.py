@@ -1,8 +1,8 @@
 """Freezes and blackouts: append-only; the newest revision of each is the one that counts (S-13)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from sqlalchemy import Connection, Select, and_, func, or_, select
@@ -71,9 +71,21 @@ def frozen(connection: Connection, now: datetime) -> list[Hold]:
     return [hold for hold in lasting(connection, now, FREEZE) if hold.is_on(now)]
 
 
-def page(connection: Connection, before: str | None, limit: int) -> list[Hold]:
-    """All there ever were, newest first, those before an id."""
+def over(
+    held: Iterable[Hold], now: datetime, *, project: str, trigger_id: str, tags: Sequence[str]
+) -> Hold | None:
+    """What holds a trigger at an instant: a freeze before a blackout, then what ends last."""
+    on = [one for one in held if one.is_on(now) and one.covers(project=project, trigger_id=trigger_id, tags=tags)]
+    endless = datetime.max.replace(tzinfo=UTC)
+    return max(on, key=lambda one: (one.kind == FREEZE, one.until_at or endless), default=None)
+
+
+def page(connection: Connection, before: str | None, limit: int, *, since: datetime | None = None) -> list[Hold]:
+    """All there ever were, newest first, those before an id; with `since` those that last beyond that instant."""
     statement = _newest().order_by(None).order_by(holds.c.hold_id.desc()).limit(limit)
+    if since is not None:
+        lasts = and_(holds.c.until_at > since, holds.c.until_at > holds.c.from_at)  # one taken back never begins
+        statement = statement.where(or_(holds.c.until_at.is_(None), lasts))
     if before is not None:
         statement = statement.where(holds.c.hold_id < before)
     return [Hold(**row._mapping) for row in connection.execute(statement)]

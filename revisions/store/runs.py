@@ -1,6 +1,6 @@
 """Runs: made once per occurrence, read, cancelled, counted; `claims` holds what their workers do with them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -141,7 +141,9 @@ def following(revision: Revision, baseline: Baseline | None, *, created: bool) -
     if baseline:
         values |= {"watermark": baseline.watermark, "next_fire_at": baseline.next_fire_at, "rate_waiting_since": None}
         if not baseline.goes_on:
-            values |= {"started_count": 0, "asked_fire_at": None, "asked_by_run_id": None}
+            values |= {"asked_fire_at": None, "asked_by_run_id": None}
+        if not baseline.goes_on and revision.active:
+            values["started_count"] = 0
     if created:
         yield _INSERT, values | {"trigger_id": revision.trigger_id, "run_count": 0, "consecutive_failures": 0}
         return
@@ -290,13 +292,18 @@ def backlogs(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
     return [Backlog(**row._mapping) for row in connection.execute(statement)]
 
 
-def least_recently_served(connection: Connection, now: datetime, limit: int) -> list[str]:
-    """Triggers with a backlog, the one that waited longest first (L-06); without those in quarantine."""
+def least_recently_served(
+    connection: Connection, now: datetime, limit: int, frozen: Collection[str] = ()
+) -> list[str]:
+    """Triggers with a backlog, the one that waited longest first (L-06).
+
+    Without those in quarantine and those of frozen projects, which would take the others' places.
+    """
     apart = exists().where(quarantines.c.trigger_id == catchup_backlogs.c.trigger_id, quarantines.c.until_at > now)
     statement = (
         select(catchup_backlogs.c.trigger_id)
         .join(triggers, and_(triggers.c.trigger_id == catchup_backlogs.c.trigger_id, triggers.c.active == true()))
-        .where(~apart)
+        .where(~apart, triggers.c.project.not_in(frozen))
         .order_by(catchup_backlogs.c.served_at, catchup_backlogs.c.trigger_id)
         .limit(limit)
     )

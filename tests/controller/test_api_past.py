@@ -52,9 +52,9 @@ def test_toggling_renaming_and_deleting_are_differences_too(api: Api) -> None:
     [
         ("from=1", 422, ["to"]),
         ("from=1&to=x", 422, ["to"]),
-        ("from=1&to=9", 404, []),
-        ("from=0&to=1", 404, []),
-        ("from=1&to=99999999999999", 404, []),
+        ("from=1&to=9", 404, ["revision"]),
+        ("from=0&to=1", 404, ["revision"]),
+        ("from=1&to=99999999999999", 404, ["revision"]),
         ("first=1&to=1", 422, ["first"]),
     ],
 )

@@ -43,7 +43,7 @@ def test_going_back_wants_the_revision_that_was_read(cli: Cli) -> None:
     for arguments in (["rollback", T, "--to", "1"], ["rename", T, "tack"]):
         said = cli(*arguments)
         assert (said.status, said.out) == (4, "")
-        assert "stands at 2" in said.err
+        assert "stands at revision 2" in said.err
     assert cli("rollback", T, "--to", "1", "--expected-revision", "1").status == 4
     assert cli("rollback", T, "--to", "7", "--expected-revision", "2").status == 3
     assert cli("rollback", T, "--expected-revision", "2").status == 2

@@ -39,13 +39,14 @@ def key(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_verifying(cli: Cli, database: Database) -> None:
     """R-10: status 0 and a line when all is sound; status 1, naming trigger, revision and what differs, when not."""
     said = cli("verify")
-    assert (said.status, said.out, said.err) == (0, "2 revisions of 1 triggers: sound\n", "")
+    assert (said.status, said.out, said.err) == (0, "2 revisions of 1 trigger: sound\n", "")
     assert json.loads(cli("--output", "json", "verify", T).out)["sound"] is True
     tampering.edit(database, 2, actor="mallory")
     for arguments in (("verify",), ("verify", T)):
         said = cli(*arguments)
         assert said.status == 1
         assert f"{T}, revision 2: its content is not what was hashed" in said.out
+        assert "next: find out who changed it" in said.err
     said = cli("--output", "json", "verify")
     assert said.status == 1
     assert json.loads(said.out)["breaks"][0]["revision"] == 2
@@ -116,8 +117,58 @@ def test_rebuilding(cli: Cli, database: Database) -> None:
     said = cli("rebuild")
     assert said.out == ""
     assert "nothing differs" in said.err
+
+
+def test_a_broken_chain_is_not_rebuilt(cli: Cli, database: Database) -> None:
+    """R-11, R-10: status 1 where it is only compared, for what is left out is not known to be right; 4 with --apply."""
     tampering.edit(database, 1, reason="x")
-    assert cli("rebuild", "--apply").status == 4
+    said = cli("rebuild")
+    assert said.status == 1
+    assert "1 trigger left out, for the chain is broken" in said.err
+    assert "next: put the history back" in said.err
+    said = cli("rebuild", "--apply")
+    assert said.status == 4
+    assert said.err.startswith("error: nothing was rebuilt: ")
+
+
+@pytest.mark.parametrize(
+    ("broken", "way"),
+    [
+        ("UPDATE triggers SET active = true", "`triggerctl rebuild`"),
+        ("UPDATE triggers SET revision = 3", "put the history back"),
+    ],
+)
+def test_what_to_do_about_a_current_row(cli: Cli, database: Database, broken: str, way: str) -> None:
+    """R-10, U-01: a row that differs is made again; one beyond its history tells of revisions that are gone."""
+    tampering.execute(database, broken)
+    said = cli("verify")
+    assert said.status == 1
+    assert way in said.err
+    assert "True" not in said.out + said.err
+
+
+@pytest.mark.parametrize("command", ["checkpoint", "export"])
+def test_a_broken_history_is_not_signed_for_or_handed_on(
+    cli: Cli, key: str, database: Database, tmp_path: Path, command: str
+) -> None:
+    """R-10: refused with the first break, and no file is left; `--unverified` takes it all the same."""
+    tampering.edit(database, 2, actor="mallory")
+    said = cli(command, "-o", "file")
+    assert (said.status, said.out) == (4, "")
+    assert f"{T}, revision 2: its content is not what was hashed" in said.err
+    assert "next: `triggerctl verify`" in said.err
+    assert not (tmp_path / "file").exists()
+    said = cli(command, "-o", "file", "--unverified")
+    assert said.status == 0, said.err
+    assert (tmp_path / "file").exists()
+
+
+def test_nothing_is_signed_in_an_export_that_was_not_verified(cli: Cli, key: str, tmp_path: Path) -> None:
+    """R-10: the signature says that the chains held."""
+    for arguments, is_signed in (((), True), (("--unverified",), False)):
+        assert cli("export", "-o", "all.ndjson", *arguments).status == 0
+        first = json.loads((tmp_path / "all.ndjson").read_text().splitlines()[0])
+        assert ("signature" in first) is is_signed
 
 
 def test_moving(cli: Cli, key: str, tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_a_deploy_in_between_is_not_overwritten(
     assert said.status == 4
     made = json.loads(said.out)
     assert [change["outcome"] for change in made["changes"]] == ["conflict", "done", "held_back"]
-    assert "stands at revision 2, not 1 (by ann)" in made["changes"][0]["detail"]
+    assert made["changes"][0]["detail"].endswith("stands at revision 2, not 1, changed by ann at 2026-03-02T08:00:00Z")
     assert "1 of 3 steps could not be done" in said.err
     assert json.loads(world.history("a")[0].spec)["description"] == "in between"
     assert names(cli) == ["a", "b", "c"]

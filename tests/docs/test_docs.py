@@ -61,6 +61,14 @@ def test_every_command_stands_in_the_docs_with_its_options(path: tuple[str, ...]
     assert missing == []
 
 
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
+    """U-01: in --help too, not only in cli.md."""
+    command = COMMANDS[path]
+    assert command.help
+    assert [parameter.name for parameter in command.params if not parameter.help and parameter.name != "help"] == []
+
+
 def test_no_command_stands_in_the_docs_that_does_not_exist() -> None:
     """U-05: each section of cli.md is a command."""
     named = re.findall(r"^### `triggerctl ([a-z ]+[a-z])", pages.text("docs/cli.md"), re.MULTILINE)

@@ -13,9 +13,11 @@ from reconcile.auditing import Auditing
 from reconcile.revising import Caller
 from reconcile.rules.audit import Kind
 from reconcile.rules.pace import Pace
+from revisions.clock import HandClock
 from revisions.store import triggers
 from revisions.store.tables import runs
 from revisions.triggers import Trigger
+from tests.conftest import START
 from tests.world import World, key
 
 CALLER = Caller("ann")
@@ -26,6 +28,7 @@ SPECS: list[dict[str, Any]] = [
     for catchup in ({"policy": "latest"}, {"policy": "all", "window": "8m"}, {"policy": "none"}, {"policy": "all"})
     for schedule in ({"every": "1m"}, {"every": "90s"}, {"cron": "*/2 * * * *"}, {"every": "1m", "count": 9})
     for description in ("", "x")
+    if "count" not in schedule or catchup["policy"] != "all"
 ]
 LOOPS = {
     "unhindered": Pace(execution_qps=0, max_catchup_runs_per_loop=1_000_000),
@@ -122,6 +125,9 @@ def check(life: Life) -> None:
 @given(spec=st.sampled_from(SPECS), steps=st.lists(STEPS, min_size=4, max_size=14))
 def test_a_life_is_always_audited_clean(world: World, spec: dict[str, Any], steps: list[Any]) -> None:
     """U-07, L-06, R-21: nothing missing, nothing twice, nothing unexplained, after every single step."""
+    assert isinstance(world.clock, HandClock)
+    hour = timedelta(hours=1)
+    world.advance(seconds=((START - world.clock.now()) % hour).total_seconds())  # so that it can be had again
     life = Life(world, f"t{next(NAMES)}")
     world.create(life.name, **spec)
     for name, *arguments in steps:

@@ -9,9 +9,12 @@ from sqlalchemy import delete
 from reconcile.auditing import Audited, Auditing, Place
 from reconcile.rules.audit import Kind
 from reconcile.rules.pace import Pace
+from revisions.chain import canonical
 from revisions.clock import HandClock
 from revisions.errors import Invalid, NotFound
+from revisions.store import calendars
 from revisions.store import runs as run_store
+from revisions.store.calendars import CalendarRow
 from revisions.store.occurrences import Skip, record
 from revisions.store.runs import NewRun
 from revisions.store.tables import occurrences, runs
@@ -338,6 +341,44 @@ def test_nights_of_a_changed_clock(world: World, night: str, schedule: dict[str,
     found = auditing(world).audit(key("tick"), begins, None, 100)
     assert [line.occurrence_id.partition("T")[2] for line in found.lines] == ids
     assert {line.kind for line in found.lines} <= {Kind.ON_TIME}
+
+
+def test_a_spread_is_no_lateness(world: World) -> None:
+    """U-07, S-12: the trigger's own place in the window is when it is to fire; from there on the grace counts."""
+    world.create(overlap="allow", schedule={"every": "1h", "spread": "50m"})
+    world.advance(hours=1)
+    live(world, 51)
+    assert told(world) == [("on_time", "", 60, 60)]
+    assert world.runs()[0].created_at - world.runs()[0].scheduled_at > GRACE
+
+
+def test_after_its_count_of_starts_a_trigger_has_no_more(world: World) -> None:
+    """U-07, S-07: from its last start to its deactivation nothing is missing, and then it is inactive."""
+    world.create(overlap="allow", schedule={"every": "1m", "count": 2})
+    world.advance(minutes=1)
+    world.resync()
+    live(world, 3)
+    assert told(world) == [("on_time", "", 1, 2), ("inactive", "deactivated", 3, 4)]
+
+
+def test_a_day_off_is_one_from_when_the_calendar_says_so(world: World) -> None:
+    """U-07, S-13: what fired before that stays explained."""
+    text = canonical({"owner": "ops", "reason": "holidays", "dates": ["2026-03-04"]})
+
+    def write(revision: int, spec: str) -> None:
+        row = CalendarRow("acme", "holidays", revision, False, "ann", world.clock.now(), spec)
+        with world.database.write() as connection:
+            calendars.append(connection, row)
+
+    write(1, canonical({"owner": "ops", "reason": "holidays", "dates": []}))
+    world.create(overlap="allow", schedule={"cron": "0 12 * * *", "calendars": ["holidays"]})
+    for hours in (6, 24, 24, 24):
+        world.advance(hours=hours)
+        world.resync()
+        if hours == 6:
+            write(2, text)
+    assert [line.at.day for line in audit(world).lines] == [2, 3, 5]
+    assert not auditing(world).faults(key("tick"))
 
 
 def test_lines_come_in_parts(world: World) -> None:

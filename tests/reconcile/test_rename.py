@@ -119,7 +119,7 @@ def test_a_rename_that_cannot_be(world: World) -> None:
     world.create()
     with pytest.raises(Invalid):
         rename(world, "tick", "Tock", 1)
-    with pytest.raises(PreconditionRequired, match="stands at 1"):
+    with pytest.raises(PreconditionRequired, match="stands at revision 1"):
         rename(world, "tick", "tock", None)
     with pytest.raises(PreconditionFailed):
         rename(world, "tick", "tock", 7)

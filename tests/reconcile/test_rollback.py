@@ -46,7 +46,7 @@ def test_a_rollback_needs_the_revision_last_read(world: World) -> None:
     """R-04: without it refused, telling the current one; a stale one is a conflict; nothing changes."""
     world.create()
     world.update("tick", 1, description="x")
-    with pytest.raises(PreconditionRequired, match="stands at 2"):
+    with pytest.raises(PreconditionRequired, match="stands at revision 2"):
         rollback(world, 1, None)
     with pytest.raises(PreconditionFailed) as refused:
         rollback(world, 1, 1)

@@ -108,6 +108,18 @@ def test_a_run_goes_from_pending_to_succeeded(scene: Scene) -> None:
     run = scene.run(run_id)
     assert (run.status, run.output, run.claimed_by) == ("succeeded", '{"answer":42}', None)
     assert work.forgotten
+
+
+def test_what_is_told_of_a_run_bears_its_triggers_name(scene: Scene) -> None:
+    """O-05: beside the ids; a log is read by people."""
+    runner = scene.runner()
+    run_id, work = scene.started(runner)
+    work.succeed()
+    runner.run_pass()
+    told = {name: facts for name, facts in scene.seen if name in ("run.started", "run.settled")}
+    wanted = (str(scene.trigger.key), scene.trigger.trigger_id, run_id)
+    assert {(facts["trigger"], facts["trigger_id"], facts["run_id"]) for facts in told.values()} == {wanted}
+    assert len(told) == 2
     assert scene.names() == ["run.claimed", "run.started", "run.settled"]
     assert runner.run_pass().claimed == 0
 

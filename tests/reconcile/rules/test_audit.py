@@ -1,13 +1,14 @@
 """The audit as a pure function: revisions and records in, lines out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from time import perf_counter
 from typing import Any
 
 import pytest
 
-from reconcile.rules import audit
+from reconcile.rules import audit, explain
 from reconcile.rules.audit import Kind, Left, Line, Standing, Started, Summary
 from reconcile.rules.eras import Era, eras, following, named, newest, observing, size
 from revisions.chain import canonical
@@ -273,6 +274,19 @@ def test_the_nearest_fires() -> None:
 
     assert [minute_of(newest(lived, at(minute))) for minute in (4, 5, 6, 8, 13, 15)] == [None, 5, 5, None, None, 15]
     assert [minute_of(following(lived, at(minute))) for minute in (0, 5, 12, 15)] == [5, 15, 15, 20]
+
+
+def test_an_instant_after_the_last_start_that_count_allows() -> None:
+    """U-03, S-07: nothing had to come of it, though it is decided and nothing is recorded."""
+    lived = eras(history((0, "DEPLOY", True, {"schedule": {"every": "1m", "count": 2}})))
+    instant = explain.look(lived, at(3))
+    facts = explain.Facts("acme/production/report/tick", at(9), Standing(at(9)), started=2)
+    found = explain.explain(instant, facts)
+    assert found.verdict is explain.Verdict.OVER
+    assert (
+        found.sentences[0] == "It did not fire at 2026-03-02T08:03:00Z: all 2 that `count` allows had started before."
+    )
+    assert explain.explain(instant, replace(facts, started=1)).verdict is explain.Verdict.MISSING
 
 
 def test_the_size_is_known_without_working_it_out() -> None:

@@ -1,0 +1,174 @@
+"""What should have happened against what did, and why, over HTTP."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import delete
+
+from controller.services import Services
+from reconcile.deciding import Deciding
+from reconcile.loop import Loop
+from revisions.clock import HandClock
+from revisions.store.database import Database
+from revisions.store.tables import runs
+from tests.controller.asking import NAME, Api, T, at
+from tests.world import UNLIMITED
+
+BEGINNING = "2026-03-02T08:00:00Z"
+
+
+@pytest.fixture
+def loop(services: Services, database: Database) -> Loop:
+    deciding = Deciding(database, services.observations, UNLIMITED)
+    return Loop(database, services.deploying, deciding, services.observations)
+
+
+@pytest.fixture(autouse=True)
+def _lived(api: Api, loop: Loop, clock: HandClock) -> None:
+    """Ten minutes in which nothing looked, then a run; a run goes on while the next minute comes; a pause."""
+    api.create()
+    clock.advance(timedelta(minutes=10, seconds=5))
+    loop.resync()
+    clock.advance(timedelta(minutes=1))
+    loop.resync()
+    api.post(f"{T}/deactivate", {"reason": "quiet"}, at(1))
+    clock.advance(timedelta(minutes=2))
+
+
+def test_an_audit_in_its_shape(api: Api) -> None:
+    """U-07: bounds, summary by kind and cause, and each occurrence with its run or its skip."""
+    found = api.get(f"{T}/audit", **{"from": BEGINNING}).json()
+    run = api.get("/runs").json()["items"][0]
+    assert {name: value for name, value in found.items() if name != "items"} == {
+        "trigger": NAME,
+        "from": BEGINNING,
+        "to": "2026-03-02T08:13:05Z",
+        "summary": {
+            "clean": True,
+            "on_time": 1,
+            "late": 0,
+            "skipped": 10,
+            "inactive": 2,
+            "undecided": 0,
+            "missing": 0,
+            "unexpected": 0,
+            "causes": [
+                {"outcome": "concurrency", "reason": "", "count": 1},
+                {"outcome": "missed", "reason": "", "count": 9},
+            ],
+        },
+        "next_cursor": None,
+    }
+    assert [item["kind"] for item in found["items"]] == ["skipped"] * 9 + ["on_time", "skipped", "inactive", "inactive"]
+    assert found["items"][0] == {
+        "occurrence_id": "every/2026-03-02T08:01:00Z",
+        "scheduled_at": "2026-03-02T08:01:00Z",
+        "kind": "skipped",
+        "outcome": "missed",
+        "reason": "",
+        "revision": 1,
+        "run_id": None,
+        "decided_at": "2026-03-02T08:10:05Z",
+    }
+    assert (found["items"][9]["run_id"], found["items"][9]["outcome"]) == (run["id"], None)
+    assert (found["items"][12]["reason"], found["items"][12]["revision"]) == ("deactivated", 2)
+
+
+def test_an_audit_in_parts(api: Api) -> None:
+    """U-07: like every list; the summary, of the whole, stands in the first part."""
+    whole = api.get(f"{T}/audit", **{"from": BEGINNING}).json()["items"]
+    items, cursor, summaries = [], None, []
+    while True:
+        query = {"from": BEGINNING, "limit": 5} | ({"cursor": cursor} if cursor else {})
+        part = api.get(f"{T}/audit", **query).json()
+        items += part["items"]
+        summaries.append(part["summary"] is not None)
+        cursor = part["next_cursor"]
+        if cursor is None:
+            break
+        assert len(part["items"]) == 5
+    assert items == whole
+    assert summaries == [True, False, False]
+
+
+def test_from_is_in_and_to_is_out(api: Api) -> None:
+    """U-07."""
+    found = api.get(f"{T}/audit", **{"from": "2026-03-02T08:10:00Z", "to": "2026-03-02T08:12:00Z"}).json()
+    assert [item["scheduled_at"][14:16] for item in found["items"]] == ["10", "11"]
+
+
+def test_what_is_missing_makes_it_unclean(api: Api, database: Database) -> None:
+    """U-07: a run that somebody removed."""
+    with database.write() as connection:
+        connection.execute(delete(runs))
+    found = api.get(f"{T}/audit", **{"from": BEGINNING}).json()
+    assert (found["summary"]["clean"], found["summary"]["missing"]) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ({}, "from"),
+        ({"from": "yesterday"}, "from"),
+        ({"from": BEGINNING, "to": "soon"}, "to"),
+        ({"from": BEGINNING, "to": BEGINNING}, "from"),
+        ({"from": "2027-01-01T00:00:00Z"}, "from"),
+        ({"from": BEGINNING, "cursor": "x"}, "cursor"),
+        ({"from": BEGINNING, "cursor": "WyJub3ciLCAieCJd"}, "cursor"),
+        ({"from": BEGINNING, "until": BEGINNING}, "until"),
+    ],
+)
+def test_what_no_audit_can_be_made_of_is_refused(api: Api, query: dict[str, str], path: str) -> None:
+    """U-07: naming what is wrong."""
+    answer = api.get(f"{T}/audit", **query)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert path in answer.json()["detail"]
+
+
+def test_a_trigger_that_never_was_is_not_found(api: Api) -> None:
+    """U-03, U-07."""
+    assert api.get(f"{T}-x/audit", **{"from": BEGINNING}).status_code == 404
+    assert api.get(f"{T}-x/explain").status_code == 404
+
+
+def test_an_explanation_in_its_shape(api: Api) -> None:
+    """U-03: the word, the sentences, and the facts behind them."""
+    found = api.get(f"{T}/explain", at="2026-03-02T08:03:00Z").json()
+    sentences = found.pop("sentences")
+    assert sentences[0].startswith("It did not fire at 2026-03-02T08:03:00Z")
+    assert found == {
+        "trigger": NAME,
+        "at": "2026-03-02T08:03:00Z",
+        "verdict": "skipped",
+        "in_force": {
+            "revision": 1,
+            "changed_at": BEGINNING,
+            "changed_by": "local",
+            "active": True,
+            "deleted": False,
+            "paused_until": None,
+            "deactivated_reason": None,
+        },
+        "occurrence": _fire(3),
+        "before": _fire(2),
+        "after": _fire(4),
+        "left_out": [],
+        "run": None,
+        "skip": api.get(f"{T}/occurrences").json()["items"][-1],
+        "decided": {"watermark": "2026-03-02T08:11:05Z", "backlogs": [], "rate_waiting_since": None},
+    }
+
+
+def test_what_fired_and_what_could_not(api: Api) -> None:
+    """U-03: the run in full; inactive time with its reason, which is what now is."""
+    found = api.get(f"{T}/explain", at="2026-03-02T08:10:00Z").json()
+    assert (found["verdict"], found["run"]) == ("started", api.get("/runs").json()["items"][0])
+    found = api.get(f"{T}/explain").json()
+    assert (found["verdict"], found["at"]) == ("inactive", "2026-03-02T08:13:05Z")
+    assert found["in_force"]["deactivated_reason"] == "quiet"
+    assert api.get(f"{T}/explain", at="2026-03-02T07:00:00Z").json()["in_force"] is None
+
+
+def _fire(minute: int) -> dict[str, str]:
+    at = f"2026-03-02T08:{minute:02}:00Z"
+    return {"id": f"every/{at}", "utc": at, "local": at}

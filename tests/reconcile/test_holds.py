@@ -1,0 +1,209 @@
+"""Freezes and blackouts as the loop keeps them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from reconcile.holding import Holding, Scope
+from reconcile.revising import Caller
+from revisions.errors import Conflict, Invalid, NotFound
+from revisions.store import claims, runs
+from tests.world import World, key
+
+ANN = Caller("ann", "maintenance")
+
+
+def minutes(world: World, name: str = "tick") -> list[int]:
+    """The scheduled minutes of the runs, counted from eight o'clock."""
+    return [round((run.scheduled_at - world.start).total_seconds() / 60) for run in world.runs(name)]
+
+
+def skipped(world: World) -> list[tuple[str, int | None]]:
+    return [(skip.outcome, skip.count) for skip in world.skips()]
+
+
+def holding(world: World) -> Holding:
+    return Holding(world.database, world.observations)
+
+
+def live_through(world: World, number: int) -> None:
+    for _ in range(number):
+        world.advance(minutes=1)
+        world.resync()
+
+
+def test_a_freeze_decides_nothing_and_its_end_leaves_it_to_the_policy(world: World) -> None:
+    """S-13: watermarks stay while a project is frozen; afterwards policy and window decide."""
+    world.create("latest", overlap="allow")
+    world.create("all", catchup={"policy": "all"}, overlap="allow")
+    live_through(world, 1)
+    holding(world).freeze("acme", None, ANN)
+    before = world.status("latest").watermark
+    live_through(world, 5)
+    assert (minutes(world, "latest"), minutes(world, "all")) == ([1], [1])
+    assert world.status("latest").watermark == before
+    holding(world).unfreeze("acme", ANN)
+    world.resync()
+    assert minutes(world, "latest") == [1, 6]
+    assert minutes(world, "all") == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_freeze_of_everything_ends_by_itself(world: World) -> None:
+    """S-13: a freeze of everything with an end needs nobody to lift it; other projects' freezes touch nobody else."""
+    world.create(overlap="allow")
+    holding(world).freeze("other", None, ANN)
+    live_through(world, 1)
+    assert minutes(world) == [1]
+    holding(world).freeze(None, world.start + timedelta(minutes=3, seconds=30), ANN)
+    live_through(world, 2)
+    assert minutes(world) == [1]
+    live_through(world, 1)
+    assert minutes(world) == [1, 4]
+
+
+def test_a_frozen_project_launches_nothing_that_waits(world: World) -> None:
+    """S-13: runs that were created before wait, too."""
+    world.create()
+    live_through(world, 1)
+    holding(world).freeze("acme", None, ANN)
+    assert claim(world) == 0
+    holding(world).unfreeze("acme", ANN)
+    assert claim(world) == 1
+
+
+def claim(world: World) -> int:
+    with world.database.write() as connection:
+        runs.lock_queue(connection)
+        now = world.clock.now(connection)
+        lease = timedelta(minutes=1)
+        return len(claims.claim(connection, now, claimed_by="w", lease=lease, limit=10, max_running=10))
+
+
+def test_a_manual_fire_is_refused_with_reason_and_end(world: World) -> None:
+    """S-13: firing by hand says who froze it, why and until when."""
+    world.create()
+    holding(world).freeze("acme", world.start + timedelta(hours=1), ANN)
+    with pytest.raises(Conflict, match="acme is frozen until 2026-03-02T09:00:00Z by ann: maintenance") as refused:
+        world.firing.fire(key("tick"), None, Caller("bob"))
+    assert "unfreeze" in refused.value.errors[0].hint
+
+
+def black_out(world: World, mode: str, begins: int, ends: int, **scope: Any) -> str:
+    start = world.start
+    hold = holding(world).black_out(
+        Scope(**(scope or {"project": "acme"})),
+        start + timedelta(minutes=begins),
+        start + timedelta(minutes=ends),
+        mode,
+        ANN,
+    )
+    return hold.hold_id
+
+
+@pytest.mark.parametrize(
+    ("mode", "ran", "left"),
+    [("drop", [1, 5], [("blackout", 3)]), ("one", [1, 4, 5], [("blackout", 2)]), ("defer", [1, 2, 3, 4, 5], [])],
+)
+def test_a_blackout_drops_keeps_one_or_defers(
+    world: World, mode: str, ran: list[int], left: list[tuple[str, int | None]]
+) -> None:
+    """S-13: nothing starts in a blackout; at its end what fell into it is dropped, or its newest or all of it start."""
+    world.create(overlap="allow")
+    black_out(world, mode, 2, 5)
+    live_through(world, 4)
+    assert minutes(world) == [1]
+    live_through(world, 1)
+    world.loop.due([world.id("tick")])
+    assert (minutes(world), skipped(world)) == (ran, left)
+
+
+@pytest.mark.parametrize(
+    ("mode", "policy", "ran", "left"),
+    [
+        ("drop", "latest", [1, 61], [("blackout", 3), ("missed", 56)]),
+        ("one", "latest", [1, 61], [("missed", 3), ("missed", 56)]),
+        ("defer", "none", [1, 61], [("missed", 3), ("missed", 56)]),
+        ("drop", "all", [1, *range(5, 62)], [("blackout", 3)]),
+        ("one", "all", [1, *range(4, 62)], [("blackout", 2)]),
+        ("defer", "all", [*range(1, 62)], []),
+    ],
+)
+def test_a_blackout_that_was_over_long_ago_leaves_the_rest_to_the_policy(
+    world: World, mode: str, policy: str, ran: list[int], left: list[tuple[str, int | None]]
+) -> None:
+    """S-13: a loop that was down until long after the end decides each piece once, and starts the newest alone."""
+    world.create(overlap="allow", catchup={"policy": policy})
+    live_through(world, 1)
+    black_out(world, mode, 2, 5)
+    world.advance(hours=1)
+    for _ in range(4):
+        world.resync()
+    assert (minutes(world), skipped(world)) == (ran, left)
+
+
+def test_a_backlog_waits_for_the_end_of_a_blackout(world: World) -> None:
+    """S-13: what is being caught up does not start in a blackout either."""
+    world.create(overlap="allow", catchup={"policy": "all"})
+    world.advance(minutes=10)
+    black_out(world, "defer", 10, 12)
+    world.resync()
+    assert minutes(world) == []
+    world.advance(minutes=2)
+    for _ in range(3):
+        world.resync()
+    assert minutes(world) == list(range(1, 13))
+
+
+def test_a_blackout_covers_a_tag_or_one_trigger(world: World) -> None:
+    """S-13: others go on."""
+    world.create("tagged", tags=["client-7"], overlap="allow")
+    world.create("named", overlap="allow")
+    world.create("other", overlap="allow")
+    black_out(world, "drop", 1, 3, project="acme", tag="client-7")
+    black_out(world, "drop", 1, 3, trigger=key("named"))
+    live_through(world, 2)
+    assert [minutes(world, name) for name in ("tagged", "named", "other")] == [[], [], [1, 2]]
+
+
+def test_a_blackout_can_be_ended_early(world: World) -> None:
+    """S-13: ended early, what it held is looked at again at once."""
+    world.create(overlap="allow")
+    hold = black_out(world, "defer", 1, 600)
+    live_through(world, 2)
+    world.advance(seconds=30)
+    world.resync()
+    assert minutes(world) == []
+    holding(world).end_blackout(hold, ANN)
+    live_through(world, 1)
+    world.resync()
+    assert minutes(world) == [1, 2, 3]
+    with pytest.raises(Conflict, match="was over"):
+        holding(world).end_blackout(hold, ANN)
+
+
+def test_where_blackouts_meet_the_stricter_rules(world: World) -> None:
+    """S-13: nothing starts before the last of them is over, and what the stricter covers it decides."""
+    world.create(overlap="allow")
+    black_out(world, "defer", 1, 4)
+    black_out(world, "drop", 3, 6)
+    live_through(world, 5)
+    assert minutes(world) == []
+    live_through(world, 1)
+    world.resync()
+    assert (minutes(world), skipped(world)) == ([1, 2, 6], [("blackout", 1), ("blackout", 2)])
+
+
+def test_a_hold_says_who_and_why_and_ends_ahead(world: World) -> None:
+    """S-13: no freeze without a reason, none that ends in the past, and nothing to lift where nothing is frozen."""
+    now = world.start
+    with pytest.raises(Invalid, match="reason: is missing"):
+        holding(world).freeze("acme", None, Caller("ann"))
+    with pytest.raises(Invalid, match="is past"):
+        holding(world).freeze("acme", now, ANN)
+    with pytest.raises(Invalid, match="is not known"):
+        holding(world).black_out(Scope("acme"), None, now + timedelta(hours=1), "later", ANN)
+    with pytest.raises(NotFound, match="not frozen"):
+        holding(world).unfreeze("acme", ANN)
+    with pytest.raises(NotFound, match="there is no trigger"):
+        holding(world).black_out(Scope(trigger=key("none")), None, now + timedelta(hours=1), "drop", ANN)
