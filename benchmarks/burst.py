@@ -13,9 +13,10 @@ from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
-from reconcile.rules.pace import Pace
 from reconcile.registering import Registering
+from reconcile.replica import Replica
 from reconcile.revising import Caller
+from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
 from revisions.clock import HandClock
 from revisions.store.database import Database
@@ -36,7 +37,8 @@ def measure() -> list[Ratio]:
         Registering(database, deploying, observations).register(task(), Caller())
         for number in range(TRIGGERS):
             deploying.deploy(trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller())
-        loop = Loop(database, deploying, Deciding(database, observations, Pace(execution_qps=0)), observations)
+        deciding = Deciding(database, observations, Pace(execution_qps=0))
+        loop = Loop(database, deploying, deciding, observations, Replica(database, observations, "bench"))
         loop.timers.start()  # alarms as in the product; a ring only fills a queue that nobody reads here
         loop.resync()
         with psycopg.connect(bare_url(database)) as connection:

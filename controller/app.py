@@ -2,7 +2,22 @@
 
 from fastapi import Depends, FastAPI
 
-from controller.api import audit, bulk, changes, health, histories, history, preview, problems, runs, tasks, triggers
+from controller.api import (
+    audit,
+    bulk,
+    calendars,
+    catchup,
+    changes,
+    health,
+    histories,
+    history,
+    holds,
+    preview,
+    problems,
+    runs,
+    tasks,
+    triggers,
+)
 from controller.api.context import usable
 from controller.api.parameters import only_known
 from controller.services import Services
@@ -24,7 +39,8 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     problems.install(app)
     checked = [Depends(only_known), Depends(usable)]
-    for resource in (triggers, bulk, history, audit, histories, preview, changes, tasks, runs):
+    resources = (triggers, bulk, history, audit, catchup, histories, preview, changes, tasks, calendars, holds, runs)
+    for resource in resources:
         app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
     app.include_router(health.router)
     return app

@@ -1,9 +1,16 @@
 """The shapes of INTERFACE.md as types: what OpenAPI describes, what mypy and every answer are held against."""
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NotRequired,  # pydantic reads typing's own only from Python 3.12 on
+    TypeVar,
+)
 
 from pydantic import WithJsonSchema
-from typing_extensions import NotRequired, TypedDict  # pydantic reads typing's own only from Python 3.12 on
+from typing_extensions import TypedDict
 
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 Object = dict[str, Any]
@@ -322,8 +329,8 @@ class BacklogShape(TypedDict):
 class CatchupShape(TypedDict):
     """What of a trigger is still being caught up; `remaining` is null beyond a million.
 
-    `sharing` is how many other triggers share the cap. `ends_at` estimates when the last is started; null when there is
-    nothing, and while nothing is served.
+    `sharing` is how many other triggers share the cap. `ends_at` estimates when the last is started, `takes_seconds` how
+    long that is from now; null when there is nothing, and while nothing is served.
     """
 
     trigger: str
@@ -333,6 +340,7 @@ class CatchupShape(TypedDict):
     remaining: int | None
     sharing: int
     ends_at: Time | None
+    takes_seconds: float | None
     held: HeldShape | None
 
 

@@ -12,7 +12,7 @@ from controller.version import VERSION
 from reconcile.rules.ranges import MISSED, RATE
 from reconcile.rules.zones import TZDATA_VERSION
 from revisions.errors import Unavailable
-from revisions.store import runs, status
+from revisions.store import quarantines, runs, status
 from revisions.store.database import Database
 
 _LATENESS_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
@@ -47,6 +47,19 @@ class Metrics:
             "triggerctl_run_seconds", "From the last start to the end.", buckets=_RUN_BUCKETS, registry=registry
         )
         self._skips = Counter("triggerctl_skips", "Occurrences that became no run.", ["reason"], registry=registry)
+        self._findings = Counter(
+            "triggerctl_findings", "What the scanner found and mended, by kind.", ["kind"], registry=registry
+        )
+        self._asked = Gauge(
+            "triggerctl_asked_rate", "Starts a second that the active schedules ask for.", registry=registry
+        )
+        self._replicas = Gauge("triggerctl_replicas", "Processes that run the loop.", registry=registry)
+        self._rate_wait = Histogram(
+            "triggerctl_rate_limit_wait_seconds",
+            "From the first refusal of a token to the start.",
+            buckets=_LATENESS_BUCKETS,
+            registry=registry,
+        )
         self._failures = Counter(
             "triggerctl_pass_failures", "Passes of loop and runner that failed.", ["part"], registry=registry
         )
@@ -77,6 +90,14 @@ class Metrics:
                     self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(_number(skip.count))
             case "backlog.dropped":
                 self._skips.labels(MISSED).inc(_number(facts["count"]))
+                for seconds in facts["waited"]:
+                    self._rate_wait.observe(seconds)
+            case "scan.found":
+                self._findings.labels(facts["kind"]).inc()
+            case "demand.summed":
+                self._asked.set(facts["asked"])
+            case "replicas.counted":
+                self._replicas.set(facts["number"])
             case "run.settled":
                 self._runs.labels(facts["status"], facts["source"]).inc()
                 self._run_seconds.observe(facts["seconds"])
@@ -110,10 +131,14 @@ class _Stored(Collector):
                 now = self._database.clock.now(connection)
                 depth = runs.depth(connection)
                 active, backlogs = status.active_count(connection), status.backlog_count(connection)
+                apart = len(quarantines.every(connection))
         except Unavailable:
             return
         yield GaugeMetricFamily("triggerctl_triggers_active", "Active triggers.", active)
         yield GaugeMetricFamily("triggerctl_catchup_backlog", "Missed ranges that wait to be caught up.", backlogs)
+        yield GaugeMetricFamily(
+            "triggerctl_quarantined", "Triggers that could not be decided and are left alone.", apart
+        )
         queue = GaugeMetricFamily("triggerctl_queue_depth", "Runs that go on, by state.", labels=["state"])
         for state in runs.LIVE:
             queue.add_metric([state], depth.by_status.get(state, 0))

@@ -17,12 +17,14 @@ from controller.app import create_app
 from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import Settings
+from controller.version import VERSION
 from controller.web import pages
 from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
+from reconcile.replica import Replica
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Invalid
 from revisions.store import schema
@@ -71,7 +73,8 @@ class Process:
         self._listener: Listener | None = None
         if settings.enabled and "loop" not in without:
             deciding = Deciding(database, observations, settings.pace)
-            self._loop = Loop(database, deploying, deciding, observations)
+            replica = Replica(database, observations, VERSION)
+            self._loop = Loop(database, deploying, deciding, observations, replica)
         if "runner" not in without:
             self._runner = _runner(settings, database, deploying, observations)
         if not database.is_sqlite:

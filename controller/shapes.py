@@ -1,7 +1,7 @@
 """What the world sees of a trigger, revision, task, run and occurrence: pure renderings, shared by API and web page."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -209,7 +209,8 @@ def catchup(standing: Standing) -> CatchupShape:
         "ranges": [{"after": utc_text(one.cursor_at), "until": utc_text(one.until_at)} for one in standing.backlogs],
         "remaining": standing.remaining,
         "sharing": standing.others,
-        "ends_at": _time(standing.ends_at),
+        "ends_at": _time(standing.now + standing.takes) if standing.takes is not None else None,
+        "takes_seconds": standing.takes.total_seconds() if standing.takes is not None else None,
         "held": held(standing.held) if standing.held else None,
     }
 
@@ -254,7 +255,7 @@ def occurrence(decided: Occurrence, key: TriggerKey) -> OccurrenceShape:
     }
 
 
-def preview(ahead: list[Fire], missing: list[LeftOut], late: timedelta) -> PreviewShape:
+def preview(ahead: Sequence[Fire], missing: Sequence[LeftOut], late: timedelta) -> PreviewShape:
     """`late` is how much later than its nominal times the trigger fires (S-12)."""
     return {
         "fires": [fire(one) | ({"fires_at": utc_text(one.at + late)} if late else {}) for one in ahead],

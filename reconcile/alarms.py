@@ -9,8 +9,6 @@ from reconcile.timers import Timers
 from revisions.store import feed, status
 from revisions.store.database import Database
 
-FULL_EVERY = 10
-"""Resync intervals after which everything is compared again, not only what changed."""
 PAGE = 1_000
 """Changes read from the feed at once."""
 
@@ -24,13 +22,11 @@ class Alarms:
         self._observations = observations
         self._interval = interval
         self._position: feed.Position | None = None
-        self._compared_at = 0.0
         self._told_until = datetime.min.replace(tzinfo=UTC)
 
     def follow(self, *, full: bool = False) -> Difference:
-        """Brings the jobs to what the database says; everything on start, now and then, and when asked to."""
-        since = self._database.clock.monotonic() - self._compared_at
-        if full or self._position is None or since >= FULL_EVERY * self._interval.total_seconds():
+        """Brings the jobs to what the database says: what changed, or everything on start and when asked to."""
+        if full or self._position is None:
             return self._compare_all()
         return self._compare_changed(self._position)
 
@@ -40,7 +36,7 @@ class Alarms:
             alarms = status.desired_alarms(connection)
             now = self._database.clock.now(connection)
         changes = self._set(alarms, self._timers.jobs(), now)
-        self._position, self._compared_at = position, self._database.clock.monotonic()
+        self._position = position
         return changes
 
     def _compare_changed(self, position: feed.Position) -> Difference:

@@ -30,8 +30,8 @@ class Standing:
     """What of a trigger waits to be caught up (L-17).
 
     `remaining` is how many occurrences are left, None beyond a million; `others` how many triggers share the cap;
-    `ends_at` estimates when the last is started, None when there is nothing or nothing can be said: while the trigger
-    is inactive, or `held` by a freeze or a blackout.
+    `takes` estimates how long it is until the last is started, None when there is nothing or nothing can be said: while
+    the trigger is inactive, or `held` by a freeze or a blackout.
     """
 
     trigger: TriggerKey
@@ -40,7 +40,8 @@ class Standing:
     backlogs: Sequence[Backlog]
     remaining: int | None
     others: int
-    ends_at: datetime | None
+    now: datetime
+    takes: timedelta | None
     held: Hold | None
 
 
@@ -85,7 +86,7 @@ class Backlogs:
 
     def _standing(self, connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Standing:
         backlogs = status_store.backlogs(connection, [trigger.trigger_id])
-        held = held_by(connection, trigger, now)
+        held = holds.over(holds.lasting(connection, now), trigger, now)
         number, others = 0, status_store.backlog_triggers(connection)
         if backlogs:
             schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
@@ -99,24 +100,19 @@ class Backlogs:
             backlogs=backlogs,
             remaining=remaining,
             others=max(0, others - bool(backlogs)),
-            ends_at=self._end(now, remaining, others) if is_served else None,
+            now=now,
+            takes=self._takes(remaining, others) if is_served else None,
             held=held,
         )
 
-    def _end(self, now: datetime, remaining: int | None, sharing: int) -> datetime | None:
+    def _takes(self, remaining: int | None, sharing: int) -> timedelta | None:
         """The cap is shared evenly; the rate may be the narrower of the two."""
         per_second = self._pace.max_catchup_runs_per_loop / self._pace.resync_interval.total_seconds()
         if self._pace.execution_qps:
             per_second = min(per_second, self._pace.execution_qps)
         if remaining is None or per_second == 0:
             return None
-        return now + timedelta(seconds=remaining * max(1, sharing) / per_second)
-
-
-def held_by(connection: Connection, trigger: Trigger, now: datetime) -> Hold | None:
-    """The freeze or the blackout that keeps a trigger from starting anything at an instant."""
-    lasting, key = holds.lasting(connection, now), trigger.key
-    return holds.over(lasting, now, project=key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
+        return timedelta(seconds=remaining * max(1, sharing) / per_second)
 
 
 def _existing(connection: Connection, key: TriggerKey, *, lock: bool = False) -> tuple[Trigger, StatusRow]:

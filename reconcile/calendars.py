@@ -1,4 +1,4 @@
-"""Calendars as deciding, deploying and previewing need them: whether they are right and there, and their days (S-13)."""
+"""Calendars as deciding, deploying and previewing need them: right, there, and the days they close (S-13)."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,6 @@ from revisions.errors import Fault, Invalid
 from revisions.manifests import Calendar
 from revisions.store import calendars as store
 from revisions.store.database import Connection
-
 
 KNOWN = 20
 """How many calendars of a project a refusal names at most."""

@@ -168,7 +168,12 @@ class Deciding:
         decided.started = len(records.runs)
         lateness = [(records.now - run.scheduled_at).total_seconds() for run in records.runs]
         self._observations.emit(
-            "pass.decided", started=decided.started, lateness=lateness, skips=records.skips, backlogs=records.backlogs
+            "pass.decided",
+            started=decided.started,
+            lateness=lateness,
+            waited=records.waited,
+            skips=records.skips,
+            backlogs=records.backlogs,
         )
 
 

@@ -2,15 +2,20 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from reconcile import tokens
 from reconcile.alarms import Alarms
 from reconcile.bell import Bell
 from reconcile.deciding import Decided, Deciding
+from reconcile.demand import Demand
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
+from reconcile.replica import Replica
+from reconcile.rules.demand import is_too_much
 from reconcile.rules.diff import Difference
+from reconcile.scanner import Finding, Kind, Scanner
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
 from revisions.store import holds, quarantines
@@ -27,13 +32,20 @@ POLL_SECONDS = 1.0
 TURN_SECONDS = 0.2
 """How often those that wait for a token are given what there is."""
 LONGEST_BACKOFF_SECONDS = 30.0
+SCAN_EVERY = 10
+"""Resync intervals between two scans, with which everything is compared again, not only what changed."""
 
 
 class Loop:
     """Passes can be called by hand (`resync`, `due`, `catch_up`); `start` has a thread call them when it is time."""
 
     def __init__(
-        self, database: Database, deploying: Deploying, deciding: Deciding, observations: Observations
+        self,
+        database: Database,
+        deploying: Deploying,
+        deciding: Deciding,
+        observations: Observations,
+        replica: Replica,
     ) -> None:
         self._database = database
         self._deploying = deploying
@@ -43,7 +55,11 @@ class Loop:
         self._bell = Bell()
         self.timers = Timers(self._bell.ring, self._interval)
         self._alarms = Alarms(database, self.timers, observations, self._interval)
+        self._scanner = Scanner(database, deploying, self._alarms, observations, 2 * self._interval)
+        self._demand = Demand(database)
+        self._replica = replica
         self._waiting = False
+        self._exceeded = False
         self._thread: threading.Thread | None = None
 
     def resync(self, *, full: bool = False) -> Difference:
@@ -65,9 +81,17 @@ class Loop:
             self.take_turns()
             self.catch_up()
             self._stop_finished()
+        self._replica.beat(self._interval)
+        self._tell_demand()
         seconds = self._database.clock.monotonic() - began
         self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()), seconds=seconds)
         return changes
+
+    def scan(self) -> list[Finding]:
+        """Looks for what should not be, and mends it (L-16); costs as much as there is, so it is done now and then."""
+        found = self._scanner.scan()
+        self.due([finding.subject for finding in found if finding.kind is Kind.OVERDUE])
+        return found
 
     def due(self, ids: Sequence[str], *, in_turn: bool = False) -> int:
         """Decides these triggers in batches and moves their alarms; answers how many runs were made."""
@@ -121,6 +145,16 @@ class Loop:
         if self._thread:
             self._thread.join()
         self.timers.stop()  # last: the pass that was under way still sets alarms
+        with suppress(Unavailable):
+            self._replica.leave()
+
+    def _tell_demand(self) -> None:
+        self._demand.follow(self.timers.jobs())
+        asked, allowed = self._demand.per_second, self._deciding.pace.execution_qps
+        self._observations.emit("demand.summed", asked=asked)
+        was, self._exceeded = self._exceeded, is_too_much(asked, allowed)
+        if self._exceeded and not was:
+            self._observations.emit("demand.exceeded", asked=asked, allowed=allowed)
 
     def _overdue(self) -> list[str]:
         with self._database.read() as connection:
@@ -183,17 +217,23 @@ class Loop:
         clock = self._database.clock
         failures, seen, catching_up = 0, -1, False
         next_resync = next_poll = clock.monotonic()
+        next_scan = next_resync + SCAN_EVERY * self._interval.total_seconds()
         while self._bell.open:
             try:
                 if self._bell.woken() or clock.monotonic() >= next_resync:
                     next_resync = clock.monotonic() + self._interval.total_seconds()
                     self.resync()
                     catching_up = True
+                if clock.monotonic() >= next_scan:
+                    next_scan = clock.monotonic() + SCAN_EVERY * self._interval.total_seconds()
+                    self.scan()
                 self.due(self._bell.take())
                 if self._waiting:
                     self.take_turns()
                 if catching_up:
                     catching_up = self.catch_up()
+                if not self._demand.is_complete:
+                    self._tell_demand()
                 if clock.monotonic() >= next_poll:
                     next_poll = clock.monotonic() + POLL_SECONDS
                     seen, before = self._newest_change(), seen
@@ -204,7 +244,8 @@ class Loop:
                 failures += 1
                 self._observations.emit("loop.failed", error=str(error), unexpected=not isinstance(error, Unavailable))
                 self._bell.wake()
-            pause = TURN_SECONDS if self._waiting or catching_up else POLL_SECONDS
+            has_more = self._waiting or catching_up or not self._demand.is_complete
+            pause = TURN_SECONDS if has_more else POLL_SECONDS
             if failures:
                 pause = min(2.0**failures, LONGEST_BACKOFF_SECONDS) / 2
             self._bell.wait(pause, patiently=failures > 0)

@@ -19,13 +19,14 @@ from revisions.triggers import SYSTEM
 
 
 class Records:
-    """Runs, skips, backlogs and status rows of one pass, decided at one instant."""
+    """Runs, skips, backlogs and status rows of one pass, decided at one instant; `waited` are seconds for a token."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
         self.runs: list[NewRun] = []
         self.skips: list[Skip] = []
         self.backlogs: list[Backlog] = []
+        self.waited: list[float] = []
         self._statuses: list[dict[str, Any]] = []
 
     def add(self, case: Case, plan: Plan, **moved: datetime | None) -> None:
@@ -38,6 +39,8 @@ class Records:
         elif left:
             told = (left[-1].outcome, self.now)
         self.runs += runs
+        if runs and row.rate_waiting_since:
+            self.waited.append((self.now - row.rate_waiting_since).total_seconds())
         self.skips += [skip_of(row.trigger_id, row.revision, self.now, part) for part in left]
         self._statuses.append(
             {

@@ -306,9 +306,9 @@ def _unknown(path: str, name: str, known: list[str]) -> Fault:
     return Fault.unknown(path, name, known)
 
 
-def read(document: Any) -> "Task | Trigger":
-    """One document of either kind. Raises Invalid."""
-    kinds: Mapping[str, type[Task] | type[Trigger]] = {"Task": Task, "Trigger": Trigger}
+def read(document: Any) -> Task | Trigger | Calendar:
+    """One document of any kind. Raises Invalid."""
+    kinds: Mapping[str, type[Task | Trigger | Calendar]] = {"Task": Task, "Trigger": Trigger, "Calendar": Calendar}
     kind = document.get("kind") if isinstance(document, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         raise Invalid.at("kind", f"is {kind!r}", f"one of {', '.join(kinds)}")

@@ -9,6 +9,7 @@ from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.registering import Registered, Registering
+from reconcile.replica import Replica
 from reconcile.revising import Caller, Changed
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
@@ -64,7 +65,8 @@ class World:
     def another_loop(self, pace: Pace = UNLIMITED) -> Loop:
         """A replica, or the same one after a restart."""
         deciding = Deciding(self.database, self.observations, pace)
-        return Loop(self.database, self.deploying, deciding, self.observations)
+        replica = Replica(self.database, self.observations, "test")
+        return Loop(self.database, self.deploying, deciding, self.observations, replica)
 
     def another_loop_without_catch_up(self) -> Loop:
         """One whose cap for backlogs is nothing, so that they stay."""

@@ -106,6 +106,11 @@ async def origin(
 Origin = Annotated[str | None, Depends(origin)]
 
 
+def because(caller: Caller, reason: str | None) -> Caller:
+    """Who asks, and the reason that was sent."""
+    return Caller(caller.actor, reason or "", caller.idempotency_key)
+
+
 def moment(text: str | None, path: str) -> datetime | None:
     """The instant that a text names, None without one. Raises Invalid at `path`."""
     try:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 
 from controller import shapes
 from controller.api.context import Here, Named
-from controller.api.paging import LARGEST_NUMBER, Cursor, Limit, bad_cursor, pack, page, unpack
+from controller.api.paging import LARGEST_NUMBER, Cursor, Limit, bad_cursor, number, pack, page, unpack
 from controller.api.triggers import ONE
 from controller.contract import DiffShape, OccurrenceShape, Page, RevisionShape
 from reconcile.rules.notation import ScheduleError, instant
@@ -33,12 +33,10 @@ def existing(connection: Any, key: TriggerKey) -> Trigger:
 @router.get(f"{ONE}/revisions")
 def revisions(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None) -> Page[RevisionShape]:
     """The history, newest first."""
-    start = unpack(cursor, 1)
-    if start and not (start[0].isascii() and start[0].isdigit() and len(start[0]) < 10):
-        raise bad_cursor()
+    before = number(cursor)
     with here.database.read() as connection:
         current = existing(connection, key)
-        found = store.history(connection, current.trigger_id, int(start[0]) if start else None, limit + 1)
+        found = store.history(connection, current.trigger_id, before, limit + 1)
     return page(found, limit, shapes.revision, lambda made: pack(str(made.revision)))
 
 

@@ -49,6 +49,16 @@ def unpack(cursor: str | None, count: int) -> list[str] | None:
     return parts
 
 
+def number(cursor: str | None) -> int | None:
+    """The number that a cursor of one part is. Raises Invalid for one that is none."""
+    start = unpack(cursor, 1)
+    if start is None:
+        return None
+    if not (start[0].isascii() and start[0].isdigit() and len(start[0]) < 10):
+        raise bad_cursor()
+    return int(start[0])
+
+
 def bad_cursor() -> Invalid:
     return Invalid.at("cursor", "is not one that this list gave out", "leave it out to begin anew")
 

@@ -1,7 +1,8 @@
 """When a trigger will fire: of one that is deployed, or of a manifest that is not (S-09)."""
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
@@ -12,12 +13,19 @@ from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
 from controller.contract import PreviewShape
-from reconcile.rules import changes
-from reconcile.rules.schedule import Schedule, fires, left_out
-from reconcile.rules.terms import terms
+from reconcile import calendars
+from reconcile.rules import bounds, changes
+from reconcile.rules.ahead import Holding, ahead
+from reconcile.rules.schedule import count
+from reconcile.rules.terms import Terms, terms
 from revisions.chain import canonical
 from revisions.errors import Invalid, NotFound
+from revisions.ids import TriggerKey
 from revisions.manifests import Trigger as Manifest
+from revisions.store import holds
+from revisions.store import status as status_store
+from revisions.store import triggers as trigger_store
+from revisions.store.holds import FREEZE, Hold
 
 router = APIRouter(tags=["preview"])
 
@@ -27,14 +35,17 @@ After = Annotated[str | None, Query(description="fires later than this instant; 
 
 @router.get(f"/triggers{ONE}/next")
 def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> PreviewShape:
-    """The next fires of a deployed trigger; of an inactive one those it would have."""
+    """The next fires of a deployed trigger, as many as may still start; of an inactive one those it would have."""
     start = moment(after, "after")
     with here.database.read() as connection:
         current = existing(connection, key)
         now = here.database.clock.now(connection)
-    if current.deleted:
-        raise NotFound(f"{key} was deleted at revision {current.revision}")
-    return _preview(terms(current.spec, current.resolved).schedule, start or now, n)
+        if current.deleted:
+            raise NotFound.deleted(key, current.revision)
+        found = calendars.read_terms(connection, key.project, current.spec, current.resolved)
+        row = status_store.get(connection, current.trigger_id)
+        over = _over(connection, now, key, current.trigger_id, current.tags)
+    return _preview(found, key, now, start, n, over, row.started_count if row else 0)
 
 
 @router.post("/next", openapi_extra=MANIFEST)
@@ -44,15 +55,34 @@ def of_manifest(body: Sent, here: Here, n: Count = 10, after: After = None) -> P
     manifest = Manifest.read(body.document())
     if faults := changes.faults(manifest):
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    key, named, written = manifest.key, manifest.spec.schedule.calendars, canonical(manifest.written)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-    written = canonical(manifest.written)
-    made = changes.deploy(None, manifest, written, now, reason="", origin=None, scopes="[]")
+        calendars.refuse_unknown(connection, key.project, named)
+        closed = calendars.closed(connection, key.project, named)
+        there = trigger_store.get(connection, key)
+        over = _over(connection, now, key, there.trigger_id if there else "", manifest.metadata.tags)
+    made = changes.deploy(None, manifest, written, now, reason="", origin=None, scopes="[]", calendars=closed)
     assert made is not None
-    return _preview(terms(written, made.resolved).schedule, start or now, n)
+    return _preview(terms(written, made.resolved, closed), key, now, start, n, over)
 
 
-def _preview(schedule: Schedule, after: datetime, n: int) -> PreviewShape:
-    ahead = fires(schedule, after, None, n)
-    missing = left_out(schedule, after, ahead[-1].at, MOST) if ahead else []
-    return shapes.preview(ahead, missing)
+def _over(connection: Any, now: datetime, key: TriggerKey, trigger_id: str, tags: tuple[str, ...]) -> list[Hold]:
+    """What holds a trigger now or later, freezes first."""
+    lasting = holds.lasting(connection, now)
+    over = [one for one in lasting if one.covers(project=key.project, trigger_id=trigger_id, tags=tags)]
+    return sorted(over, key=lambda one: one.kind != FREEZE)
+
+
+def _preview(
+    found: Terms, key: TriggerKey, now: datetime, start: datetime | None, n: int, over: Iterable[Hold], started: int = 0
+) -> PreviewShape:
+    """The fires whose nominal time is later than `start`; without it, those that are still to come (S-12)."""
+    late = bounds.offset(found.spread, str(key))
+    after, limit = start or now - late, n
+    if found.count is not None:
+        remaining = max(0, found.count - started)
+        limit = min(n, remaining - count(found.schedule, now - late, after, remaining))
+    holdings = [Holding(one.from_at, one.until_at, one.kind).earlier(late) for one in over]
+    shown = ahead(found.schedule, after, limit, holdings, MOST)
+    return shapes.preview(shown.fires, shown.left_out, late)

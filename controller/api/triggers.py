@@ -1,21 +1,24 @@
 """Triggers: deploy, read, list, activate, deactivate, delete, roll back, rename, fire."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
 from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
-from controller.api.context import Asking, Here, Named, Origin, Precondition, etag, moment
+from controller.api.context import Asking, Here, Named, Origin, Precondition, because, etag, moment
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, pack, page, unpack
 from controller.contract import ChangedTriggerShape, Page, RunShape, TriggerShape
 from controller.services import Services
-from reconcile.revising import Caller, Changed
+from reconcile.revising import Changed
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
+from revisions.store import holds
 from revisions.store import status as status_store
 from revisions.store import triggers as store
+from revisions.store.holds import Hold
 from revisions.triggers import Trigger
 
 router = APIRouter(prefix="/triggers", tags=["triggers"])
@@ -38,10 +41,10 @@ def deploy(
 ) -> ChangedTriggerShape:
     """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a trigger from its manifest (R-04 to R-06)."""
     manifest = Manifest.read(manifest_at(body.document(), "Trigger", key._asdict()))
-    changed = here.deploying.deploy(manifest, expected, _because(caller, reason), origin=origin)
-    if changed.created:
+    made = here.deploying.deploy(manifest, expected, because(caller, reason), origin=origin)
+    if made.created:
         response.status_code = 201
-    return _changed(here, changed, response)
+    return changed(here, made, response)
 
 
 @router.get(ONE)
@@ -52,13 +55,14 @@ def show(key: Named, here: Here, response: Response, as_of: AsOf = None) -> Trig
         current = store.get(connection, key)
         row = status_store.get(connection, current.trigger_id) if current else None
         past = store.as_of(connection, current.trigger_id, at) if current and at else None
+        holding = _holding(connection, here, [current]) if current else {}
     if current is None or row is None:
         raise NotFound.trigger(key)
     if at and past is None:
         way = f"`triggerctl history {key}` shows since when it is there"
         raise NotFound.hinted("as_of", f"there was no trigger {key} at {utc_text(at)}", way)
     response.headers["ETag"] = etag((past or current).revision)
-    return shapes.trigger(past, None) if past else shapes.trigger(current, row)
+    return shapes.trigger(past, None) if past else shapes.trigger(current, row, holding[current.trigger_id])
 
 
 @router.get("")
@@ -87,7 +91,10 @@ def listing(
             active=active,
             origin=origin,
         )
-    return page(found, limit, lambda row: shapes.trigger(*row), lambda row: pack(*row[0].key))
+        holding = _holding(connection, here, (trigger for trigger, _ in found))
+    return page(
+        found, limit, lambda row: shapes.trigger(*row, holding[row[0].trigger_id]), lambda row: pack(*row[0].key)
+    )
 
 
 @router.post(f"{ONE}/activate", openapi_extra=fields_schema(reason=_REASON))
@@ -96,7 +103,7 @@ def activate(
 ) -> ChangedTriggerShape:
     """Resumes a trigger from now on (R-08, R-20)."""
     said = body.fields(reason=str)
-    return _changed(here, here.deploying.activate(key, expected, _because(caller, said["reason"])), response)
+    return changed(here, here.deploying.activate(key, expected, because(caller, said["reason"])), response)
 
 
 @router.post(
@@ -107,8 +114,8 @@ def deactivate(
 ) -> ChangedTriggerShape:
     """Pauses a trigger, for good or until an instant (R-08, R-20)."""
     said = body.fields(reason=str, until=str)
-    until, because = moment(said["until"], "until"), _because(caller, said["reason"])
-    return _changed(here, here.deploying.deactivate(key, expected, because, until=until), response)
+    until, because = moment(said["until"], "until"), because(caller, said["reason"])
+    return changed(here, here.deploying.deactivate(key, expected, because, until=until), response)
 
 
 @router.delete(ONE, openapi_extra=fields_schema(reason=_REASON))
@@ -117,7 +124,7 @@ def delete(
 ) -> ChangedTriggerShape:
     """Deletes a trigger softly; its history stays (R-08)."""
     said = body.fields(reason=str)
-    return _changed(here, here.deploying.delete(key, expected, _because(caller, said["reason"])), response)
+    return changed(here, here.deploying.delete(key, expected, because(caller, said["reason"])), response)
 
 
 @router.post(f"{ONE}/rollback", openapi_extra=fields_schema("to", to={"type": "integer"}, reason=_REASON))
@@ -128,8 +135,8 @@ def rollback(
     said = body.fields("to", to=int, reason=str)
     if not 0 < said["to"] <= LARGEST_NUMBER:
         raise NotFound.hinted("to", f"{key} has no revision {said['to']}", f"`triggerctl history {key}` shows them")
-    changed = here.deploying.rollback(key, said["to"], expected, _because(caller, said["reason"]))
-    return _changed(here, changed, response)
+    made = here.deploying.rollback(key, said["to"], expected, because(caller, said["reason"]))
+    return changed(here, made, response)
 
 
 @router.post(f"{ONE}/rename", openapi_extra=fields_schema("name", name={"type": "string"}, reason=_REASON))
@@ -138,8 +145,8 @@ def rename(
 ) -> ChangedTriggerShape:
     """Gives a trigger another name; history, watermark and runs stay (R-22)."""
     said = body.fields("name", name=str, reason=str)
-    changed = here.deploying.rename(key, said["name"], expected, _because(caller, said["reason"]))
-    return _changed(here, changed, response)
+    made = here.deploying.rename(key, said["name"], expected, because(caller, said["reason"]))
+    return changed(here, made, response)
 
 
 @router.post(
@@ -152,15 +159,20 @@ def fire(key: Named, body: Sent, caller: Asking, here: Here) -> RunShape:
     return shapes.run(made, {made.trigger_id: key})
 
 
-def _because(caller: Caller, reason: str | None) -> Caller:
-    return Caller(caller.actor, reason or "", caller.idempotency_key)
-
-
-def _changed(here: Services, changed: Changed, response: Response) -> ChangedTriggerShape:
-    current: Trigger = changed.trigger
+def changed(here: Services, made: Changed, response: Response) -> ChangedTriggerShape:
+    """What a change answers: the trigger as it stands now. Raises NotFound for one that went meanwhile."""
+    current: Trigger = made.trigger
     with here.database.read() as connection:
         row = status_store.get(connection, current.trigger_id)
+        holding = _holding(connection, here, [current])
     if row is None:
         raise NotFound.trigger(current.key)
     response.headers["ETag"] = etag(current.revision)
-    return {**shapes.trigger(current, row), "changed": changed.changed}
+    return {**shapes.trigger(current, row, holding.get(current.trigger_id)), "changed": made.changed}
+
+
+def _holding(connection: Any, here: Services, shown: Iterable[Trigger]) -> dict[str, Hold | None]:
+    """What holds each of these triggers just now, by their ids (S-13)."""
+    now = here.database.clock.now(connection)
+    lasting = holds.lasting(connection, now)
+    return {trigger.trigger_id: holds.over(lasting, trigger, now) for trigger in shown}

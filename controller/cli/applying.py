@@ -11,7 +11,7 @@ from controller.cli.screen import cell, note
 from controller.errors import Exit
 from reconcile.rules.plan import Change, Plan, Verb, applied, pruned
 from revisions.errors import Unavailable
-from revisions.ids import TaskKey
+from revisions.ids import CalendarKey, TaskKey
 
 
 class Outcome(StrEnum):
@@ -111,13 +111,15 @@ class Steps:
             for warning in made["warnings"]:
                 note(f"warning: {warning}")
             return Step(change, Outcome.DONE)
-        path = files.trigger_path(str(change.key))
+        is_calendar = isinstance(change.key, CalendarKey)
+        path = (files.calendar_path if is_calendar else files.trigger_path)(str(change.key))
         headers = {"If-None-Match": "*"} if change.revision is None else {"If-Match": f'"{change.revision}"'}
         if change.verb is Verb.DELETE:
             assert origin is not None
             answer = self._client.delete(path, {"reason": pruned(origin)}, headers=headers)
         else:
-            answer = self._client.put(path, document, headers=headers, origin=origin, reason=applied(origin))
+            said = {} if is_calendar else {"origin": origin, "reason": applied(origin)}
+            answer = self._client.put(path, document, headers=headers, **said)
         return Step(change, Outcome.DONE, answer["revision"])
 
     def _say_how_to_undo(self) -> None:

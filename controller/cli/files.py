@@ -93,11 +93,31 @@ def task_key_path(key: TaskKey) -> str:
     return _path("/tasks", *key)
 
 
+def calendar_path(text: str) -> str:
+    """The path of `project/name`. Raises Invalid for what can be none."""
+    parts = text.split("/")
+    if len(parts) != 2:
+        raise Invalid.at("calendar", f"{text!r} is not project/name", "write both, joined by /")
+    _refuse(name_faults("", project=parts[0], name=parts[1]))
+    return _path("/calendars", *parts)
+
+
+def blackout_path(text: str) -> str:
+    """The path of a blackout's id. Raises Invalid for what can be none."""
+    if not _is_id(text):
+        raise Invalid.at("blackout", f"{text!r} is not a blackout's id", "`triggerctl blackout list` shows them")
+    return _path("/blackouts", text.upper())
+
+
 def run_path(text: str) -> str:
     """The path of a run's id. Raises Invalid for what can be none."""
-    if len(text) != 26 or not text.isascii() or not text.isalnum():
+    if not _is_id(text):
         raise Invalid.at("run", f"{text!r} is not a run's id", "`triggerctl runs list` shows them")
     return _path("/runs", text.upper())
+
+
+def _is_id(text: str) -> bool:
+    return len(text) == 26 and text.isascii() and text.isalnum()
 
 
 def _path(*parts: str) -> str:

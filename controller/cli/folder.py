@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.cli import files
 from controller.settings import OF_FOLDERS, Settings
+from reconcile import calendars
 from reconcile.registering import faults as task_faults
 from reconcile.rules import changes
 from reconcile.rules.plan import Declared, twice
@@ -107,12 +108,23 @@ def _declared(path: Path, faults: list[Fault]) -> Iterator[Declared]:
         place = f"{path}, document {number}, line {line}" if len(found) > 1 else str(path)
         try:
             manifest = manifests.read(document)
-            wrong = task_faults(manifest) if isinstance(manifest, manifests.Task) else changes.faults(manifest)
+            wrong = _faults(manifest)
         except Invalid as error:
             wrong = list(error.errors)
         faults += [Fault(f"{place}: {fault.path}", fault.message, fault.hint) for fault in wrong]
         if not wrong:
             yield Declared(place, document, manifest)
+
+
+def _faults(manifest: manifests.Task | manifests.Trigger | manifests.Calendar) -> list[Fault]:
+    """What a registration or a deploy would refuse by itself."""
+    match manifest:
+        case manifests.Task():
+            return task_faults(manifest)
+        case manifests.Calendar():
+            return calendars.faults(manifest)
+        case _:
+            return changes.faults(manifest)
 
 
 def _documents(path: Path, faults: list[Fault]) -> list[tuple[int, Any]]:

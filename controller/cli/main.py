@@ -6,7 +6,23 @@ from typing import Annotated
 
 import typer
 
-from controller.cli import audit, changes, changing, db, histories, history, next, plan, runs, tasks, triggers, up
+from controller.cli import (
+    audit,
+    calendars,
+    catchup,
+    changes,
+    changing,
+    db,
+    histories,
+    history,
+    holds,
+    next,
+    plan,
+    runs,
+    tasks,
+    triggers,
+    up,
+)
 from controller.cli.session import Output, Session
 
 app = typer.Typer(
@@ -15,10 +31,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Triggers with immutable revisions, a reconcile loop, and runs that happen once.",
 )
-for resource in (up, triggers, history, audit, changing, changes, next, plan, histories):
+for resource in (up, triggers, history, audit, changing, changes, next, catchup, plan, holds, histories):
     app.add_typer(resource.app)
 app.add_typer(runs.by_hand)
 app.add_typer(tasks.app, name="task")
+app.add_typer(calendars.app, name="calendar")
+app.add_typer(holds.blackouts, name="blackout")
 app.add_typer(runs.app, name="runs")
 app.add_typer(db.app, name="db")
 

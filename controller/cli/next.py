@@ -1,5 +1,7 @@
 """The command for looking ahead."""
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated
 
 import typer
@@ -7,6 +9,9 @@ import typer
 from controller.cli import session as sessions
 
 app = typer.Typer()
+
+SHOWN = 3
+"""Up to so many wall times that are left out for one reason are named one by one."""
 
 
 @app.command("next")
@@ -17,7 +22,7 @@ def ahead(
     n: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many fires.")] = 10,
     after: Annotated[str | None, typer.Option(metavar="TIME", help="Later than this instant; left out, now.")] = None,
 ) -> None:
-    """Show the next fires of a trigger or of a file, and what a gap or a fold leaves out."""
+    """Show the next fires of a trigger or of a file, and what a gap, a fold, a calendar or a blackout leaves out."""
     if (trigger is None) == (file is None):
         raise typer.BadParameter("name either a trigger or a --file")
     from controller.cli import files, screen
@@ -35,6 +40,16 @@ def ahead(
     if session.output is not sessions.Output.table:
         screen.document(session, answer)
         return
-    screen.table([["LOCAL", "UTC", "ID"], *([fire["local"], fire["utc"], fire["id"]] for fire in answer["fires"])])
-    for missed in answer["skipped"]:
-        screen.write(f"left out: {missed['local']} ({missed['reason']})\n")
+    columns = {"LOCAL": "local", "UTC": "utc", "FIRES AT": "fires_at", "ID": "id"}
+    if not any("fires_at" in fire for fire in answer["fires"]):
+        del columns["FIRES AT"]
+    screen.table([[*columns], *([fire[name] for name in columns.values()] for fire in answer["fires"])])
+    for reason, group in groupby(answer["skipped"], key=lambda missed: missed["reason"]):
+        screen.line(f"left out: {_stretch([missed['local'] for missed in group])} ({reason})")
+
+
+def _stretch(times: Sequence[str]) -> str:
+    """Wall times one after the other; more than a few in short."""
+    if len(times) <= SHOWN:
+        return ", ".join(times)
+    return f"{len(times):,} from {times[0]} to {times[-1]}"

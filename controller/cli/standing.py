@@ -1,18 +1,18 @@
 """What the server has of a folder: by lists as far as lists can say it, by name only what is going to change."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from controller.cli import files
 from controller.cli.client import Client, Refused
 from reconcile.rules.block import EPOCH
-from reconcile.rules.plan import Change, Declared, Past, Row, Server, Verb
+from reconcile.rules.plan import CalendarRow, Change, Declared, Key, Past, Row, Server, Verb
 from reconcile.rules.schedule import never_fires
 from reconcile.rules.terms import schedule_of
 from revisions.errors import Fault, Invalid
-from revisions.ids import TaskKey, TriggerKey
-from revisions.manifests import Task, Trigger
+from revisions.ids import CalendarKey, TaskKey, TriggerKey
+from revisions.manifests import Calendar, Task, Trigger
 from revisions.triggers import Action
 
 _AT_ONCE = 10
@@ -20,17 +20,22 @@ _AT_ONCE = 10
 
 
 def server(client: Client, declared: Sequence[Declared], origin: str | None) -> Server:
-    """The tasks and triggers around those of a folder, and all that bear its origin."""
+    """The tasks, triggers and calendars around those of a folder, and all triggers that bear its origin."""
     triggers: dict[TriggerKey, Row] = {}
     for wanted in _wanted((one.manifest.key for one in declared if isinstance(one.manifest, Trigger)), "task"):
         triggers |= _rows(client, is_ours=False, **wanted)
     if origin is not None:
         triggers |= _rows(client, is_ours=True, origin=origin)
     tasks = {}
-    for wanted in _wanted(map(_task_of, declared), "name"):
+    tied = [one for one in declared if not isinstance(one.manifest, Calendar)]
+    for wanted in _wanted(map(_task_of, tied), "name"):
         for item in client.items("/tasks", **wanted)["items"]:
             tasks[TaskKey(item["project"], item["domain"], item["name"], item["version"])] = item["spec"]
-    return Server(tasks, triggers)
+    calendars = {}
+    for project in sorted({one.manifest.key.project for one in declared if _needs_calendars(one)}):
+        for item in client.items("/calendars", project=project)["items"]:
+            calendars[CalendarKey(item["project"], item["name"])] = CalendarRow(item["revision"], item["spec"])
+    return Server(tasks, triggers, calendars)
 
 
 def pasts(client: Client, changes: Iterable[Change]) -> dict[TriggerKey, Past]:
@@ -42,14 +47,16 @@ def pasts(client: Client, changes: Iterable[Change]) -> dict[TriggerKey, Past]:
     return found
 
 
-def check_ahead(client: Client, changes: Iterable[Change]) -> None:
+def check_ahead(client: Client, changes: Sequence[Change]) -> None:
     """Asks the server whether new schedules that may have no fire left have one, so that no deploy fails of it (S-02).
 
+    Those that wait for a calendar of this plan are not asked about: the server has not heard of its days.
     Raises Invalid with all that have none.
     """
     faults = []
+    new = {change.key for change in changes if isinstance(change.key, CalendarKey)}
     for change in changes:
-        if change.declared and _may_be_over(change):
+        if change.declared and _may_be_over(change) and not _names_any(change.declared.manifest, new):
             try:
                 client.post("/next", change.declared.document, n=1)
             except Refused as error:
@@ -88,9 +95,16 @@ def _rows(client: Client, *, is_ours: bool, **wanted: Any) -> Mapping[TriggerKey
     }
 
 
+def _needs_calendars(one: Declared) -> bool:
+    return isinstance(one.manifest, Calendar) or (
+        isinstance(one.manifest, Trigger) and bool(one.manifest.spec.schedule.calendars)
+    )
+
+
 def _task_of(one: Declared) -> TaskKey:
     if isinstance(one.manifest, Task):
         return one.manifest.key
+    assert isinstance(one.manifest, Trigger)
     key = one.manifest.key
     return TaskKey(key.project, key.domain, key.task, one.manifest.spec.task_version)
 
@@ -125,12 +139,20 @@ def _read(made: Mapping[str, Any]) -> Past:
     )
 
 
+def _names_any(manifest: Task | Trigger | Calendar, new: Collection[Key]) -> bool:
+    if not isinstance(manifest, Trigger):
+        return False
+    project = manifest.key.project
+    return any(CalendarKey(project, name) in new for name in manifest.spec.schedule.calendars)
+
+
 def _may_be_over(change: Change) -> bool:
-    """A single instant, or an expression that never fires; what else there is goes on for ever."""
+    """A single instant, bounds, or an expression that never fires; what else there is goes on for ever."""
     assert change.declared is not None
     if not isinstance(change.declared.manifest, Trigger):
         return False
     block = change.declared.manifest.written["schedule"]
-    if "at" not in block and not ("cron" in block and never_fires(schedule_of(block, "{}"), EPOCH)):
+    ends = any(field in block for field in ("at", "until", "exclude", "calendars"))
+    if not ends and not ("cron" in block and never_fires(schedule_of(block, "{}"), EPOCH)):
         return False
     return any(difference.path.startswith(("spec.schedule", "active")) for difference in change.differences)

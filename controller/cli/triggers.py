@@ -81,6 +81,7 @@ def listing(
     with session.client() as client:
         answer = client.items("/triggers", limit, cursor, **wanted)
         last = _last_runs(client, answer["items"]) if session.output is Output.table else {}
+    holding = {"HELD BY": held} if any(held(item) for item in answer["items"]) else {}
     screen.rows(
         session,
         answer,
@@ -88,6 +89,7 @@ def listing(
             "TRIGGER": name_of,
             "REVISION": "revision",
             "ACTIVE": "active",
+            **holding,
             "NEXT FIRE": "status.next_fire_at",
             "LAST FIRE": "status.last_fired_at",
             "LAST OUTCOME": lambda item: outcome(item, last),
@@ -150,6 +152,21 @@ def outcome(item: Any, last: Mapping[str, str]) -> str | None:
     return f"{said}, run {run.replace('_', ' ')}" if said == "started" and run else said
 
 
+def held(item: Any) -> str | None:
+    """The freeze or the blackout that keeps it from starting just now, and until when."""
+    from controller.cli.screen import cell
+
+    by = item["status"]["held"]
+    if not by:
+        return None
+    return f"{by['kind']} until {cell(by['until'])}" if by["until"] else f"{by['kind']} until it is lifted"
+
+
+def _held_and_why(item: Any) -> str | None:
+    said, by = held(item), item["status"]["held"]
+    return f"{said}, by {by['owner']}: {by['reason']}" if said else None
+
+
 def _last_runs(client: "Client", triggers: Sequence[Any]) -> dict[str, str]:
     """How the last run of each trigger stands, by the run's id; a few requests for many triggers."""
     ids = [item["status"]["last_run_id"] for item in triggers if item["status"]["last_outcome"] == "started"]
@@ -175,6 +192,7 @@ _FACTS: "Columns" = {
     "hash": "hash",
     "paused until": "status.paused_until",
     "deactivated because": "status.deactivated_reason",
+    "held by": _held_and_why,
     "next fire": "status.next_fire_at",
     "last fire": "status.last_fired_at",
     "last success": "status.last_success_at",

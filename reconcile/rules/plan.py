@@ -1,14 +1,21 @@
-"""What must happen so that the server has what a folder says (U-02, R-22): pure, from documents and current rows."""
+"""What must happen so that the server has what a folder says (U-02, R-22): pure, from documents and current rows.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+Tasks and calendars come before the triggers that need them. They bear no origin, so there is no drift of theirs to tell,
+and they are not pruned.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from revisions.errors import Conflict, Fault, Invalid
-from revisions.ids import TaskKey, TriggerKey
-from revisions.manifests import Task, Trigger
+from revisions.ids import CalendarKey, TaskKey, TriggerKey
+from revisions.manifests import Calendar, Task, Trigger
 from revisions.triggers import Action, Difference, Kind, differences
+
+Key = TaskKey | CalendarKey | TriggerKey
+_KINDS: Mapping[type, str] = {TaskKey: "Task", CalendarKey: "Calendar", TriggerKey: "Trigger"}
 
 
 class Verb(StrEnum):
@@ -26,7 +33,7 @@ class Declared:
 
     place: str
     document: Mapping[str, Any]
-    manifest: Task | Trigger
+    manifest: Task | Trigger | Calendar
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +50,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class CalendarRow:
+    """A calendar as the server has it."""
+
+    revision: int
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
-    """What is there, deleted things left out: the specs of task versions, and triggers."""
+    """What is there, deleted things left out: the specs of task versions, triggers, and calendars."""
 
     tasks: Mapping[TaskKey, Mapping[str, Any]]
     triggers: Mapping[TriggerKey, Row]
+    calendars: Mapping[CalendarKey, CalendarRow] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,7 @@ class Change:
     """
 
     verb: Verb
-    key: TaskKey | TriggerKey
+    key: Key
     declared: Declared | None = None
     revision: int | None = None
     differences: tuple[Difference, ...] = ()
@@ -78,7 +94,7 @@ class Change:
 
     @property
     def kind(self) -> str:
-        return "Task" if isinstance(self.key, TaskKey) else "Trigger"
+        return _KINDS[type(self.key)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +128,13 @@ def pruned(origin: str) -> str:
 
 
 def twice(declared: Sequence[Declared]) -> list[Fault]:
-    """A fault for each task version and trigger that stands in the folder again, naming both places."""
-    first: dict[TaskKey | TriggerKey, str] = {}
+    """A fault for each task version, calendar and trigger that stands in the folder again, naming both places."""
+    first: dict[Key, str] = {}
     faults = []
     for one in declared:
         key = one.manifest.key
         if key in first:
-            kind = "Task" if isinstance(one.manifest, Task) else "Trigger"
-            faults.append(Fault(one.place, f"{kind} {key} stands in {first[key]} too", "keep one of them"))
+            faults.append(Fault(one.place, f"{_KINDS[type(key)]} {key} stands in {first[key]} too", "keep one of them"))
         first.setdefault(key, one.place)
     return faults
 
@@ -127,8 +142,8 @@ def twice(declared: Sequence[Declared]) -> list[Fault]:
 def check(declared: Sequence[Declared], server: Server) -> None:
     """Refuses what a deploy or a registration would refuse, all of it at once, before anything is done.
 
-    Raises Invalid for triggers of unknown task versions or with inputs their task does not know (R-12, R-14), and
-    Conflict for task versions that were changed in place (R-23).
+    Raises Invalid for triggers of unknown task versions or with inputs their task does not know (R-12, R-14), and of
+    unknown calendars (S-13), and Conflict for task versions that were changed in place (R-23).
     """
     known = dict(server.tasks)
     moved = []
@@ -140,7 +155,9 @@ def check(declared: Sequence[Declared], server: Server) -> None:
                 message = f"{key} is registered with another spec ({paths} differs), and a version is immutable"
                 moved.append(Fault(f"{one.place}: metadata.version", message, "give the changed task a new version"))
             known.setdefault(key, one.manifest.written)
-    wrong = [fault for one in declared if isinstance(one.manifest, Trigger) for fault in _unbound(one, known)]
+    there = {*server.calendars, *(one.manifest.key for one in declared if isinstance(one.manifest, Calendar))}
+    triggers = [one for one in declared if isinstance(one.manifest, Trigger)]
+    wrong = [fault for one in triggers for fault in (*_unbound(one, known), *_uncalendared(one, there))]
     if wrong:
         raise Invalid(f"{wrong[0].path}: {wrong[0].message}", [*moved, *wrong])
     if moved:
@@ -149,22 +166,23 @@ def check(declared: Sequence[Declared], server: Server) -> None:
 
 def decide(declared: Sequence[Declared], server: Server, origin: str | None, *, prune: bool) -> Plan:
     """The plan of a folder that passed `check`; who caused a drift is added by `explain`."""
-    tasks, triggers, unchanged = [], [], 0
+    steps: list[Change] = []
     for one in declared:
-        if isinstance(one.manifest, Task):
-            step = None if one.manifest.key in server.tasks else _register(one)
-            tasks += [step] if step else []
-        else:
-            step = _deploy(one, one.manifest, server.triggers.get(one.manifest.key), origin)
-            triggers += [step] if step else []
-        unchanged += step is None
+        match one.manifest:
+            case Task(key=key):
+                step = None if key in server.tasks else _register(one)
+            case Calendar(key=key):
+                step = _close(one, key, server.calendars.get(key))
+            case Trigger(key=key):
+                step = _deploy(one, one.manifest, server.triggers.get(key), origin)
+        steps += [step] if step else []
     named = {one.manifest.key for one in declared}
     left = sorted(key for key, row in server.triggers.items() if row.is_ours and key not in named)
     deletions = [Change(Verb.DELETE, key, revision=server.triggers[key].revision) for key in left] if prune else []
     return Plan(
         origin=origin,
-        changes=(*tasks, *triggers, *deletions),
-        unchanged=unchanged,
+        changes=(*sorted(steps, key=lambda step: [*_KINDS].index(type(step.key))), *deletions),
+        unchanged=len(declared) - len(steps),
         paused=tuple(_paused(declared, server)),
         not_in_folder=() if prune else tuple(left),
     )
@@ -181,6 +199,14 @@ def explain(plan: Plan, pasts: Mapping[TriggerKey, Past]) -> Plan:
 
 def _register(one: Declared) -> Change:
     return Change(Verb.REGISTER, one.manifest.key, one, differences=tuple(_of_new(one.manifest.written)))
+
+
+def _close(one: Declared, key: CalendarKey, row: CalendarRow | None) -> Change | None:
+    """The step for one calendar, None when it is as the file says."""
+    if row is None:
+        return Change(Verb.CREATE, key, one, differences=tuple(_of_new(one.manifest.written)))
+    found = tuple(differences(row.spec, one.manifest.written, "spec"))
+    return Change(Verb.CHANGE, key, one, row.revision, found) if found else None
 
 
 def _deploy(one: Declared, manifest: Trigger, row: Row | None, origin: str | None) -> Change | None:
@@ -218,6 +244,18 @@ def _unbound(one: Declared, known: Mapping[TaskKey, Mapping[str, Any]]) -> Itera
     for name in sorted(set(spec.input) - set(declared)) if declared else ():
         hint = f"{key.task} {spec.task_version} declares {', '.join(sorted(declared))}"
         yield Fault(f"{one.place}: spec.input.{name}", "is not an input of the task", hint)
+
+
+def _uncalendared(one: Declared, there: Collection[CalendarKey]) -> Iterator[Fault]:
+    """Faults of a trigger that names calendars which are neither in the folder nor on the server."""
+    assert isinstance(one.manifest, Trigger)
+    project = one.manifest.key.project
+    known = sorted(key.name for key in there if key.project == project)
+    for place, name in enumerate(one.manifest.spec.schedule.calendars):
+        if name not in known:
+            hint = f"there are {', '.join(known)}" if known else "put the Calendar into the folder, or deploy it first"
+            path = f"{one.place}: spec.schedule.calendars[{place}]"
+            yield Fault(path, f"{project} has no calendar {name!r}", hint)
 
 
 def _paused(declared: Sequence[Declared], server: Server) -> Iterator[Paused]:

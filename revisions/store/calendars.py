@@ -1,6 +1,6 @@
 """Calendars: days off under a name, append-only; the newest revision is the one in force (S-13)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -58,13 +58,18 @@ def page(
     return [CalendarRow(**row._mapping) for row in connection.execute(statement)]
 
 
-def history(connection: Connection, key: CalendarKey) -> Sequence[CalendarRow]:
-    """All revisions, newest first."""
+def history(
+    connection: Connection, key: CalendarKey, before: int | None = None, limit: int | None = None
+) -> list[CalendarRow]:
+    """Revisions newest first, those below a number; without one all."""
     statement = (
         select(calendars)
         .where(calendars.c.project == key.project, calendars.c.name == key.name)
         .order_by(calendars.c.revision.desc())
+        .limit(limit)
     )
+    if before is not None:
+        statement = statement.where(calendars.c.revision < before)
     return [CalendarRow(**row._mapping) for row in connection.execute(statement)]
 
 

@@ -1,6 +1,6 @@
 """Freezes and blackouts: append-only; the newest revision of each is the one that counts (S-13)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from revisions.store.database import insert_if_absent
 from revisions.store.tables import holds
+from revisions.triggers import Trigger
 
 FREEZE: Final = "freeze"
 BLACKOUT: Final = "blackout"
@@ -71,11 +72,10 @@ def frozen(connection: Connection, now: datetime) -> list[Hold]:
     return [hold for hold in lasting(connection, now, FREEZE) if hold.is_on(now)]
 
 
-def over(
-    held: Iterable[Hold], now: datetime, *, project: str, trigger_id: str, tags: Sequence[str]
-) -> Hold | None:
+def over(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
     """What holds a trigger at an instant: a freeze before a blackout, then what ends last."""
-    on = [one for one in held if one.is_on(now) and one.covers(project=project, trigger_id=trigger_id, tags=tags)]
+    of: Mapping[str, Any] = {"project": trigger.key.project, "trigger_id": trigger.trigger_id, "tags": trigger.tags}
+    on = [one for one in held if one.is_on(now) and one.covers(**of)]
     endless = datetime.max.replace(tzinfo=UTC)
     return max(on, key=lambda one: (one.kind == FREEZE, one.until_at or endless), default=None)
 

@@ -246,6 +246,33 @@ def finished(connection: Connection) -> list[str]:
     return list(connection.execute(statement).scalars())
 
 
+def look_again_at_all(connection: Connection, now: datetime) -> None:
+    """Has the passes work out anew when every trigger fires."""
+    connection.execute(update(trigger_status).where(trigger_status.c.next_fire_at > now).values(next_fire_at=now))
+
+
+def ahead(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
+    """Active triggers whose watermark lies after an instant, and where it is."""
+    statement = (
+        select(trigger_status.c.trigger_id, trigger_status.c.watermark)
+        .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
+        .where(triggers.c.active == true(), trigger_status.c.watermark > of)
+        .order_by(trigger_status.c.trigger_id)
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement)]
+
+
+def failing(connection: Connection) -> list[tuple[str, int]]:
+    """Active triggers whose last runs failed, and how many in a row."""
+    statement = (
+        select(trigger_status.c.trigger_id, trigger_status.c.consecutive_failures)
+        .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
+        .where(triggers.c.active == true(), trigger_status.c.consecutive_failures > 0)
+        .order_by(trigger_status.c.trigger_id)
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement)]
+
+
 def active_count(connection: Connection) -> int:
     """How many triggers are active."""
     number: int = connection.execute(select(func.count()).where(triggers.c.active == true())).scalar_one()
@@ -292,9 +319,7 @@ def backlogs(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
     return [Backlog(**row._mapping) for row in connection.execute(statement)]
 
 
-def least_recently_served(
-    connection: Connection, now: datetime, limit: int, frozen: Collection[str] = ()
-) -> list[str]:
+def least_recently_served(connection: Connection, now: datetime, limit: int, frozen: Collection[str] = ()) -> list[str]:
     """Triggers with a backlog, the one that waited longest first (L-06).
 
     Without those in quarantine and those of frozen projects, which would take the others' places.

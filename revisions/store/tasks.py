@@ -6,7 +6,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Update, and_, bindparam, case, false, func, null, select, true, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Update,
+    and_,
+    bindparam,
+    case,
+    false,
+    func,
+    null,
+    or_,
+    select,
+    true,
+    tuple_,
+    update,
+)
 
 from revisions.ids import TaskKey
 from revisions.store.database import insert_if_absent
@@ -127,6 +141,32 @@ def delete(connection: Connection, key: TaskKey) -> None:
 def summarising(keys: Iterable[TaskKey]) -> Iterator[Write]:
     """What recomputes the summaries of locked versions, in statements that see what the locks waited for."""
     return ((_SUMMARISE, _of(key)) for key in sorted(set(keys)))
+
+
+def wrong_summaries(connection: Connection) -> list[TaskKey]:
+    """Task versions whose summary is not what their triggers say, as one statement sees both."""
+    only = func.count() == 1
+    right = (
+        select(
+            *_BOUND,
+            func.count().label("total"),
+            func.count(case((triggers.c.active == true(), 1))).label("active"),
+            case((only, func.min(triggers.c.name)), else_=null()).label("named"),
+            case((only, func.min(triggers.c.automation)), else_=null()).label("automation"),
+        )
+        .where(triggers.c.deleted == false())
+        .group_by(*_BOUND)
+        .subquery()
+    )
+    same = and_(*(mine == right.c[its.name] for mine, its in zip(_IDENTITY, _BOUND, strict=True)))
+    differs = or_(
+        tasks.c.total_triggers != func.coalesce(right.c.total, 0),
+        tasks.c.active_triggers != func.coalesce(right.c.active, 0),
+        tasks.c.trigger_name.is_distinct_from(right.c.named),
+        tasks.c.trigger_automation.is_distinct_from(right.c.automation),
+    )
+    statement = select(*_IDENTITY).outerjoin(right, same).where(differs).order_by(*_IDENTITY)
+    return [TaskKey(*row) for row in connection.execute(statement)]
 
 
 def _summary() -> Update:

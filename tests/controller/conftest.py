@@ -85,8 +85,13 @@ def cli(
     database_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Cli:
     """Runs a command in this process, its database's time being the hand-driven clock's."""
-    for name in ("HostClock", "ServerClock"):
-        monkeypatch.setattr(f"revisions.store.database.{name}", lambda: clock)
+    opened = Database.__init__
+
+    def by_hand(database: Database, *arguments: Any, **options: Any) -> None:
+        opened(database, *arguments, **options)
+        database.clock = clock
+
+    monkeypatch.setattr(Database, "__init__", by_hand)
 
     def run(*arguments: str, stdin: str = "", database: str | None = database_url) -> Said:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))

@@ -13,6 +13,7 @@ from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.ports import Failed, Launch, Progress, Succeeded
+from reconcile import replica
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
@@ -89,7 +90,9 @@ class Replica:
         self.deploying = Deploying(self.database, observations)
         self.registering = Registering(self.database, self.deploying, observations)
         self._firing = Firing(self.database, observations)
-        self._loop = Loop(self.database, self.deploying, Deciding(self.database, observations, PACE), observations)
+        deciding = Deciding(self.database, observations, PACE)
+        this = replica.Replica(self.database, observations, "test")
+        self._loop = Loop(self.database, self.deploying, deciding, observations, this)
         self._runner = Runner(
             self.database,
             observations,

@@ -1,0 +1,123 @@
+"""Freezes and blackouts: nothing starts for a while, for a reason, by somebody (S-13)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from controller import shapes
+from controller.api.bodies import Sent, fields_schema
+from controller.api.context import Asking, Here, because, moment
+from controller.api.paging import Cursor, Limit, pack, page, unpack
+from controller.contract import HoldShape, Page
+from controller.services import Services
+from reconcile.holding import Scope
+from revisions.errors import Invalid
+from revisions.ids import TriggerKey, name_faults
+from revisions.store import holds as store
+from revisions.store import triggers as trigger_store
+from revisions.store.holds import Hold
+
+router = APIRouter(tags=["holds"])
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_TIME: Mapping[str, Any] = {"type": "string", "format": "date-time"}
+_CREATED: dict[int | str, dict[str, Any]] = {201: {"description": "new", "model": HoldShape}}
+LONGEST_TAG = 128
+
+All = Annotated[bool, Query(description="also those that are over")]
+
+
+@router.post(
+    "/freeze", responses=_CREATED, openapi_extra=fields_schema("reason", project=_TEXT, until=_TIME, reason=_TEXT)
+)
+def freeze(body: Sent, caller: Asking, here: Here, response: Response) -> HoldShape:
+    """Freezes a project, or without one everything; a freeze in force gets the new end and reason."""
+    said = body.fields("reason", project=str, until=str, reason=str)
+    _check_name("project", said["project"])
+    until = moment(said["until"], "until")
+    made = here.holding.freeze(said["project"], until, because(caller, said["reason"]))
+    if made.revision == 1:
+        response.status_code = 201
+    return _shaped(here, [made])[0]
+
+
+@router.post("/unfreeze", openapi_extra=fields_schema(project=_TEXT, reason=_TEXT))
+def unfreeze(body: Sent, caller: Asking, here: Here) -> Page[HoldShape]:
+    """Ends the freeze of a project, or without one that of everything."""
+    said = body.fields(project=str, reason=str)
+    _check_name("project", said["project"])
+    ended = here.holding.unfreeze(said["project"], because(caller, said["reason"]))
+    return {"items": _shaped(here, ended), "next_cursor": None}
+
+
+@router.post(
+    "/blackouts",
+    status_code=201,
+    openapi_extra=fields_schema(
+        "until",
+        "reason",
+        **{"from": _TIME, "until": _TIME},
+        **dict.fromkeys(("project", "tag", "trigger", "mode", "reason"), _TEXT),
+    ),
+)
+def black_out(body: Sent, caller: Asking, here: Here) -> HoldShape:
+    """Announces a blackout of a project, a tag, a trigger, or everything; `mode` says what becomes of what falls in."""
+    kinds = dict.fromkeys(("project", "tag", "trigger", "from", "until", "mode", "reason"), str)
+    said = body.fields("until", "reason", **kinds)
+    begins, ends = moment(said["from"], "from"), moment(said["until"], "until")
+    assert ends is not None
+    mode = said["mode"] if said["mode"] is not None else "drop"
+    made = here.holding.black_out(_scope(said), begins, ends, mode, because(caller, said["reason"]))
+    return _shaped(here, [made])[0]
+
+
+@router.delete("/blackouts/{id}", openapi_extra=fields_schema(reason=_TEXT))
+def end_blackout(id: str, body: Sent, caller: Asking, here: Here) -> HoldShape:
+    """Ends a blackout now, or takes one back that is to come."""
+    said = body.fields(reason=str)
+    return _shaped(here, [here.holding.end_blackout(id.upper(), because(caller, said["reason"]))])[0]
+
+
+@router.get("/holds")
+def listing(here: Here, all: All = False, limit: Limit = 100, cursor: Cursor = None) -> Page[HoldShape]:
+    """Freezes and blackouts that are in force or to come, the newest first; with `all` those that are over, too."""
+    start = unpack(cursor, 1)
+    with here.database.read() as connection:
+        now = here.database.clock.now(connection)
+        found = store.page(connection, start[0] if start else None, limit + 1, since=None if all else now)
+        names = _names(connection, found)
+    return page(found, limit, lambda hold: shapes.hold(hold, now, names), lambda hold: pack(hold.hold_id))
+
+
+def _scope(said: Mapping[str, Any]) -> Scope:
+    """For whom a blackout is. Raises Invalid."""
+    project, tag, trigger = said["project"], said["tag"], said["trigger"]
+    if trigger is None:
+        _check_name("project", project)
+        if tag is not None and not 0 < len(tag) <= LONGEST_TAG:
+            raise Invalid.at("tag", "is no tag", f"1 to {LONGEST_TAG} characters")
+        return Scope(project, tag)
+    if project is not None or tag is not None:
+        raise Invalid.at("trigger", "stands beside project or tag", "name a trigger alone, or leave it out")
+    key = TriggerKey.parse(trigger)
+    if faults := name_faults("trigger.", **key._asdict()):
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    return Scope(trigger=key)
+
+
+def _check_name(field: str, text: str | None) -> None:
+    if text is not None and (faults := name_faults("", **{field: text})):
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+
+
+def _shaped(here: Services, made: Sequence[Hold]) -> list[HoldShape]:
+    with here.database.read() as connection:
+        now: datetime = here.database.clock.now(connection)
+        names = _names(connection, made)
+    return [shapes.hold(hold, now, names) for hold in made]
+
+
+def _names(connection: Any, made: Sequence[Hold]) -> dict[str, TriggerKey]:
+    return trigger_store.keys(connection, [hold.trigger_id for hold in made if hold.trigger_id])

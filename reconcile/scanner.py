@@ -1,0 +1,126 @@
+"""Looks for what should not be, tells it, and mends it: the net under everything else (L-16)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from reconcile.alarms import Alarms
+from reconcile.attempts import Ended
+from reconcile.calendars import read_terms
+from reconcile.deploying import Deploying
+from reconcile.observe import Observations
+from reconcile.rules.retry import Outcome
+from reconcile.settle import settle
+from revisions.ids import utc_text
+from revisions.store import claims, holds
+from revisions.store import status as status_store
+from revisions.store import tasks as task_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database
+from revisions.store.pipeline import write
+
+REAPED_AT_ONCE = 100
+
+
+class Kind(StrEnum):
+    """What was found: a job that is missing, of another revision or of nothing; an occurrence that is overdue and that
+    nobody decided; a claim that nobody renews and no runner took; a task's summary that is off; a trigger that is
+    active at its failure limit; a watermark ahead of now."""
+
+    JOB = "job"
+    OVERDUE = "overdue"
+    CLAIM = "claim"
+    SUMMARY = "summary"
+    FAILURES = "failures"
+    WATERMARK = "watermark"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that should not be; `subject` is a trigger's or a run's id, or a task."""
+
+    kind: Kind
+    subject: str
+    detail: str
+
+
+class Scanner:
+    """One look at everything; all but a watermark that is ahead is mended, which only a person may set back (L-12).
+
+    `patience` is how long the loops and the runners have for what is theirs.
+    """
+
+    def __init__(
+        self, database: Database, deploying: Deploying, alarms: Alarms, observations: Observations, patience: timedelta
+    ) -> None:
+        self._database = database
+        self._deploying = deploying
+        self._alarms = alarms
+        self._observations = observations
+        self._patience = patience
+
+    def scan(self) -> list[Finding]:
+        """What was found; overdue triggers are for the caller to decide. Raises Unavailable."""
+        found = [*self._jobs()]
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            found += self._overdue(connection, now)
+            found += self._ahead(connection, now)
+            failing = list(_failing(connection))
+            wrong = task_store.wrong_summaries(connection)
+            lapsed = claims.lapsed(connection, now - self._patience, REAPED_AT_ONCE)
+        for trigger_id in failing:
+            self._deploying.stop(trigger_id, "failures")
+            found.append(Finding(Kind.FAILURES, trigger_id, "was active at its failure limit"))
+        if wrong:
+            with self._database.write() as connection:
+                task_store.lock(connection, wrong)
+                write(connection, *task_store.summarising(wrong))
+            found += [Finding(Kind.SUMMARY, str(key), "counted other triggers than there are") for key in wrong]
+        for run in lapsed:
+            lost = Ended(Outcome.LOST, "its worker stopped renewing the lease, and no runner took the run over")
+            settled = settle(self._database, self._observations, run, lost)
+            if settled.at_failure_limit:
+                self._deploying.stop(run.trigger_id, "failures")
+            found.append(Finding(Kind.CLAIM, run.id, "was claimed by a worker that is no more"))
+        for finding in found:
+            self._observations.emit("scan.found", kind=finding.kind, subject=finding.subject, detail=finding.detail)
+        return found
+
+    def _jobs(self) -> Iterator[Finding]:
+        self._alarms.follow()  # what is merely new is no fault
+        changes = self._alarms.follow(full=True)
+        for told, ids in (
+            ("had no job", changes.added),
+            ("had a job of another revision", changes.replaced),
+            ("had a job and is not active", changes.removed),
+        ):
+            for trigger_id in ids:
+                yield Finding(Kind.JOB, trigger_id, told)
+
+    def _overdue(self, connection: Connection, now: datetime) -> Iterator[Finding]:
+        frozen = {hold.project for hold in holds.frozen(connection, now)}
+        if None in frozen:
+            return
+        of = [project for project in frozen if project is not None]
+        for trigger_id in status_store.due(connection, now - self._patience, of):
+            yield Finding(Kind.OVERDUE, trigger_id, "was due and nobody decided")
+
+    def _ahead(self, connection: Connection, now: datetime) -> Iterator[Finding]:
+        for trigger_id, watermark in status_store.ahead(connection, now + self._patience):
+            told = f"its watermark {utc_text(watermark)} is ahead of now: `triggerctl catchup T --rebase` sets it back"
+            yield Finding(Kind.WATERMARK, trigger_id, told)
+
+
+def _failing(connection: Connection) -> Iterator[str]:
+    for trigger_id, failures in status_store.failing(connection):
+        trigger = trigger_store.by_id(connection, trigger_id)
+        if trigger is None:
+            continue
+        try:
+            terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
+        except ValueError:
+            continue  # the due pass puts it in quarantine
+        if failures >= terms.deactivate_after:
+            yield trigger_id

@@ -1,0 +1,129 @@
+"""Triggers that cannot be decided are set apart; the others go on (L-13)."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from revisions.store import occurrences, quarantines
+from revisions.store import runs as run_store
+from revisions.store.quarantines import Quarantine
+from tests.world import World
+
+
+def make_unreadable(world: World, name: str) -> None:
+    """What a release wrote that knows more than this one, or a hand that should not have."""
+    with world.database.write() as connection:
+        changed = "UPDATE triggers SET spec = replace(spec, '\"1m\"', '\"1 fortnight\"') WHERE name = :name"
+        connection.execute(text(changed), {"name": name})
+
+
+def mend(world: World, name: str) -> None:
+    with world.database.write() as connection:
+        changed = "UPDATE triggers SET spec = replace(spec, '\"1 fortnight\"', '\"1m\"') WHERE name = :name"
+        connection.execute(text(changed), {"name": name})
+
+
+def apart(world: World) -> list[Quarantine]:
+    with world.database.read() as connection:
+        return quarantines.every(connection)
+
+
+def told(world: World) -> list[dict[str, Any]]:
+    return [facts for name, facts in world.observed if name == "trigger.quarantined"]
+
+
+def test_a_row_that_cannot_be_read_is_set_apart_with_a_backoff(world: World) -> None:
+    """L-13: it is looked at again after 30 s, 60 s, …, an hour at most; the rest of its batch starts at once."""
+    for name in ("good", "bad", "fine"):
+        world.create(name, overlap="allow")
+    make_unreadable(world, "bad")
+    world.advance(minutes=1)
+    world.loop.resync()
+    assert (len(world.runs("good")), len(world.runs("bad")), len(world.runs("fine"))) == (1, 0, 1)
+    (quarantine,) = apart(world)
+    assert quarantine.trigger_id == world.id("bad")
+    assert "fortnight" in quarantine.error
+    assert told(world)[0]["trigger"] == "acme/production/report/bad"
+    waits = []
+    for _ in range(9):
+        (quarantine,) = apart(world)
+        waits.append((quarantine.until_at - world.clock_now()).total_seconds())
+        world.advance(seconds=waits[-1] - 1)
+        world.loop.resync()
+        assert apart(world) == [quarantine]
+        world.advance(seconds=1)
+        world.loop.resync()
+    assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]
+
+
+def test_what_was_mended_is_decided_and_let_go(world: World) -> None:
+    """L-13: after its backoff the trigger is decided as any that was late, and is in quarantine no more."""
+    world.create("bad", overlap="allow")
+    make_unreadable(world, "bad")
+    world.advance(minutes=1)
+    world.loop.resync()
+    mend(world, "bad")
+    world.loop.resync()
+    assert world.runs("bad") == []
+    world.advance(seconds=30)
+    world.loop.resync()
+    assert (len(world.runs("bad")), apart(world)) == (1, [])
+
+
+def test_data_that_the_database_refuses_is_found_by_halving(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-13: in a batch of nine the one whose insert fails stands alone at last; eight commit."""
+    for number in range(9):
+        world.create(f"t{number}", overlap="allow")
+    poison, create = world.id("t4"), run_store.create
+
+    def refuse(connection: Any, rows: Any) -> int:
+        if any(row.trigger_id == poison for row in rows):
+            raise ValueError("invalid byte sequence")
+        return create(connection, rows)
+
+    monkeypatch.setattr(run_store, "create", refuse)
+    world.advance(minutes=1)
+    world.loop.resync()
+    assert [len(world.runs(f"t{number}")) for number in range(9)] == [1, 1, 1, 1, 0, 1, 1, 1, 1]
+    assert [one.trigger_id for one in apart(world)] == [poison]
+
+
+def test_a_backlog_that_cannot_be_drained_does_not_hold_up_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L-13: catching up isolates the culprit, too."""
+    for name in ("bad", "good"):
+        world.create(name, overlap="allow", catchup={"policy": "all"})
+    world.loop = world.another_loop_without_catch_up()
+    world.advance(minutes=10)
+    world.loop.resync()
+    poison, create = world.id("bad"), run_store.create
+
+    def refuse(connection: Any, rows: Any) -> int:
+        if any(row.trigger_id == poison for row in rows):
+            raise ValueError("invalid byte sequence")
+        return create(connection, rows)
+
+    monkeypatch.setattr(run_store, "create", refuse)
+    world.loop = world.another_loop()
+    world.advance(seconds=30)
+    world.loop.resync()
+    assert len(world.runs("good")) == 10
+    assert [one.trigger_id for one in apart(world)] == [poison]
+    monkeypatch.undo()
+    world.advance(seconds=30)
+    world.loop.resync()
+    assert len(world.runs("bad")) == 11
+
+
+def test_nothing_is_recorded_of_what_could_not_be_decided(world: World) -> None:
+    """L-11: its watermark stays, and so no occurrence of it is lost."""
+    world.create("bad")
+    make_unreadable(world, "bad")
+    before = world.status("bad").watermark
+    world.advance(minutes=10)
+    world.loop.resync()
+    with world.database.read() as connection:
+        assert occurrences.skips_of(connection, world.id("bad")) == []
+    assert world.status("bad").watermark == before
