@@ -4,7 +4,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE # else every command would compile all its modules anew
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test chaos lint bench clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -21,6 +21,9 @@ demo: $(VENV)/.base  ## a controller with examples on SQLite; ONCE=1 ends by its
 
 test: $(VENV)/.test  ## the whole suite on SQLite and PostgreSQL
 	$(BIN)/pytest -n 4 --dist loadgroup $(PYTEST_ARGS)
+
+chaos: $(VENV)/.test  ## three minutes of kills, stops and restarts under three replicas
+	CHAOS_SECONDS=180 $(BIN)/pytest -n 0 tests/crash/test_chaos.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -329,8 +329,8 @@ class BacklogShape(TypedDict):
 class CatchupShape(TypedDict):
     """What of a trigger is still being caught up; `remaining` is null beyond a million.
 
-    `sharing` is how many other triggers share the cap. `ends_at` estimates when the last is started, `takes_seconds` how
-    long that is from now; null when there is nothing, and while nothing is served.
+    `sharing` is how many other triggers share the cap. `ends_at` estimates when the last is started, `takes_seconds`
+    how long that is from now; null when there is nothing, and while nothing is served.
     """
 
     trigger: str

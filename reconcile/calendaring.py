@@ -108,7 +108,7 @@ def _check(key: CalendarKey, current: CalendarRow | None, expected: Expected) ->
             raise PreconditionFailed.hinted("calendar", detail, "deploy it as new")
         return
     stands, number = f"{key} stands at revision {current.revision}", current.revision
-    hint = f"see `triggerctl calendar show {key}`, then repeat with revision {number} expected, if it still holds"
+    hint = f"see `triggerctl calendar show {key}`, then repeat with --expected-revision {number} if it still holds"
     if expected.revision is None and not expected.absent:
         raise PreconditionRequired.hinted("calendar", f"{stands}: name the revision you read", hint)
     if expected.revision != number:

@@ -9,7 +9,7 @@ from reconcile.calendars import read_terms
 from reconcile.observe import Observations
 from reconcile.revising import NEW_KEY, Caller
 from revisions import chain, documents, ids
-from revisions.errors import Conflict, Fault, Invalid, NotFound
+from revisions.errors import Conflict, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import holds, notices
 from revisions.store import runs as run_store
@@ -91,9 +91,9 @@ class Firing:
             if freeze.project in (None, key.project):
                 what = freeze.project or "everything"
                 end = f"until {utc_text(freeze.until_at)}" if freeze.until_at else "until somebody lifts it"
-                detail = f"{what} is frozen {end} by {freeze.owner}: {freeze.reason}"
-                hint = "wait for its end, or `triggerctl unfreeze`" + (f" --project {what}" if freeze.project else "")
-                raise Conflict(f"{key}: {detail}", errors=[Fault("trigger", detail, hint)])
+                detail = f"{what} is frozen {end} by {freeze.owner}, so nothing was fired: {freeze.reason}"
+                command = "triggerctl unfreeze" + (f" --project {what}" if freeze.project else "")
+                raise Conflict.hinted("freeze", detail, f"wait for its end, or lift it with `{command}`")
 
     def _check_input(self, connection: Connection, trigger: Trigger, input: Mapping[str, Any]) -> None:
         task = task_store.get(connection, trigger_store.task_key(trigger))

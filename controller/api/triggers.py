@@ -114,8 +114,9 @@ def deactivate(
 ) -> ChangedTriggerShape:
     """Pauses a trigger, for good or until an instant (R-08, R-20)."""
     said = body.fields(reason=str, until=str)
-    until, because = moment(said["until"], "until"), because(caller, said["reason"])
-    return changed(here, here.deploying.deactivate(key, expected, because, until=until), response)
+    until = moment(said["until"], "until")
+    made = here.deploying.deactivate(key, expected, because(caller, said["reason"]), until=until)
+    return changed(here, made, response)
 
 
 @router.delete(ONE, openapi_extra=fields_schema(reason=_REASON))

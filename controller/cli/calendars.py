@@ -1,11 +1,15 @@
 """Commands for calendars of days off."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.cli import session as sessions
 from controller.cli.session import ByProject, Cursor, ExpectedRevision, Limit, Session
+
+if TYPE_CHECKING:
+    from controller.cli.screen import Columns
 
 app = typer.Typer(no_args_is_help=True, help="Calendars: days on which the triggers that name them do not fire.")
 
@@ -49,9 +53,8 @@ def listing(context: typer.Context, project: ByProject = None, limit: Limit = No
     session = sessions.of(context)
     with session.client() as client:
         answer = client.items("/calendars", limit, cursor, project=project)
-    columns = {"CALENDAR": name_of, "REVISION": "revision", "OWNER": "spec.owner", "DATES": _many_dates}
-    ends = {"UNTIL": lambda item: item["spec"].get("until"), "REASON": lambda item: item["spec"].get("reason")}
-    screen.rows(session, answer, {**columns, **ends})
+    columns: Columns = {"CALENDAR": name_of, "REVISION": "revision", "OWNER": "spec.owner", "DATES": _many_dates}
+    screen.rows(session, answer, {**columns, "UNTIL": _of_spec("until"), "REASON": _of_spec("reason")})
 
 
 @app.command()
@@ -63,7 +66,7 @@ def show(context: typer.Context, calendar: CalendarName) -> None:
     path = files.calendar_path(calendar)
     with session.client() as client:
         answer = client.get(path)
-    screen.facts(session, answer, _FACTS | {"changed at": "changed_at", "changed by": "changed_by", "spec": "spec"})
+    screen.facts(session, answer, {**_FACTS, "changed at": "changed_at", "changed by": "changed_by", "spec": "spec"})
 
 
 @app.command()
@@ -98,7 +101,11 @@ def delete(context: typer.Context, calendar: CalendarName, expected_revision: Ex
 def _changed(session: Session, answer: dict[str, Any]) -> None:
     from controller.cli import screen
 
-    screen.facts(session, answer, _FACTS | {"changed": "changed", "dates": _many_dates})
+    screen.facts(session, answer, {**_FACTS, "changed": "changed", "dates": _many_dates})
+
+
+def _of_spec(name: str) -> Callable[[Any], Any]:
+    return lambda item: item["spec"].get(name)
 
 
 def _many_dates(item: Any) -> int:
@@ -106,7 +113,7 @@ def _many_dates(item: Any) -> int:
     return len(item["spec"]["dates"])
 
 
-_FACTS: dict[str, Any] = {
+_FACTS: "Columns" = {
     "calendar": name_of,
     "revision": "revision",
     "deleted": lambda item: item["deleted"] or None,

@@ -61,7 +61,8 @@ def _sentence(answer: dict[str, Any]) -> str:
     from controller.cli.screen import cell
 
     if answer["is_ahead"]:
-        return f"The watermark is ahead of now: nothing fires until then. `triggerctl catchup {answer['trigger']} --rebase`"
+        back = f"`triggerctl catchup {answer['trigger']} --rebase`"
+        return f"The watermark is ahead of now, and nothing fires until then: {back} sets it back."
     if not answer["ranges"]:
         return "Nothing is left to catch up."
     remaining = answer["remaining"]

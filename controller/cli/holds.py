@@ -1,11 +1,14 @@
 """Commands that keep things from starting for a while: freezes and blackouts (S-13)."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.cli import session as sessions
 from controller.cli.session import Cursor, Limit, Session
+
+if TYPE_CHECKING:
+    from controller.cli.screen import Columns
 
 app = typer.Typer()
 blackouts = typer.Typer(no_args_is_help=True, help="Blackouts: times in which nothing starts.")
@@ -97,15 +100,16 @@ def end(
 def _told(session: Session, answer: dict[str, Any]) -> None:
     from controller.cli import screen
 
-    names = ("id", "kind", "state", "from", "until", "mode", "reason", "owner")
-    screen.facts(session, answer, {"id": "id", "kind": "kind", "holds": _whom} | {name: name for name in names[2:]})
+    names = ("from", "until", "mode", "reason", "owner")
+    first: Columns = {"id": "id", "kind": "kind", "state": _state, "holds": _whom}
+    screen.facts(session, answer, {**first, **{name: name for name in names}})
 
 
 def _listed(session: Session, answer: dict[str, Any]) -> None:
     from controller.cli import screen
 
     names = ("from", "until", "mode", "owner", "reason")
-    first = {"ID": "id", "KIND": "kind", "STATE": lambda item: item["state"].replace("_", " "), "HOLDS": _whom}
+    first: Columns = {"ID": "id", "KIND": "kind", "STATE": _state, "HOLDS": _whom}
     screen.rows(session, answer, {**first, **{name.upper(): name for name in names}})
 
 
@@ -113,8 +117,13 @@ def _whom(item: Any) -> str:
     """For whom it is, in words."""
     if item["trigger"]:
         return f"trigger {item['trigger']}"
-    project = f"project {item['project']}" if item["project"] else "everything"
-    return f"tag {item['tag']} of {project}" if item["tag"] else project
+    project = f"project {item['project']}" if item["project"] else ""
+    tag = f"tag {item['tag']}" if item["tag"] else ""
+    return " of ".join(part for part in (tag, project) if part) or "everything"
+
+
+def _state(item: Any) -> str:
+    return str(item["state"]).replace("_", " ")
 
 
 def _given(**said: str | None) -> dict[str, str]:

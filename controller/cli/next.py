@@ -10,6 +10,8 @@ from controller.cli import session as sessions
 
 app = typer.Typer()
 
+HELD = ("freeze", "blackout")
+"""Reasons that end: what they hold may start then."""
 SHOWN = 3
 """Up to so many wall times that are left out for one reason are named one by one."""
 
@@ -45,7 +47,8 @@ def ahead(
         del columns["FIRES AT"]
     screen.table([[*columns], *([fire[name] for name in columns.values()] for fire in answer["fires"])])
     for reason, group in groupby(answer["skipped"], key=lambda missed: missed["reason"]):
-        screen.line(f"left out: {_stretch([missed['local'] for missed in group])} ({reason})")
+        word = "held" if reason in HELD else "left out"
+        screen.line(f"{word}: {_stretch([missed['local'] for missed in group])} ({reason})")
 
 
 def _stretch(times: Sequence[str]) -> str:

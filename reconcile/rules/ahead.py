@@ -36,8 +36,8 @@ class Ahead:
 def ahead(schedule: Schedule, after: datetime, limit: int, holdings: Sequence[Holding], most: int) -> Ahead:
     """The first `limit` fires after an instant that nothing holds, and at most `most` wall times that are left out.
 
-    Of two that hold at once, the first that is given names the reason. Under one without an end there are no fires: what
-    it holds is told instead, as many as were asked for.
+    Of two that hold at once, the first that is given names the reason. Under one without an end there are no fires:
+    what it holds is told instead, as many as were asked for.
     """
     found: list[Fire] = []
     held: list[tuple[Fire, str]] = []

