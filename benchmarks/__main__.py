@@ -2,12 +2,22 @@
 
 import sys
 
-from benchmarks import burst, deploys, history, verify
+from benchmarks import burst, deploys, history, planning, replicas, resync, start, verify
 from benchmarks.ratio import show
 
-ALL = {"deploys": deploys.measure, "burst": burst.measure, "verify": verify.measure, "history": history.measure}
+ALL = {
+    "deploys": deploys.measure,
+    "history": history.measure,
+    "verify": verify.measure,
+    "burst": burst.measure,
+    "replicas": replicas.measure,
+    "resync": resync.measure,
+    "start": start.measure,
+    "planning": planning.measure,
+}
 
-chosen = sys.argv[1:] or list(ALL)
-if unknown := set(chosen) - set(ALL):
-    sys.exit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
-show([ratio for name in chosen for ratio in ALL[name]()])
+if __name__ == "__main__":  # a benchmark's own processes import this module too
+    chosen = sys.argv[1:] or list(ALL)
+    if unknown := set(chosen) - set(ALL):
+        sys.exit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    show([ratio for name in chosen for ratio in ALL[name]()])

@@ -1,10 +1,12 @@
 """How many starts a second the active triggers ask for together, kept up to date as they change (L-18)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 
 from reconcile.calendars import read_terms
 from reconcile.rules import demand
+from reconcile.rules.diff import Difference
 from revisions.store import status as status_store
 from revisions.store.database import Connection, Database
 
@@ -17,25 +19,37 @@ class Demand:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._rates: dict[str, tuple[int, float]] = {}
-        self.per_second = 0.0
-        self.is_complete = True
+        self._rates: dict[str, float] = {}
+        self._unknown: dict[str, None] = {}  # a set that keeps its order
 
-    def follow(self, jobs: Mapping[str, int]) -> None:
-        """Looks at triggers (id → revision) that are new or changed, a part of them where they are many."""
-        gone = [trigger_id for trigger_id in self._rates if trigger_id not in jobs]
-        for trigger_id in gone:
-            del self._rates[trigger_id]
-        unknown = [id for id, revision in jobs.items() if self._rates.get(id, (0, 0.0))[0] != revision]
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is none left to look at."""
+        return not self._unknown
+
+    @property
+    def per_second(self) -> float:
+        """Starts a second, of all that were looked at."""
+        return sum(self._rates.values())
+
+    def follow(self, changes: Difference) -> None:
+        """Takes note of jobs that came, went or are of another revision."""
+        self._unknown.update(dict.fromkeys((*changes.added, *changes.replaced)))
+        for trigger_id in changes.removed:
+            self._unknown.pop(trigger_id, None)
+            self._rates.pop(trigger_id, None)
+
+    def look(self) -> None:
+        """Looks at some of those that are new or changed."""
+        looked_at = list(islice(self._unknown, AT_ONCE))
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
-            for trigger_id, rate in rates(connection, unknown[:AT_ONCE], now):
-                self._rates[trigger_id] = (jobs[trigger_id], rate)
-        self.per_second = sum(rate for _, rate in self._rates.values())
-        self.is_complete = len(unknown) <= AT_ONCE
+            self._rates.update(rates(connection, looked_at, now))
+        for trigger_id in looked_at:
+            del self._unknown[trigger_id]
 
 
-def rates(connection: Connection, ids: Iterable[str], now: datetime) -> Iterable[tuple[str, float]]:
+def rates(connection: Connection, ids: Iterable[str], now: datetime) -> Iterator[tuple[str, float]]:
     """What each of these triggers asks for; one that cannot be read asks for nothing."""
     for trigger_id, facts in status_store.facts(connection, sorted(ids)).items():
         try:

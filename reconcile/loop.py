@@ -82,6 +82,7 @@ class Loop:
             self.catch_up()
             self._stop_finished()
         self._replica.beat(self._interval)
+        self._demand.follow(changes)
         self._tell_demand()
         seconds = self._database.clock.monotonic() - began
         self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()), seconds=seconds)
@@ -149,7 +150,8 @@ class Loop:
             self._replica.leave()
 
     def _tell_demand(self) -> None:
-        self._demand.follow(self.timers.jobs())
+        if not self._demand.is_complete:
+            self._demand.look()
         asked, allowed = self._demand.per_second, self._deciding.pace.execution_qps
         self._observations.emit("demand.summed", asked=asked)
         was, self._exceeded = self._exceeded, is_too_much(asked, allowed)

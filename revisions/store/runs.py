@@ -152,7 +152,7 @@ def page(
 
 
 def scheduled_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> Iterator[RunMade]:
-    """When the runs scheduled in (after, until] came to be, oldest scheduled first; not whole rows, for they are many."""
+    """When the runs scheduled in (after, until] came to be, oldest scheduled first; not whole rows: they are many."""
     made = [runs.c[name] for name in RunMade._fields]
     statement = select(*made).where(
         runs.c.trigger_id == trigger_id, runs.c.scheduled_at > after, runs.c.scheduled_at <= until

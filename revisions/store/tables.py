@@ -131,6 +131,12 @@ triggers = Table(
     Column("deactivated_reason", Text),
     UniqueConstraint("project", "domain", "task", "name"),
     Index(None, "project", "domain", "task", "task_version"),
+    Index(
+        "triggers_paused_idx",
+        "until",
+        postgresql_where=text("until IS NOT NULL"),
+        sqlite_where=text("until IS NOT NULL"),
+    ),
 )
 
 trigger_revisions = Table(

@@ -5,22 +5,19 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete
 
-from controller.services import Services
-from reconcile.deciding import Deciding
 from reconcile.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from revisions.store.tables import runs
 from tests.controller.asking import NAME, Api, T, at
-from tests.world import UNLIMITED
+from tests.world import World
 
 BEGINNING = "2026-03-02T08:00:00Z"
 
 
 @pytest.fixture
-def loop(services: Services, database: Database) -> Loop:
-    deciding = Deciding(database, services.observations, UNLIMITED)
-    return Loop(database, services.deploying, deciding, services.observations)
+def loop(database: Database, clock: HandClock) -> Loop:
+    return World(database, clock).loop
 
 
 @pytest.fixture(autouse=True)

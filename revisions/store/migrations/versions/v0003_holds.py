@@ -12,6 +12,7 @@ branch_labels = None
 depends_on = None
 
 _WAITING = sa.text("rate_waiting_since IS NOT NULL")
+_PAUSED = sa.text("until IS NOT NULL")
 
 
 def upgrade() -> None:
@@ -25,6 +26,9 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=_WAITING,
         sqlite_where=_WAITING,
+    )
+    op.create_index(
+        "triggers_paused_idx", "triggers", ["until"], unique=False, postgresql_where=_PAUSED, sqlite_where=_PAUSED
     )
     op.create_table(
         "quarantines",
@@ -83,6 +87,7 @@ def downgrade() -> None:
         guards.drop(op.get_bind(), table)
     for table in ("replicas", "holds", "calendars", "quarantines"):
         op.drop_table(table)
+    op.drop_index("triggers_paused_idx", "triggers")
     op.drop_index("trigger_status_waiting_idx", "trigger_status")
     for column in ("asked_by_run_id", "asked_fire_at", "started_count"):
         op.drop_column("trigger_status", column)

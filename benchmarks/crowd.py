@@ -1,0 +1,55 @@
+"""Many active triggers made in the database itself, as many deploys of one kind would have left them."""
+
+from sqlalchemy import text
+
+from benchmarks.subjects import task, trigger
+from reconcile.deciding import Deciding
+from reconcile.deploying import Deploying
+from reconcile.loop import Loop
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from reconcile.replica import Replica
+from reconcile.revising import Caller
+from reconcile.rules.pace import Pace
+from reconcile.rules.preconditions import Expected
+from revisions.store.database import Database
+
+FIRST = "t0"
+
+
+def gather(database: Database, number: int) -> None:
+    """So many active triggers of one task, due every minute, `t0` to `t<number - 1>`; the copies are not chained."""
+    deploying = Deploying(database, Observations())
+    Registering(database, deploying, Observations()).register(task(), Caller())
+    deploying.deploy(trigger(FIRST, overlap="allow"), Expected(absent=True), Caller())
+    with database.write() as connection:
+        for statement in _COPIES:
+            connection.execute(text(statement), {"first": FIRST, "last": number - 1})
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE"))
+
+
+def loop_over(database: Database, pace: Pace | None = None) -> Loop:
+    """A loop whose passes are called by hand, its alarms running as in the product."""
+    observations = Observations()
+    deciding = Deciding(database, observations, pace or Pace(execution_qps=0))
+    replica = Replica(database, observations, "bench")
+    return Loop(database, Deploying(database, observations), deciding, observations, replica)
+
+
+_ID = "lpad('T' || n, 26, '0')"
+_NUMBERS = "generate_series(1, CAST(:last AS int)) AS n"
+_COPIES = (
+    f"""INSERT INTO triggers SELECT {_ID}, project, domain, task, 't' || n, task_version, revision, active, deleted,
+        tags, until, origin, resolved, scopes, spec, automation, hash, changed_at, changed_by, deactivated_reason
+        FROM triggers, {_NUMBERS} WHERE name = :first""",
+    f"""INSERT INTO trigger_status SELECT {_ID}, revision, watermark, next_fire_at, rate_waiting_since, last_fired_at,
+        last_success_at, last_outcome, last_outcome_at, last_run_id, last_error, run_count, consecutive_failures,
+        started_count, asked_fire_at, asked_by_run_id FROM trigger_status, {_NUMBERS}
+        WHERE trigger_id = (SELECT trigger_id FROM triggers WHERE name = :first)""",
+    f"""INSERT INTO trigger_revisions SELECT {_ID}, revision, project, domain, task, 't' || n, action, actor, reason,
+        at, active, tags, until, origin, idempotency_key, resolved, scopes, spec, previous_hash, hash
+        FROM trigger_revisions, {_NUMBERS} WHERE name = :first""",
+    "UPDATE tasks SET total_triggers = 1 + :last, active_triggers = 1 + :last, trigger_name = NULL,"
+    " trigger_automation = NULL WHERE :first = :first",
+)

@@ -1,0 +1,96 @@
+"""A burst shared by one, two and three replicas, and the same by APScheduler's own store on the same server.
+
+Every replica is a process that is woken for every trigger, as in the product; the batches' locks split the work.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from multiprocessing.synchronize import Barrier
+
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from apscheduler.schedulers.background import BackgroundScheduler
+from sqlalchemy import text
+
+from benchmarks.crowd import gather, loop_over
+from benchmarks.ratio import Ratio
+from benchmarks.server import bare_url, fresh_database
+from revisions.store.database import Database
+
+TRIGGERS = 10_000
+STORED_JOBS = 1_000
+"""Of APScheduler's, which are slow; the rate is what is compared."""
+
+
+def measure() -> list[Ratio]:
+    """Runs per second from due to committed, against APScheduler's stored jobs per second; the goal is ten times."""
+    with fresh_database() as database:
+        gather(database, TRIGGERS)
+        stored = _stored(database)
+        return [
+            Ratio(f"burst of {TRIGGERS:,} on {number} against APScheduler's store", _rate(database, number), stored, 10)
+            for number in (1, 2, 3)
+        ]
+
+
+def _rate(database: Database, replicas: int) -> float:
+    """All triggers due once, decided by so many processes."""
+    url = database.url.render_as_string(hide_password=False)
+    with database.write() as connection:
+        connection.execute(text("TRUNCATE runs"))
+        connection.execute(text("UPDATE trigger_status SET next_fire_at = now(), watermark = now() - interval '61 s'"))
+        ids = list(connection.execute(text("SELECT trigger_id FROM trigger_status")).scalars())
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(replicas + 1)
+    processes = [context.Process(target=_decide, args=(url, ids, barrier)) for _ in range(replicas)]
+    for process in processes:
+        process.start()
+    barrier.wait()
+    began = time.monotonic()
+    for process in processes:
+        process.join()
+    seconds = time.monotonic() - began
+    with database.read() as connection:
+        made: int = connection.execute(text("SELECT count(DISTINCT trigger_id) FROM runs")).scalar_one()
+    assert made == TRIGGERS, f"{made} runs"
+    return TRIGGERS / seconds
+
+
+def _decide(url: str, ids: Sequence[str], barrier: Barrier) -> None:
+    with Database(url) as database:
+        loop = loop_over(database)
+        loop.timers.start()
+        loop.due([])
+        barrier.wait()
+        loop.due(ids)
+        loop.timers.stop()
+
+
+def _stored(database: Database) -> float:
+    """Jobs per second that APScheduler takes from its SQLAlchemy store, runs and writes back, each doing nothing."""
+    store = SQLAlchemyJobStore(bare_url(database).replace("postgresql:", "postgresql+psycopg:"))
+    defaults = {"misfire_grace_time": None, "coalesce": True}
+    executors = {"default": DebugExecutor()}
+    scheduler = BackgroundScheduler({"default": store}, executors, job_defaults=defaults, timezone=UTC)
+    scheduler.start(paused=True)
+    ran.clear()
+    for number in range(STORED_JOBS):
+        at = datetime.now(UTC)
+        scheduler.add_job("benchmarks.replicas:note", "interval", minutes=10, id=f"{number}", next_run_time=at)
+    began = time.monotonic()
+    scheduler.resume()
+    while len(ran) < STORED_JOBS:
+        time.sleep(0.01)
+    seconds = time.monotonic() - began
+    scheduler.shutdown()
+    return STORED_JOBS / seconds
+
+
+ran: list[None] = []
+
+
+def note() -> None:
+    """What a stored job does; stored by its name, so that it must be found in a module."""
+    ran.append(None)

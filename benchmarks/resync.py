@@ -1,0 +1,41 @@
+"""A resync with ten changes among a thousand and among a hundred thousand active triggers: it follows the changes."""
+
+import time
+
+from benchmarks.crowd import gather, loop_over
+from benchmarks.ratio import Ratio
+from benchmarks.server import fresh_database
+from benchmarks.subjects import trigger
+from reconcile.deploying import Deploying
+from reconcile.observe import Observations
+from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
+
+CHANGES = 10
+ROUNDS = 15
+FEW, MANY = 1_000, 100_000
+
+
+def measure() -> list[Ratio]:
+    """Resyncs per second, the median of fifteen; the goal is at most half as long again."""
+    few, many = _rate(FEW), _rate(MANY)
+    return [Ratio(f"resync with {CHANGES} changes among {MANY:,}, against {FEW:,}", many, few, goal=1 / 1.5)]
+
+
+def _rate(number: int) -> float:
+    with fresh_database() as database:
+        gather(database, number)
+        loop, deploying = loop_over(database), Deploying(database, Observations())
+        loop.timers.start()
+        loop.resync()
+        seconds = []
+        for round in range(ROUNDS):
+            for name in range(CHANGES):
+                changed = trigger(f"t{name}", overlap="allow", description=f"{round}")
+                deploying.deploy(changed, Expected(revision=round + 1), Caller())
+            began = time.monotonic()
+            changes = loop.resync()
+            seconds.append(time.monotonic() - began)
+            assert len(changes.replaced) == CHANGES, changes
+        loop.timers.stop()
+    return 1 / sorted(seconds)[ROUNDS // 2]
