@@ -1,4 +1,4 @@
-"""Starting with a hundred thousand active triggers, against adding as many bare APScheduler jobs; in time and in memory.
+"""Starting with a hundred thousand active triggers, against adding as many bare APScheduler jobs: time and memory.
 
 Each is measured in a process of its own, so that neither finds the other's memory.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from benchmarks.crowd import gather, loop_over
+from benchmarks.crowd import QUIET, gather, loop_over
 from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from revisions.store.database import Database
@@ -23,7 +23,7 @@ TRIGGERS = 100_000
 def measure() -> list[Ratio]:
     """Triggers per second at a start, and triggers per byte they keep; goals are a quarter and a third."""
     with fresh_database() as database, multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        gather(database, TRIGGERS)
+        gather(database, TRIGGERS, **QUIET)
         url = database.url.render_as_string(hide_password=False)
         our_seconds, our_bytes = pool.apply(_ours, (url,))
         bare_seconds, bare_bytes = pool.apply(_bare)

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
 from reconcile import calendars
 from reconcile.observe import Observations
 from reconcile.revising import Caller
+from reconcile.rules import bounds
 from reconcile.rules.preconditions import Expected
-from reconcile.rules.terms import calendars_of
+from reconcile.rules.ranges import MOMENT
+from reconcile.rules.schedule import fires
+from reconcile.rules.terms import Terms, calendars_of
 from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.ids import CalendarKey
@@ -18,6 +22,8 @@ from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.calendars import CalendarRow
 from revisions.store.database import Connection, Database
+from revisions.store.status import StatusRow
+from revisions.triggers import Trigger
 
 NAMED = 20
 """How many triggers a refusal names at most."""
@@ -66,7 +72,7 @@ class Calendaring:
                 raise NotFound.hinted("calendar", f"there is no calendar {key}", hint)
             _check(key, current, expected)
             if users := _users(connection, key):
-                named = ", ".join(sorted(users.values())[:NAMED])
+                named = ", ".join(sorted(str(trigger.key) for trigger in users)[:NAMED])
                 hint = "deploy those triggers without it first"
                 raise Conflict.hinted("calendar", f"{key} is named by {named}, so it was not deleted", hint)
             made = self._append(connection, key, current, caller, current.spec, deleted=True)
@@ -83,22 +89,50 @@ class Calendaring:
         *,
         deleted: bool,
     ) -> CalendarRow:
+        """What the old days left to decide is decided by the new ones; what they closed does not come back."""
+        before = {trigger.trigger_id: _Before.of(connection, trigger) for trigger in _users(connection, key)}
         now: datetime = self._database.clock.now(connection)
         number = current.revision + 1 if current else 1
         made = CalendarRow(key.project, key.name, number, deleted, caller.actor, now, spec)
         if not store.append(connection, made):
             raise PreconditionFailed.hinted("calendar", f"{key} was changed in the meantime", "read it again")
-        users = sorted(_users(connection, key))
-        status_store.lock(connection, users)
-        status_store.look_again(connection, users, now)
+        rows = status_store.lock(connection, sorted(before))
+        now = self._database.clock.now(connection)
+        moved = [{"trigger_id": row.trigger_id, "watermark": before[row.trigger_id].settled(row, now)} for row in rows]
+        status_store.save(connection, moved)
+        status_store.look_again(connection, [row.trigger_id for row in rows], now)
         notices.changed(connection)
         return made
 
 
-def _users(connection: Connection, key: CalendarKey) -> dict[str, str]:
-    """The triggers that name a calendar and are not deleted: id and name."""
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """A trigger with its terms as they were before a calendar changed; None where they cannot be read (L-13)."""
+
+    trigger: Trigger
+    terms: Terms | None
+
+    @classmethod
+    def of(cls, connection: Connection, trigger: Trigger) -> Self:
+        try:
+            found = calendars.read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
+        except ValueError:
+            return cls(trigger, None)
+        return cls(trigger, found)
+
+    def settled(self, row: StatusRow, now: datetime) -> datetime:
+        """Where the watermark stands once everything without an occurrence is decided: there were none to decide."""
+        if self.terms is None or row.revision != self.trigger.revision:
+            return row.watermark
+        nominal = now - bounds.offset(self.terms.spread, str(self.trigger.key))
+        first = next(iter(fires(self.terms.schedule, row.watermark, nominal, 1)), None)
+        return max(row.watermark, first.at - MOMENT if first else nominal)
+
+
+def _users(connection: Connection, key: CalendarKey) -> list[Trigger]:
+    """The triggers that name a calendar and are not deleted."""
     named = trigger_store.mentioning_calendars(connection, key.project)
-    return {trigger.trigger_id: str(trigger.key) for trigger in named if key.name in calendars_of(trigger.spec)}
+    return [trigger for trigger in named if key.name in calendars_of(trigger.spec)]
 
 
 def _check(key: CalendarKey, current: CalendarRow | None, expected: Expected) -> None:

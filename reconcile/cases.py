@@ -77,8 +77,7 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
 
 
 def _case(row: StatusRow, facts: Facts, terms: Terms, over: Sequence[Hold], now: datetime, grace: timedelta) -> Case:
-    key = "/".join((facts.project, facts.domain, facts.task, facts.name))
-    late = bounds.offset(terms.spread, key)
+    late = bounds.offset(terms.spread, "/".join((facts.project, facts.domain, facts.task, facts.name)))
     blackouts = (
         Blackout(hold.from_at, hold.until_at, hold.mode)
         for hold in over

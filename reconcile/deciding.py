@@ -17,7 +17,7 @@ from reconcile.rules.schedule import fires
 from revisions.store import limits, quarantines
 from revisions.store import status as status_store
 from revisions.store.database import Connection, Database
-from revisions.store.status import Backlog
+from revisions.store.status import Backlog, StatusRow
 
 WHILE_FROZEN = timedelta(days=1)
 """When a frozen trigger is looked at again, where nobody said when its freeze ends: lifting it has all looked at."""
@@ -73,7 +73,7 @@ class Deciding:
             decided.busy = sorted(set(ids) - {row.trigger_id for row in rows})
             if not self.jumps.believes(now, self._database.clock.monotonic()):
                 return Decided(busy=list(ids))
-            read = cases.read(connection, rows, now, self.pace.grace)
+            read = cases.read(connection, _due(rows, now, decided), now, self.pace.grace)
             plans = [catchup.plan(case.terms, case.status.watermark, case.situation) for case in read.cases]
             wants = [(case.facts.project, plan) for case, plan in zip(read.cases, plans, strict=True)]
             shares = tokens.for_live(connection, self.pace, wants, now, in_turn=in_turn, waiting=read.waiting)
@@ -175,6 +175,17 @@ class Deciding:
             skips=records.skips,
             backlogs=records.backlogs,
         )
+
+
+def _due(rows: Sequence[StatusRow], now: datetime, decided: Decided) -> list[StatusRow]:
+    """Those whose time has come: every replica is woken for every trigger, and most find it decided already."""
+    due = []
+    for row in rows:
+        if row.next_fire_at is None or row.next_fire_at <= now:
+            due.append(row)
+        else:
+            decided.alarms.append((row.trigger_id, row.revision, row.next_fire_at - now))
+    return due
 
 
 def _in_order(ids: Sequence[str], of: Sequence[Case]) -> list[Case]:

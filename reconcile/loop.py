@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -25,6 +26,8 @@ from revisions.store.database import Connection, Database
 
 BATCH = 500
 """Triggers decided in one transaction, at most."""
+AT_ONCE = 2
+"""Batches under way: the next is worked out while the database is busy with one."""
 ASKED_AGAIN = timedelta(milliseconds=500)
 """A row that somebody else held is asked again within a second."""
 POLL_SECONDS = 1.0
@@ -60,6 +63,7 @@ class Loop:
         self._replica = replica
         self._waiting = False
         self._exceeded = False
+        self._batches = ThreadPoolExecutor(AT_ONCE, "deciding")
         self._thread: threading.Thread | None = None
 
     def resync(self, *, full: bool = False) -> Difference:
@@ -96,10 +100,13 @@ class Loop:
 
     def due(self, ids: Sequence[str], *, in_turn: bool = False) -> int:
         """Decides these triggers in batches and moves their alarms; answers how many runs were made."""
+        batches = [sorted(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH)]
+
+        def decide(batch: Sequence[str]) -> Decided:
+            return self._isolating(batch, lambda part: self._deciding.due(part, in_turn=in_turn))
+
         started = 0
-        for start in range(0, len(ids), BATCH):
-            batch = sorted(ids[start : start + BATCH])
-            decided = self._isolating(batch, lambda part: self._deciding.due(part, in_turn=in_turn))
+        for decided in self._batches.map(decide, batches) if len(batches) > 1 else map(decide, batches):
             started += decided.started
             self._waiting |= decided.refused
             self._follow(decided)
@@ -145,6 +152,7 @@ class Loop:
         self._bell.close()
         if self._thread:
             self._thread.join()
+        self._batches.shutdown()
         self.timers.stop()  # last: the pass that was under way still sets alarms
         with suppress(Unavailable):
             self._replica.leave()

@@ -221,7 +221,8 @@ def _baseline(locked: Locked, following: Next, resumed_at: datetime | None) -> B
             return None
         ahead = changes.next_fire(locked.key, following, status.watermark, closed_days(locked, following.spec))
         return Baseline(status.watermark, ahead, goes_on=True)
-    backlogs = status_store.backlogs(locked.connection, [current.trigger_id]) if current and current.active else []
+    counts = current is not None and changes.has_occurrences(current)
+    backlogs = status_store.backlogs(locked.connection, [current.trigger_id]) if current and counts else []
     beginning = changes.beginning(
         locked.key,
         current,

@@ -45,7 +45,9 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
         found = calendars.read_terms(connection, key.project, current.spec, current.resolved)
         row = status_store.get(connection, current.trigger_id)
         over = _over(connection, now, key, current.trigger_id, current.tags)
-    return _preview(found, key, now, start, n, over, row.started_count if row else 0)
+    assert row is not None
+    begins = max(row.watermark, now - bounds.offset(found.spread, str(key)))  # nominal, as watermarks are (S-12)
+    return _preview(found, key, begins, start, n, over, row.started_count)
 
 
 @router.post("/next", openapi_extra=MANIFEST)
@@ -75,14 +77,20 @@ def _over(connection: Any, now: datetime, key: TriggerKey, trigger_id: str, tags
 
 
 def _preview(
-    found: Terms, key: TriggerKey, now: datetime, start: datetime | None, n: int, over: Iterable[Hold], started: int = 0
+    found: Terms,
+    key: TriggerKey,
+    begins: datetime,
+    start: datetime | None,
+    n: int,
+    over: Iterable[Hold],
+    started: int = 0,
 ) -> PreviewShape:
-    """The fires whose nominal time is later than `start`; without it, those that are still to come (S-12)."""
+    """The fires later than `start`, or without one than `begins`, from which on they are still to come."""
     late = bounds.offset(found.spread, str(key))
-    after, limit = start or now - late, n
+    after, limit = start or begins, n
     if found.count is not None:
         remaining = max(0, found.count - started)
-        limit = min(n, remaining - count(found.schedule, now - late, after, remaining))
+        limit = min(n, remaining - count(found.schedule, begins, after, remaining))
     holdings = [Holding(one.from_at, one.until_at, one.kind).earlier(late) for one in over]
     shown = ahead(found.schedule, after, limit, holdings, MOST)
     return shapes.preview(shown.fires, shown.left_out, late)

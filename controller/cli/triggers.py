@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_ELSEWHERE = "tasks go to `triggerctl task register`, calendars to `triggerctl calendar deploy`"
+
 _AT_ONCE = 100
 """How many runs are asked for by their ids at once, so that an address stays short enough for every proxy."""
 
@@ -45,7 +47,7 @@ def deploy(
     from controller.cli import files
     from revisions.manifests import Trigger
 
-    document = files.one(file, "Trigger", "register tasks with `triggerctl task register`, deploy triggers one by one")
+    document = files.one(file, "Trigger", _ELSEWHERE)
     headers = {"If-None-Match": "*"} if expected_revision is None else at(expected_revision)
     if idempotency_key is not None:
         headers["Idempotency-Key"] = idempotency_key

@@ -22,6 +22,9 @@ SKIPPED: Mapping[str, str] = {
     "superseded": "a later revision began anew before it was decided",
     "concurrency": "a run of this trigger was still going on",
     "rate": "the rate of starts was used up until its time had passed",
+    "blackout": "it fell into a blackout",
+    "count": "as many had started as `count` allows",
+    "next_fire_at": "a run asked for another time",
 }
 
 TONES: Mapping[str, str] = {

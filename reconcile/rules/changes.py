@@ -164,11 +164,14 @@ def beginning(
 ) -> Beginning:
     """The baseline of a change that needs one; `resumed_at` is when a pause was to end, if that is what happens.
 
-    `calendars` are the days of those the current and the following spec name.
+    A pause that ended while nobody looked resumes no earlier than what was deployed meanwhile. `calendars` are the days
+    of those the current and the following spec name.
     """
     begins = resumed_at or now
+    if resumed_at and watermark:
+        begins = max(resumed_at, watermark)
     left = None
-    if current and current.active and watermark is not None:
+    if current and has_occurrences(current) and watermark is not None:
         schedule = schedule_of(_block(current), current.resolved, calendars[0])
         left = ranges.joined(schedule, [*backlogs, (watermark, now)], SUPERSEDED)
     return Beginning(begins, next_fire(key, following, begins, calendars[1]), left)
@@ -178,16 +181,29 @@ def keeps_watermark(current: Trigger | None, following: Next) -> bool:
     """Whether a change leaves the watermark where it is (R-21).
 
     First deploy, un-delete, changed timing, resume, pause and deletion declare a baseline, and nothing else does. Under
-    `catchup: {inactive: true}` inactive and deleted time has occurrences too: there only changed timing does.
+    `catchup: {inactive: true}` inactive and deleted time has occurrences too: there only changed timing does, and to
+    begin or to end with that while inactive.
     """
     if current is None or following.rebases:
         return False
     spec = spec_of(following.spec)
     if timing(spec["schedule"]) != timing(_block(current)):
         return False
-    if spec.get("catchup", {}).get("inactive", False):
+    counts = _counts_inactive(spec)
+    if not current.active and counts != _counts_inactive(spec_of(current.spec)):
+        return False
+    if counts:
         return True
     return not current.deleted and following.action is not Action.DELETE and following.active == current.active
+
+
+def has_occurrences(trigger: Trigger) -> bool:
+    """Whether the time that goes by now counts: of what is inactive or deleted only where its spec says so (R-21)."""
+    return trigger.active or _counts_inactive(spec_of(trigger.spec))
+
+
+def _counts_inactive(spec: Mapping[str, Any]) -> bool:
+    return bool(spec.get("catchup", {}).get("inactive", False))
 
 
 def faults(manifest: Manifest) -> list[Fault]:

@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 HORIZON_YEARS: Final = 50
+_FEW: Final = 2
 
 _HORIZON: Final = HORIZON_YEARS * 366 * DAY_SECONDS
 _FLOOR: Final = seconds(datetime(1000, 1, 1, tzinfo=UTC))
@@ -81,8 +82,24 @@ def fires(schedule: Schedule, after: datetime, until: datetime | None, limit: in
     if not isinstance(beat, Cron):
         ahead = (at for part in slots.slots(beat, closed, first, final) for at in part)
         return [_elapsed_fire(beat, at) for at in islice(ahead, max(limit, 0))]
+    if limit <= _FEW:
+        return list(_few_cron_fires(beat, closed, first, final, limit, until is None))
+    return _many_cron_fires(beat, closed, first, final, limit, until is None)
+
+
+@lru_cache(maxsize=16384)
+def _few_cron_fires(
+    beat: Cron, closed: tuple[int, ...], first: int, final: int, limit: int, endless: bool
+) -> tuple[Fire, ...]:
+    """Kept, because the many triggers that are due at one instant often have one schedule."""
+    return tuple(_many_cron_fires(beat, closed, first, final, limit, endless))
+
+
+def _many_cron_fires(
+    beat: Cron, closed: tuple[int, ...], first: int, final: int, limit: int, endless: bool
+) -> list[Fire]:
     course = _course(beat, closed)
-    if until is not None:
+    if not endless:
         return _cron_fires(course, first, final, limit)
     found: list[Fire] = []
     while more := _cron_fires(course, first, min(first + _HORIZON, final), limit - len(found)):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import psycopg
+from pydantic_core import to_json
 from sqlalchemy import (
     URL,
     ColumnElement,
@@ -321,4 +322,4 @@ def _given(table: Table, columns: tuple[str, ...]) -> TableValuedAlias:
 
 
 def _as_json(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    return {"given": json.dumps(rows, default=str)}
+    return {"given": to_json(rows).decode()}

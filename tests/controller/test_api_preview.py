@@ -1,6 +1,9 @@
 """Looking ahead over HTTP."""
 
-from tests.controller.asking import IS_NEW, Api, T, manifest
+from revisions.clock import HandClock
+from revisions.store.database import Database
+from tests.controller.asking import IS_NEW, NAME, Api, T, manifest
+from tests.world import World
 
 NIGHTLY = {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}
 
@@ -62,3 +65,96 @@ def test_a_preview_refuses_what_a_deploy_would(api: Api) -> None:
     answer = api.post("/next", full(schedule={"cron": "0 0 30 2 *"}))
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert api.put(T, manifest(schedule={"cron": "0 0 30 2 *"}), IS_NEW).status_code == 422
+
+
+MORNINGS = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
+
+
+def days(answer: dict[str, object]) -> list[str]:
+    return [fire["local"][:10] for fire in answer["fires"]]
+
+
+def close(api: Api, *dates: str) -> None:
+    sent = {"spec": {"owner": "ann", "dates": list(dates)}}
+    assert api.put("/calendars/acme/holidays", sent, IS_NEW).status_code == 201
+
+
+def test_what_days_off_leave_out(api: Api) -> None:
+    """S-07, S-09, S-13: excluded days and a calendar's, each under its own name, of a trigger and of a file."""
+    close(api, "2026-03-04/2026-03-05")
+    schedule = MORNINGS | {"exclude": ["2026-03-03"], "calendars": ["holidays"]}
+    api.create(schedule=schedule)
+    ahead = api.get(f"{T}/next", n=2).json()
+    assert days(ahead) == ["2026-03-06", "2026-03-07"]
+    assert ahead["skipped"] == [
+        {"local": "2026-03-03T09:00:00", "reason": "exclude"},
+        {"local": "2026-03-04T09:00:00", "reason": "holidays"},
+        {"local": "2026-03-05T09:00:00", "reason": "holidays"},
+    ]
+    assert api.client.post("/api/v1/next?n=2", json=full(schedule=schedule)).json() == ahead
+
+
+def test_a_preview_of_a_calendar_that_is_not_there(api: Api) -> None:
+    """S-13: refused as a deploy would refuse it."""
+    answer = api.post("/next", full(schedule=MORNINGS | {"calendars": ["holidays"]}))
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "spec.schedule.calendars[0]")
+
+
+def test_a_count_bounds_what_is_to_come(api: Api, database: Database, clock: HandClock) -> None:
+    """S-07, S-09: of a file all of it, of a trigger what has not started yet, also later than a time ahead."""
+    schedule = {"every": "1h", "count": 4}
+    assert len(api.post("/next", full(schedule=schedule)).json()["fires"]) == 4
+    api.create(schedule=schedule)
+    assert len(api.get(f"{T}/next").json()["fires"]) == 4
+    world = World(database, clock)
+    world.advance(hours=1)
+    world.resync()
+    assert [fire["utc"] for fire in api.get(f"{T}/next").json()["fires"]] == [
+        "2026-03-02T10:00:00Z",
+        "2026-03-02T11:00:00Z",
+        "2026-03-02T12:00:00Z",
+    ]
+    later = api.get(f"{T}/next", after="2026-03-02T10:30:00Z").json()["fires"]
+    assert [fire["utc"] for fire in later] == ["2026-03-02T11:00:00Z", "2026-03-02T12:00:00Z"]
+    assert api.get(f"{T}/next", after="2026-03-03T00:00:00Z").json() == {"fires": [], "skipped": []}
+
+
+def test_a_spread_shows_when_it_really_fires(api: Api) -> None:
+    """S-12: the nominal time stays the fire's; `fires_at` stands beside it, the same distance each time."""
+    made = api.create(schedule={"every": "1h", "spread": "30m"})
+    first, second = api.get(f"{T}/next", n=2).json()["fires"]
+    assert (first["utc"], second["utc"]) == ("2026-03-02T09:00:00Z", "2026-03-02T10:00:00Z")
+    assert first["fires_at"] == made["status"]["next_fire_at"]
+    assert "2026-03-02T09:00:00Z" < first["fires_at"] < "2026-03-02T09:30:00Z"
+    assert second["fires_at"].replace("T10:", "T09:") == first["fires_at"]
+    named = full(schedule={"every": "1h", "spread": "30m"})
+    named["metadata"] = {"project": "acme", "domain": "production", "task": "report", "name": "tick"}
+    assert api.post("/next", named).json()["fires"][0] == first
+
+
+def test_a_blackout_and_a_freeze_hold_fires(api: Api) -> None:
+    """S-09, S-13: what they cover is told with what covers it; the fires go on after their end."""
+    api.create(schedule={"every": "1h"})
+    until = {"until": "2026-03-02T11:30:00Z", "reason": "the move"}
+    api.post("/blackouts", {"from": "2026-03-02T09:30:00Z", "trigger": NAME, **until})
+    ahead = api.get(f"{T}/next", n=2).json()
+    assert [fire["utc"][11:16] for fire in ahead["fires"]] == ["09:00", "12:00"]
+    assert ahead["skipped"] == [
+        {"local": "2026-03-02T10:00:00", "reason": "blackout"},
+        {"local": "2026-03-02T11:00:00", "reason": "blackout"},
+    ]
+    api.post("/freeze", {"project": "acme", "until": "2026-03-02T10:30:00Z", "reason": "stocktaking"})
+    ahead = api.get(f"{T}/next", n=1).json()
+    assert [fire["utc"][11:16] for fire in ahead["fires"]] == ["12:00"]
+    assert [missed["reason"] for missed in ahead["skipped"]] == ["freeze", "freeze", "blackout"]
+
+
+def test_under_a_freeze_without_an_end_nothing_is_foretold(api: Api) -> None:
+    """S-09, S-13: no fires, and as many of those it holds as were asked for; another project's is no matter."""
+    api.create(schedule={"every": "1h"})
+    api.post("/freeze", {"project": "other", "reason": "stocktaking"})
+    assert len(api.get(f"{T}/next", n=3).json()["fires"]) == 3
+    api.post("/freeze", {"reason": "stocktaking"})
+    ahead = api.get(f"{T}/next", n=3).json()
+    assert (ahead["fires"], [missed["reason"] for missed in ahead["skipped"]]) == ([], ["freeze"] * 3)
+    assert api.post("/next", full(schedule={"every": "1h"})).json()["fires"] == []

@@ -39,6 +39,7 @@ def test_a_new_trigger_is_answered_whole(api: Api) -> None:
             "consecutive_failures": 0,
             "deactivated_reason": None,
             "paused_until": None,
+            "held": None,
         },
         "changed": True,
     }

@@ -276,7 +276,7 @@ def test_all_faults_of_all_files_are_told_at_once(cli: Cli, fill: Fill, world: W
             "f/b.yaml, document 1, line 1: spec.shedule: is not a known field (did you mean schedule?)",
             "f/b.yaml, document 2, line 3: spec.schedule.cron:",
             "f/broken.yaml: line 2, column",
-            "f/kinds.yaml: kind: is 'Workflow' (one of Task, Trigger)",
+            "f/kinds.yaml: kind: is 'Workflow' (one of Task, Trigger, Calendar)",
             "f/task.yaml: spec.process.command:",
             "f/z/again.yaml: Trigger acme/production/report/a stands in f/a.yaml too",
         )

@@ -22,6 +22,7 @@ from controller.errors import KINDS, Exit
 from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import PREFIX, Settings
+from reconcile import calendars
 from reconcile.plugins import launchers
 from reconcile.rules import changes
 from revisions import documents, manifests
@@ -129,6 +130,7 @@ def test_every_manifest_field_stands_in_the_docs() -> None:
     """R-18, U-05: manifests.md names each field that is supported, and each that is refused as a later version's."""
     page = pages.text("docs/manifests.md")
     models = (manifests.TriggerSpec, manifests.Schedule, manifests.TriggerMetadata, manifests.TaskSpec)
+    models += (manifests.CalendarSpec, manifests.CalendarMetadata)
     fields = {field.alias or name for model in models for name, field in model.model_fields.items()}
     fields |= {f"catchup.{name}" for name in manifests.Catchup.model_fields}
     fields |= {f"retry.{name}" for name in manifests.Retry.model_fields}
@@ -192,10 +194,13 @@ def test_every_manifest_that_is_shown_is_accepted_or_refused_as_it_says(text: st
 def judged(document: Any) -> None:
     """As a deploy or a registration would judge it. Raises Invalid."""
     found = manifests.read(document)
-    if isinstance(found, manifests.Trigger):
-        faults = changes.faults(found)
-    else:
-        faults = list(launchers()[found.spec.launcher].faults(found.spec.block))
+    match found:
+        case manifests.Trigger():
+            faults = changes.faults(found)
+        case manifests.Calendar():
+            faults = calendars.faults(found)
+        case manifests.Task():
+            faults = list(launchers()[found.spec.launcher].faults(found.spec.block))
     if faults:
         path, message = faults[0].path, faults[0].message
         raise Invalid(f"{path}: {message}", [])

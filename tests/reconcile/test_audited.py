@@ -25,10 +25,16 @@ NAMES = count(1)
 SPECS: list[dict[str, Any]] = [
     {"overlap": overlap, "catchup": catchup, "schedule": schedule, "description": description}
     for overlap in ("allow", "skip")
-    for catchup in ({"policy": "latest"}, {"policy": "all", "window": "8m"}, {"policy": "none"}, {"policy": "all"})
+    for catchup in (
+        {"policy": "latest"},
+        {"policy": "none"},
+        {"policy": "all"},
+        {"policy": "all", "window": "8m"},
+        {"policy": "all", "inactive": True},
+        {"policy": "latest", "inactive": True},
+    )
     for schedule in ({"every": "1m"}, {"every": "90s"}, {"cron": "*/2 * * * *"}, {"every": "1m", "count": 9})
     for description in ("", "x")
-    if "count" not in schedule or catchup["policy"] != "all"
 ]
 LOOPS = {
     "unhindered": Pace(execution_qps=0, max_catchup_runs_per_loop=1_000_000),
@@ -65,7 +71,6 @@ class Life:
         self.world.advance(seconds=seconds)
 
     def deploy(self, spec: dict[str, Any]) -> None:
-        self.world.deploying.resume_paused()
         now = self._now()
         if now.deleted:
             self.world.create(self.name, **spec)

@@ -79,3 +79,44 @@ def test_without_it_paused_time_has_no_occurrences(world: World) -> None:
     world.advance(minutes=2)
     world.resync()
     assert minutes(world) == [31, 32]
+
+
+def test_another_schedule_in_a_pause_records_what_was_undecided(world: World) -> None:
+    """R-21: where paused time counts, a changed schedule leaves none of it unrecorded, backlogs neither."""
+    world.create(catchup={"policy": "all", "inactive": True}, overlap="allow")
+    world.loop = world.another_loop_without_catch_up()
+    world.advance(minutes=10)
+    world.resync()
+    assert len(world.runs()) == 2
+    world.deactivate("tick", 1)
+    world.advance(minutes=5)
+    world.update("tick", 2, schedule={"every": "1h"}, catchup={"policy": "all", "inactive": True})
+    assert [(skip.outcome, skip.count) for skip in world.skips()] == [("superseded", 13)]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_to_begin_or_end_counting_paused_time_is_a_baseline(world: World, counted: bool) -> None:
+    """R-21: told in a pause that its time counts no more, or from now on, what lies before is settled then."""
+    world.create(catchup={"policy": "all", "inactive": counted}, overlap="allow")
+    world.deactivate("tick", 1)
+    world.advance(minutes=5)
+    world.update("tick", 2, catchup={"policy": "all", "inactive": not counted}, overlap="allow")
+    world.advance(minutes=3)
+    world.activate("tick", 3)
+    world.resync()
+    assert [(skip.outcome, skip.count) for skip in world.skips()] == ([("superseded", 5)] if counted else [])
+    assert len(world.runs()) == (0 if counted else 3)
+
+
+def test_a_pause_that_ended_unseen_resumes_no_earlier_than_what_was_deployed(world: World) -> None:
+    """L-05, R-20: a schedule deployed after the end of the pause, which nobody saw, fires no time before itself."""
+    world.create(schedule={"every": "1h"})
+    world.deactivate("tick", 1, until=world.start + timedelta(minutes=10))
+    world.advance(minutes=30)
+    world.update("tick", 2, catchup={"policy": "all"}, overlap="allow")
+    world.resync()
+    assert world.history()[0].actor == "system"
+    assert world.status().watermark == world.start + timedelta(minutes=30)
+    world.advance(minutes=1)
+    world.resync()
+    assert [run.scheduled_at for run in world.runs()] == [world.start + timedelta(minutes=31)]

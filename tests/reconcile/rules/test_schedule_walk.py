@@ -227,3 +227,85 @@ def test_days_are_those_of_a_walk_over_every_day(day: DayField, month: Field, we
         met.append(newest)
         until = newest.at - timedelta(seconds=1)
     assert met == found[::-1][:25]
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(
+    rules,
+    windows(),
+    st.sampled_from(["skip", "shift"]),
+    st.sampled_from(["auto", "first", "both"]),
+    st.sets(st.integers(0, 3), max_size=3),
+    st.none() | st.integers(0, 2000),
+    st.none() | st.integers(0, 2000),
+)
+def test_bounds_take_away_and_change_nothing_else(
+    rule: Rule,
+    window: tuple[str, datetime, datetime],
+    gap: str,
+    fold: str,
+    shut: set[int],
+    starts: int | None,
+    ends: int | None,
+) -> None:
+    """S-07, S-13: within start, until and the days that are not excluded the fires are those of the walk."""
+    zone, after, until = window
+    first_day = after.astimezone(ZoneInfo(zone)).date()
+    closed = {first_day + timedelta(days=offset) for offset in shut}
+    start = after.replace(microsecond=0) + timedelta(minutes=starts) if starts is not None else None
+    stop = (start or after).replace(microsecond=0) + timedelta(minutes=ends) if ends is not None else None
+    block = {"cron": rule.text, "timezone": zone, "gap": gap, "fold": fold, "exclude": [str(day) for day in closed]}
+    block |= {name: f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in (("start", start), ("until", stop)) if at}
+    bounded = schedule.parse(block)
+    plain = schedule.parse({name: block[name] for name in ("cron", "timezone", "gap", "fold")})
+    assert isinstance(plain, schedule.Cron)
+    low = max(after, start - timedelta(seconds=1)) if start else after
+    high = min(until, stop) if stop else until
+    opened, all_of_it = WithoutDays(**vars(rule), closed=frozenset(closed)), slow_walk(rule, plain, low, high)[0]
+    expected, missing = slow_walk(opened, plain, low, high)
+    found = schedule.fires(bounded, after, until, 10_000)
+    assert [fire.at for fire in found] == expected
+    assert schedule.last(bounded, after, until) == (found[-1] if found else None)
+    assert schedule.count(bounded, after, until, 10_000) == len(found)
+    left_out = schedule.left_out(bounded, after, until, 10_000)
+    assert [left for left in left_out if left.reason != "exclude"] == missing
+    if gap == "skip":
+        walls = [at.astimezone(ZoneInfo(zone)).replace(tzinfo=None) for at in all_of_it]
+        taken = [wall.isoformat() for wall in walls if wall.date() in closed]
+        assert sorted(left.local for left in left_out if left.reason == "exclude") == sorted(taken)
+
+
+@dataclass(frozen=True)
+class WithoutDays(Rule):
+    """A rule that means nothing on some days."""
+
+    closed: frozenset[date]
+
+    def on(self, day: date) -> bool:
+        return day not in self.closed and super().on(day)
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(
+    st.integers(1, 200_000), st.integers(0, 500_000), st.sets(st.integers(0, 9), max_size=5), st.integers(0, 800_000)
+)
+def test_an_interval_keeps_its_phase_around_closed_days(every: int, past: int, shut: set[int], span: int) -> None:
+    """S-06, S-07: slots are anchor + k·every whatever is excluded; those on excluded days of UTC are left out."""
+    day = datetime(2026, 5, 1, tzinfo=UTC)
+    closed = {day.date() + timedelta(days=offset) for offset in shut}
+    due = schedule.parse(
+        {"every": f"{every}s", "anchor": "2026-04-30T12:00:00Z", "exclude": [str(one) for one in closed]}
+    )
+    after = day + timedelta(seconds=past)
+    until, slot = after + timedelta(seconds=span), datetime(2026, 4, 30, 12, tzinfo=UTC)
+    expected = []
+    while slot <= until:
+        if slot > after and slot.date() not in closed:
+            expected.append(slot)
+        slot += timedelta(seconds=every)
+        if len(expected) > 5_000:
+            until = expected[-1]
+    found = schedule.fires(due, after, until, 10_000)
+    assert [fire.at for fire in found] == expected
+    assert schedule.last(due, after, until) == (found[-1] if found else None)
+    assert schedule.count(due, after, until, 10_000) == len(found)
