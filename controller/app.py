@@ -8,6 +8,8 @@ from controller.api import (
     calendars,
     catchup,
     changes,
+    demand,
+    doctor,
     health,
     histories,
     history,
@@ -40,7 +42,8 @@ def create_app(services: Services) -> FastAPI:
     problems.install(app)
     checked = [Depends(only_known), Depends(usable)]
     resources = (triggers, bulk, history, audit, catchup, histories, preview, changes, tasks, calendars, holds, runs)
-    for resource in resources:
+    for resource in (*resources, demand):
         app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
+    app.include_router(doctor.router, prefix=PREFIX, dependencies=checked[:1], responses=problems.DOCUMENTED)
     app.include_router(health.router)
     return app

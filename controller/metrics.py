@@ -88,10 +88,10 @@ class Metrics:
                     self._lateness.observe(max(0.0, seconds))
                 for skip in facts["skips"]:
                     self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(_number(skip.count))
-            case "backlog.dropped":
-                self._skips.labels(MISSED).inc(_number(facts["count"]))
                 for seconds in facts["waited"]:
                     self._rate_wait.observe(seconds)
+            case "backlog.dropped":
+                self._skips.labels(MISSED).inc(_number(facts["count"]))
             case "scan.found":
                 self._findings.labels(facts["kind"]).inc()
             case "demand.summed":

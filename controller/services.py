@@ -9,6 +9,7 @@ from reconcile.auditing import Auditing
 from reconcile.backlogs import Backlogs
 from reconcile.calendaring import Calendaring
 from reconcile.deploying import Deploying
+from reconcile.examining import Examining
 from reconcile.explaining import Explaining
 from reconcile.exporting import Exporting
 from reconcile.firing import Firing
@@ -18,6 +19,7 @@ from reconcile.observe import Observations
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
 from reconcile.verifying import Verifying
+from revisions.clock import HostClock
 from revisions.store.database import Database
 
 
@@ -58,6 +60,7 @@ class Services:
     backlogs: Backlogs
     auditing: Auditing
     explaining: Explaining
+    examining: Examining
     verifying: Verifying
     rebuilding: Rebuilding
     exporting: Exporting
@@ -81,6 +84,7 @@ class Services:
             backlogs=Backlogs(database, heard, settings.pace),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
+            examining=Examining(database, settings.pace, HostClock()),
             verifying=Verifying(database),
             rebuilding=Rebuilding(database, heard),
             exporting=Exporting(database),

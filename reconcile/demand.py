@@ -58,3 +58,14 @@ def rates(connection: Connection, ids: Iterable[str], now: datetime) -> Iterator
             yield trigger_id, 0.0
         else:
             yield trigger_id, demand.per_second(terms.schedule, now)
+
+
+def of_all(database: Database) -> dict[str, float]:
+    """What each active trigger asks for, by id; read in parts, so that no transaction lasts."""
+    with database.read() as connection:
+        ids = status_store.active_ids(connection)
+    found: dict[str, float] = {}
+    for start in range(0, len(ids), AT_ONCE):
+        with database.read() as connection:
+            found.update(rates(connection, ids[start : start + AT_ONCE], database.clock.now(connection)))
+    return found

@@ -128,8 +128,10 @@ class Holding:
             made = _ended(before, now, caller)
             self._append(connection, made)
             held = status_store.due_at(connection, before.until_at)
-            status_store.lock(connection, held)
+            rows = status_store.lock(connection, held)
             status_store.look_again(connection, held, now)
+            for row in rows:
+                trigger_store.announce_again(connection, row.trigger_id, row.revision)
         return made
 
     def _append(self, connection: Connection, hold: Hold) -> None:

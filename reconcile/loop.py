@@ -230,7 +230,12 @@ class Loop:
         next_scan = next_resync + SCAN_EVERY * self._interval.total_seconds()
         while self._bell.open:
             try:
-                if self._bell.woken() or clock.monotonic() >= next_resync:
+                if clock.monotonic() >= next_poll:
+                    next_poll = clock.monotonic() + POLL_SECONDS
+                    seen, before = self._newest_change(), seen
+                    if before not in (-1, seen):
+                        self._bell.wake()
+                if self._bell.woken() or clock.monotonic() >= next_resync:  # it sees what the poll saw
                     next_resync = clock.monotonic() + self._interval.total_seconds()
                     self.resync()
                     catching_up = True
@@ -244,11 +249,6 @@ class Loop:
                     catching_up = self.catch_up()
                 if not self._demand.is_complete:
                     self._tell_demand()
-                if clock.monotonic() >= next_poll:
-                    next_poll = clock.monotonic() + POLL_SECONDS
-                    seen, before = self._newest_change(), seen
-                    if before not in (-1, seen):
-                        self._bell.wake()
                 failures = 0
             except Exception as error:  # noqa: BLE001  # the loop outlives whatever a pass ran into (L-11)
                 failures += 1

@@ -67,7 +67,7 @@ class Scanner:
             now = self._database.clock.now(connection)
             found += self._overdue(connection, now)
             found += self._ahead(connection, now)
-            failing = list(_failing(connection))
+            failing = list(at_failure_limit(connection))
             wrong = task_store.wrong_summaries(connection)
             lapsed = claims.lapsed(connection, now - self._patience, REAPED_AT_ONCE)
         for trigger_id in failing:
@@ -113,7 +113,8 @@ class Scanner:
             yield Finding(Kind.WATERMARK, trigger_id, told)
 
 
-def _failing(connection: Connection) -> Iterator[str]:
+def at_failure_limit(connection: Connection) -> Iterator[str]:
+    """Active triggers whose runs failed as often in a row as they may."""
     for trigger_id, failures in status_store.failing(connection):
         trigger = trigger_store.by_id(connection, trigger_id)
         if trigger is None:

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from controller import shapes
 from controller.api.context import Here, Named, moment
 from controller.api.paging import Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
-from controller.contract import AuditShape, ExplanationShape
+from controller.shapes.audits import AuditShape, judged_shape, summary_shape
+from controller.shapes.explanations import ExplanationShape, explanation_shape
 from reconcile.auditing import Place
 from reconcile.rules.audit import Line
 from reconcile.rules.notation import ScheduleError, instant
@@ -27,12 +27,12 @@ def audit(key: Named, here: Here, since: From, to: To = None, limit: Limit = 100
     begins, place = moment(since, "from"), _place(cursor)
     assert begins is not None
     found = here.auditing.audit(key, begins, moment(to, "to"), limit + 1, place)
-    part = page(found.lines, limit, shapes.judged, _cursor)
+    part = page(found.lines, limit, judged_shape, _cursor)
     return {
         "trigger": str(key),
         "from": utc_text(found.since),
         "to": utc_text(found.until),
-        "summary": shapes.summary(found.summary) if found.summary else None,
+        "summary": summary_shape(found.summary) if found.summary else None,
         **part,
     }
 
@@ -40,7 +40,7 @@ def audit(key: Named, here: Here, since: From, to: To = None, limit: Limit = 100
 @router.get(f"{ONE}/explain")
 def explain(key: Named, here: Here, at: At = None) -> ExplanationShape:
     """Why the trigger fired at an instant, or did not: in one word, in sentences, and as facts."""
-    return shapes.explained(here.explaining.explain(key, moment(at, "at")), key)
+    return explanation_shape(here.explaining.explain(key, moment(at, "at")), key)
 
 
 def _cursor(line: Line) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from controller import shapes
 from controller.api.bodies import Sent, fields_schema, is_a
 from controller.api.context import Asking, Here, moment
-from controller.contract import BulkShape, Page
 from controller.services import Services
+from controller.shapes.common import Page
+from controller.shapes.triggers import BulkShape, bulk_shape
 from reconcile.deploying import Chosen
 from reconcile.revising import Caller
 from revisions.errors import Fault, Invalid
@@ -54,7 +54,7 @@ def _change_all(
 ) -> Page[BulkShape]:
     because = Caller(caller.actor, said["reason"] or "", caller.idempotency_key)
     changed = here.deploying.change_all(_chosen(said["names"], said["tag"]), action, because, until=until)
-    return {"items": [shapes.bulk(one) for one in changed], "next_cursor": None}
+    return {"items": [bulk_shape(one) for one in changed], "next_cursor": None}
 
 
 def _chosen(names: list[Any] | None, tag: str | None) -> Chosen:

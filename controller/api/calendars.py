@@ -2,11 +2,17 @@
 
 from fastapi import APIRouter, Response
 
-from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, manifest_at
 from controller.api.context import Asking, Here, NamedCalendar, Precondition, etag
 from controller.api.paging import Cursor, Filter, Limit, number, pack, page, unpack
-from controller.contract import CalendarRevisionShape, CalendarShape, ChangedCalendarShape, Page
+from controller.shapes.calendars import (
+    CalendarRevisionShape,
+    CalendarShape,
+    ChangedCalendarShape,
+    calendar_revision_shape,
+    calendar_shape,
+)
+from controller.shapes.common import Page
 from reconcile.calendaring import CalendarChanged
 from revisions.errors import NotFound
 from revisions.ids import CalendarKey
@@ -36,7 +42,7 @@ def show(key: NamedCalendar, here: Here, response: Response) -> CalendarShape:
     with here.database.read() as connection:
         row = _existing(store.get(connection, key), key)
     response.headers["ETag"] = etag(row.revision)
-    return shapes.calendar(row)
+    return calendar_shape(row)
 
 
 @router.delete(ONE)
@@ -54,7 +60,7 @@ def revisions(key: NamedCalendar, here: Here, limit: Limit = 100, cursor: Cursor
     with here.database.read() as connection:
         _existing(store.get(connection, key), key)
         found = store.history(connection, key, before, limit + 1)
-    return page(found, limit, shapes.calendar_revision, lambda row: pack(str(row.revision)))
+    return page(found, limit, calendar_revision_shape, lambda row: pack(str(row.revision)))
 
 
 @router.get("")
@@ -63,7 +69,7 @@ def listing(here: Here, project: Filter = None, limit: Limit = 100, cursor: Curs
     start = unpack(cursor, 2)
     with here.database.read() as connection:
         found = store.page(connection, CalendarKey(*start) if start else None, limit + 1, project)
-    return page(found, limit, shapes.calendar, lambda row: pack(*row.key))
+    return page(found, limit, calendar_shape, lambda row: pack(*row.key))
 
 
 def _existing(row: CalendarRow | None, key: CalendarKey) -> CalendarRow:
@@ -75,4 +81,4 @@ def _existing(row: CalendarRow | None, key: CalendarKey) -> CalendarRow:
 
 def _changed(made: CalendarChanged, response: Response) -> ChangedCalendarShape:
     response.headers["ETag"] = etag(made.calendar.revision)
-    return {**shapes.calendar(made.calendar), "changed": made.changed}
+    return {**calendar_shape(made.calendar), "changed": made.changed}

@@ -2,11 +2,12 @@
 
 from fastapi import APIRouter, Response
 
-from controller import shapes
 from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here, Named, because
 from controller.api.triggers import ONE, changed
-from controller.contract import CatchupShape, ChangedTriggerShape, DroppedShape
+from controller.shapes.catchup import CatchupShape, DroppedShape, catchup_shape
+from controller.shapes.occurrences import occurrence_shape
+from controller.shapes.triggers import ChangedTriggerShape
 from revisions.store.occurrences import Occurrence
 
 router = APIRouter(prefix="/triggers", tags=["catchup"])
@@ -16,7 +17,7 @@ _REASON = fields_schema(reason={"type": "string"})
 @router.get(f"{ONE}/catchup")
 def show(key: Named, here: Here) -> CatchupShape:
     """The watermark, the missed ranges that are still to be caught up, how many are left, and about when they end."""
-    return shapes.catchup(here.backlogs.show(key))
+    return catchup_shape(here.backlogs.show(key))
 
 
 @router.post(f"{ONE}/catchup/drop", openapi_extra=_REASON)
@@ -24,8 +25,8 @@ def drop(key: Named, body: Sent, caller: Asking, here: Here) -> DroppedShape:
     """Gives up what is left to catch up: recorded as one skipped range, with who and why."""
     said = body.fields(reason=str)
     standing, dropped = here.backlogs.drop(key, because(caller, said["reason"]))
-    recorded = shapes.occurrence(Occurrence.of(dropped), key) if dropped else None
-    return {**shapes.catchup(standing), "dropped": recorded}
+    recorded = occurrence_shape(Occurrence.of(dropped), key) if dropped else None
+    return {**catchup_shape(standing), "dropped": recorded}
 
 
 @router.post(f"{ONE}/catchup/rebase", openapi_extra=_REASON)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from controller import shapes
 from controller.api.context import Here
 from controller.api.paging import Limit
-from controller.contract import ChangeShape, Page
+from controller.shapes.common import Page
+from controller.shapes.revisions import ChangeShape, change_shape
 from revisions.store import feed
 
 router = APIRouter(prefix="/changes", tags=["changes"])
@@ -25,4 +25,4 @@ def changes(here: Here, after: After = None, limit: Limit = 100) -> Page[ChangeS
     position = feed.Position.parse(after) if after is not None else feed.BEGINNING
     with here.database.read() as connection:
         found = feed.read(connection, position, limit)
-    return {"items": [shapes.change(made) for made in found.items], "next_cursor": str(found.position)}
+    return {"items": [change_shape(made) for made in found.items], "next_cursor": str(found.position)}

@@ -7,12 +7,19 @@ from typing import Annotated, Any, BinaryIO
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from controller import shapes
 from controller.api.context import Asking, Here
 from controller.api.progress import NDJSON, Accept, answered
 from controller.api.uploads import Uploaded, described
-from controller.contract import CheckpointShape, ImportedShape, ReplayShape, ReportShape
 from controller.services import Services
+from controller.shapes.histories import (
+    CheckpointShape,
+    ImportedShape,
+    ReplayShape,
+    ReportShape,
+    imported_shape,
+    replay_shape,
+    report_shape,
+)
 from reconcile.verifying import Progress
 from revisions import checkpoints
 from revisions.errors import Invalid, Malformed
@@ -31,7 +38,7 @@ OneTrigger = Annotated[str | None, Query(description="project/domain/task/name; 
 def verify(here: Here, trigger: OneTrigger = None, accept: Accept = "") -> Response:
     """Walks the hash chains and names what is broken first, trigger by trigger."""
     key = _key(trigger)
-    return answered(accept, lambda progress: shapes.report(here.verifying.verify(key, None, progress)))
+    return answered(accept, lambda progress: report_shape(here.verifying.verify(key, None, progress)))
 
 
 @router.post("/verify", response_model=ReportShape, openapi_extra=described("application/json", "a checkpoint"))
@@ -41,7 +48,7 @@ def verify_against(
     """Walks the chains up to the heads of a checkpoint, whose signature is checked first."""
     key = _key(trigger)
     checkpoint = checkpoints.read(_json(file), expected_key(here, public_key))
-    return answered(accept, lambda progress: shapes.report(here.verifying.verify(key, checkpoint, progress)))
+    return answered(accept, lambda progress: report_shape(here.verifying.verify(key, checkpoint, progress)))
 
 
 @router.get("/checkpoint", response_model=CheckpointShape)
@@ -54,13 +61,13 @@ def checkpoint(here: Here, unverified: Unverified = False, accept: Accept = "") 
 @router.get("/rebuild", response_model=ReplayShape)
 def compare(here: Here, accept: Accept = "") -> Response:
     """What replaying all revisions would change in the current tables."""
-    return answered(accept, lambda progress: shapes.replay(here.rebuilding.compare(progress), applied=False))
+    return answered(accept, lambda progress: replay_shape(here.rebuilding.compare(progress), applied=False))
 
 
 @router.post("/rebuild", response_model=ReplayShape)
 def rebuild(here: Here, caller: Asking, accept: Accept = "") -> Response:
     """Makes the current tables what the revisions say; answers what differed."""
-    return answered(accept, lambda progress: shapes.replay(here.rebuilding.apply(caller.actor, progress), applied=True))
+    return answered(accept, lambda progress: replay_shape(here.rebuilding.apply(caller.actor, progress), applied=True))
 
 
 @router.get("/export", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
@@ -79,7 +86,7 @@ def load(here: Here, caller: Asking, file: Uploaded, public_key: Pin = None, acc
 
     def work(progress: Progress) -> Any:
         must_be_signed = public_key is not None
-        return shapes.imported(
+        return imported_shape(
             here.importing.load(file, caller.actor, expected, must_be_signed=must_be_signed, progress=progress)
         )
 

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from controller import shapes
 from controller.api.context import Here, Named
 from controller.api.paging import LARGEST_NUMBER, Cursor, Limit, bad_cursor, number, pack, page, unpack
 from controller.api.triggers import ONE
-from controller.contract import DiffShape, OccurrenceShape, Page, RevisionShape
+from controller.shapes.common import Page
+from controller.shapes.occurrences import OccurrenceShape, occurrence_shape
+from controller.shapes.revisions import DiffShape, RevisionShape, difference_shape, revision_shape
 from reconcile.rules.notation import ScheduleError, instant
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
@@ -37,14 +38,14 @@ def revisions(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None)
     with here.database.read() as connection:
         current = existing(connection, key)
         found = store.history(connection, current.trigger_id, before, limit + 1)
-    return page(found, limit, shapes.revision, lambda made: pack(str(made.revision)))
+    return page(found, limit, revision_shape, lambda made: pack(str(made.revision)))
 
 
 @router.get(f"{ONE}/revisions/{{number}}")
 def revision(key: Named, number: int, here: Here) -> RevisionShape:
     """One revision in full."""
     with here.database.read() as connection:
-        return shapes.revision(_made(connection, existing(connection, key), number))
+        return revision_shape(_made(connection, existing(connection, key), number))
 
 
 @router.get(f"{ONE}/diff")
@@ -58,7 +59,7 @@ def diff(
     with here.database.read() as connection:
         current = existing(connection, key)
         before, after = (_made(connection, current, number) for number in (first, second))
-    return {"from": first, "to": second, "differences": [shapes.difference(one) for one in between(before, after)]}
+    return {"from": first, "to": second, "differences": [difference_shape(one) for one in between(before, after)]}
 
 
 @router.get(f"{ONE}/occurrences")
@@ -70,7 +71,7 @@ def ledger(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None) ->
     return page(
         found,
         limit,
-        lambda decided: shapes.occurrence(decided, key),
+        lambda decided: occurrence_shape(decided, key),
         lambda decided: pack(
             utc_text(decided.scheduled_at), decided.occurrence_id, RUN if decided.run_id is not None else SKIP
         ),

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from controller import shapes
 from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here, because, moment
 from controller.api.paging import Cursor, Limit, pack, page, unpack
-from controller.contract import HoldShape, Page
 from controller.services import Services
+from controller.shapes.common import Page
+from controller.shapes.holds import HoldShape, hold_shape
 from reconcile.holding import Scope
 from revisions.errors import Invalid
 from revisions.ids import TriggerKey, name_faults
@@ -88,7 +88,7 @@ def listing(here: Here, all: All = False, limit: Limit = 100, cursor: Cursor = N
         now = here.database.clock.now(connection)
         found = store.page(connection, start[0] if start else None, limit + 1, since=None if all else now)
         names = _names(connection, found)
-    return page(found, limit, lambda hold: shapes.hold(hold, now, names), lambda hold: pack(hold.hold_id))
+    return page(found, limit, lambda hold: hold_shape(hold, now, names), lambda hold: pack(hold.hold_id))
 
 
 def _scope(said: Mapping[str, Any]) -> Scope:
@@ -116,7 +116,7 @@ def _shaped(here: Services, made: Sequence[Hold]) -> list[HoldShape]:
     with here.database.read() as connection:
         now: datetime = here.database.clock.now(connection)
         names = _names(connection, made)
-    return [shapes.hold(hold, now, names) for hold in made]
+    return [hold_shape(hold, now, names) for hold in made]
 
 
 def _names(connection: Any, made: Sequence[Hold]) -> dict[str, TriggerKey]:

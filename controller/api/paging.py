@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from fastapi import Query
 from pydantic import AfterValidator
 
-from controller.contract import Page
+from controller.shapes.common import Page
 from revisions.errors import Invalid
 
 MOST = 1000

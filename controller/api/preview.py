@@ -6,13 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from controller import shapes
 from controller.api.bodies import MANIFEST, Sent
 from controller.api.context import Here, Named, moment
 from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
-from controller.contract import PreviewShape
+from controller.shapes.previews import PreviewShape, preview_shape
 from reconcile import calendars
 from reconcile.rules import bounds, changes
 from reconcile.rules.ahead import Holding, ahead
@@ -93,4 +92,4 @@ def _preview(
         limit = min(n, remaining - count(found.schedule, begins, after, remaining))
     holdings = [Holding(one.from_at, one.until_at, one.kind).earlier(late) for one in over]
     shown = ahead(found.schedule, after, limit, holdings, MOST)
-    return shapes.preview(shown.fires, shown.left_out, late)
+    return preview_shape(shown.fires, shown.left_out, late)

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from controller import shapes
 from controller.api.context import Asking, Here
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
-from controller.contract import Page, RunShape
+from controller.shapes.common import Page
+from controller.shapes.runs import RunShape, run_shape
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey
 from revisions.store import logs
@@ -52,7 +52,7 @@ def listing(
             ids=id.split(",") if id is not None else None,
         )
         names = trigger_store.keys(connection, [run.trigger_id for run in found])
-    return page(found, limit, lambda run: shapes.run(run, names), lambda run: pack(run.id))
+    return page(found, limit, lambda run: run_shape(run, names), lambda run: pack(run.id))
 
 
 @router.get("/{id}")
@@ -96,4 +96,4 @@ def _get(connection: Any, id: str) -> Run:
 
 
 def _shape(connection: Any, run: Run) -> RunShape:
-    return shapes.run(run, trigger_store.keys(connection, [run.trigger_id]))
+    return run_shape(run, trigger_store.keys(connection, [run.trigger_id]))

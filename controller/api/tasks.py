@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter, Response
 
-from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, manifest_at
 from controller.api.context import Asking, Here, NamedTask
 from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
-from controller.contract import Page, RegisteredTaskShape, TaskShape
+from controller.shapes.common import Page
+from controller.shapes.tasks import RegisteredTaskShape, TaskShape, task_shape
 from revisions.errors import NotFound
 from revisions.ids import TaskKey
 from revisions.manifests import Task as Manifest
@@ -26,7 +26,7 @@ def register(key: NamedTask, body: Sent, caller: Asking, here: Here, response: R
     registered = here.registering.register(manifest, caller)
     if registered.changed:
         response.status_code = 201
-    return {**shapes.task(registered.task), "changed": registered.changed, "warnings": list(registered.warnings)}
+    return {**task_shape(registered.task), "changed": registered.changed, "warnings": list(registered.warnings)}
 
 
 @router.get(ONE)
@@ -38,14 +38,14 @@ def show(key: NamedTask, here: Here) -> TaskShape:
     if row is None or row.deleted:
         known = f"; there are {', '.join(there)}" if there else ""
         raise NotFound.hinted("task", f"there is no task {key}{known}", "`triggerctl task list` shows what there is")
-    return shapes.task(row)
+    return task_shape(row)
 
 
 @router.delete(ONE)
 def delete(key: NamedTask, caller: Asking, here: Here) -> TaskShape:
     """Deletes a version softly, with the triggers bound to it (R-14)."""
     deleted = here.registering.delete(key, caller)
-    return shapes.task(deleted)
+    return task_shape(deleted)
 
 
 @router.get("")
@@ -62,4 +62,4 @@ def listing(
     after = TaskKey(*start) if start else None
     with here.database.read() as connection:
         found = store.page(connection, after, limit + 1, project=project, domain=domain, name=name)
-    return page(found, limit, shapes.task, lambda row: pack(*row.key))
+    return page(found, limit, task_shape, lambda row: pack(*row.key))

@@ -5,20 +5,20 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from controller import shapes
 from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
 from controller.api.context import Asking, Here, Named, Origin, Precondition, because, etag, moment
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, pack, page, unpack
-from controller.contract import ChangedTriggerShape, Page, RunShape, TriggerShape
 from controller.services import Services
+from controller.shapes.common import Page
+from controller.shapes.runs import RunShape, run_shape
+from controller.shapes.triggers import ChangedTriggerShape, InItsWay, TriggerShape, trigger_shape
 from reconcile.revising import Changed
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
-from revisions.store import holds
+from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as store
-from revisions.store.holds import Hold
 from revisions.triggers import Trigger
 
 router = APIRouter(prefix="/triggers", tags=["triggers"])
@@ -55,14 +55,14 @@ def show(key: Named, here: Here, response: Response, as_of: AsOf = None) -> Trig
         current = store.get(connection, key)
         row = status_store.get(connection, current.trigger_id) if current else None
         past = store.as_of(connection, current.trigger_id, at) if current and at else None
-        holding = _holding(connection, here, [current]) if current else {}
+        in_the_way = _in_the_way(connection, here, [current]) if current else {}
     if current is None or row is None:
         raise NotFound.trigger(key)
     if at and past is None:
         way = f"`triggerctl history {key}` shows since when it is there"
         raise NotFound.hinted("as_of", f"there was no trigger {key} at {utc_text(at)}", way)
     response.headers["ETag"] = etag((past or current).revision)
-    return shapes.trigger(past, None) if past else shapes.trigger(current, row, holding[current.trigger_id])
+    return trigger_shape(past, None) if past else trigger_shape(current, row, in_the_way[current.trigger_id])
 
 
 @router.get("")
@@ -91,9 +91,9 @@ def listing(
             active=active,
             origin=origin,
         )
-        holding = _holding(connection, here, (trigger for trigger, _ in found))
+        in_the_way = _in_the_way(connection, here, (trigger for trigger, _ in found))
     return page(
-        found, limit, lambda row: shapes.trigger(*row, holding[row[0].trigger_id]), lambda row: pack(*row[0].key)
+        found, limit, lambda row: trigger_shape(*row, in_the_way[row[0].trigger_id]), lambda row: pack(*row[0].key)
     )
 
 
@@ -157,7 +157,7 @@ def fire(key: Named, body: Sent, caller: Asking, here: Here) -> RunShape:
     """Makes a run now, whatever the schedule says (X-11)."""
     said = body.fields(input=dict, overlap=str)
     made = here.firing.fire(key, said["input"], caller, said["overlap"])
-    return shapes.run(made, {made.trigger_id: key})
+    return run_shape(made, {made.trigger_id: key})
 
 
 def changed(here: Services, made: Changed, response: Response) -> ChangedTriggerShape:
@@ -165,15 +165,20 @@ def changed(here: Services, made: Changed, response: Response) -> ChangedTrigger
     current: Trigger = made.trigger
     with here.database.read() as connection:
         row = status_store.get(connection, current.trigger_id)
-        holding = _holding(connection, here, [current])
+        in_the_way = _in_the_way(connection, here, [current])
     if row is None:
         raise NotFound.trigger(current.key)
     response.headers["ETag"] = etag(current.revision)
-    return {**shapes.trigger(current, row, holding.get(current.trigger_id)), "changed": made.changed}
+    return {**trigger_shape(current, row, in_the_way[current.trigger_id]), "changed": made.changed}
 
 
-def _holding(connection: Any, here: Services, shown: Iterable[Trigger]) -> dict[str, Hold | None]:
-    """What holds each of these triggers just now, by their ids (S-13)."""
+def _in_the_way(connection: Any, here: Services, shown: Iterable[Trigger]) -> dict[str, InItsWay]:
+    """What keeps each of these triggers from starting just now, by their ids (L-13, S-13)."""
+    triggers = list(shown)
     now = here.database.clock.now(connection)
     lasting = holds.lasting(connection, now)
-    return {trigger.trigger_id: holds.over(lasting, trigger, now) for trigger in shown}
+    apart = quarantines.get(connection, [trigger.trigger_id for trigger in triggers if trigger.active])
+    return {
+        trigger.trigger_id: InItsWay(holds.over(lasting, trigger, now), apart.get(trigger.trigger_id))
+        for trigger in triggers
+    }

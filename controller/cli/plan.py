@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -118,6 +119,7 @@ def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None
     standing.check_ahead(client, made.changes)
     if not folder.declared:
         screen.note(f"there is no manifest in {folder.path}")
+    made = replace(made, demanded=standing.demanded(client, made, server))
     return rules.explain(made, standing.pasts(client, made.changes))
 
 

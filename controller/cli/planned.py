@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from controller.cli import screen
+from reconcile.rules.demand import FULL, Demanded
 from reconcile.rules.plan import Change, Past, Paused, Plan, Verb
 from revisions.triggers import Action, Difference, Kind
 
@@ -32,7 +33,10 @@ def show(plan: Plan) -> None:
         screen.line("its file does not name `active`, so that stays as it is", "dim", indent=4)
     for key in plan.not_in_folder:
         screen.line(f"Trigger {key} is not in the folder; --prune would delete it", "cyan", sign="i")
-    if plan.changes or plan.paused or plan.not_in_folder:
+    warnings = [_too_much(plan.demanded)] if plan.demanded and plan.demanded.is_too_much else []
+    for warning in warnings:
+        screen.line(warning, "yellow", sign="!")
+    if plan.changes or plan.paused or plan.not_in_folder or warnings:
         screen.line("")
     screen.line(total(plan), "bold")
 
@@ -62,7 +66,12 @@ def document(plan: Plan) -> dict[str, Any]:
             "drifted": sum(change.drift is not None for change in plan.changes),
             "not_in_folder": len(plan.not_in_folder),
         },
+        "demand": _demand(plan.demanded) if plan.demanded else None,
     }
+
+
+def _demand(of: Demanded) -> dict[str, Any]:
+    return {"asked_rate": of.asked, "execution_qps": of.allowed, "is_too_much": of.is_too_much}
 
 
 def _shape(change: Change) -> dict[str, Any]:
@@ -95,6 +104,15 @@ def _drift(past: Past, verb: Verb) -> str:
     lost = "that is deleted too" if verb is Verb.DELETE else "that is undone where the folder differs"
     made = f"{past.actor} at {screen.cell(past.at)}{because}"
     return f"revision {past.revision} was not applied from here: {made}; {lost}"
+
+
+def _too_much(of: Demanded) -> str:
+    """The warning of L-18, with the way out."""
+    share = f"{of.asked / of.allowed:.0%} of execution_qps ({of.allowed:g})"
+    return (
+        f"with this the schedules ask for {of.asked:.3g} starts a second, {share}: above {FULL:.0%} a burst makes "
+        "starts late; raise execution_qps, or have them fire less often"
+    )
 
 
 def _because(paused: Paused) -> str:

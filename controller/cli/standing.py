@@ -2,12 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from controller.cli import files
 from controller.cli.client import Client, Refused
+from reconcile.rules import outlook
 from reconcile.rules.block import EPOCH
-from reconcile.rules.plan import CalendarRow, Change, Declared, Key, Past, Row, Server, Verb
+from reconcile.rules.demand import Demanded
+from reconcile.rules.plan import CalendarRow, Change, Declared, Key, Past, Plan, Row, Server, Verb
 from reconcile.rules.schedule import never_fires
 from reconcile.rules.terms import schedule_of
 from revisions.errors import Fault, Invalid
@@ -45,6 +48,13 @@ def pasts(client: Client, changes: Iterable[Change]) -> dict[TriggerKey, Past]:
         if isinstance(change.key, TriggerKey) and (past := _past(client, change.key, change.verb)):
             found[change.key] = past
     return found
+
+
+def demanded(client: Client, plan: Plan, found: Server) -> Demanded:
+    """How many starts a second the schedules will ask for once the plan is done (L-18)."""
+    now = client.get("/demand", limit=0)
+    standing = Demanded(now["asked_rate"], now["execution_qps"])
+    return outlook.after(plan, found, standing, datetime.fromisoformat(now["at"]))
 
 
 def check_ahead(client: Client, changes: Sequence[Change]) -> None:

@@ -95,7 +95,7 @@ def listing(
             "NEXT FIRE": "status.next_fire_at",
             "LAST FIRE": "status.last_fired_at",
             "LAST OUTCOME": lambda item: outcome(item, last),
-            "LAST ERROR": "status.last_error",
+            "LAST ERROR": error,
         },
     )
 
@@ -147,11 +147,35 @@ def changed(session: Session, answer: dict[str, Any]) -> None:
 
 
 def outcome(item: Any, last: Mapping[str, str]) -> str | None:
-    """What became of the newest occurrence; that a run was started is told with how that run stands."""
+    """What became of the newest occurrence; that a run was started is told with how that run stands.
+
+    A trigger that cannot be decided (L-13) says so instead: nothing becomes of its occurrences.
+    """
+    from controller.cli.screen import cell
+
     status = item["status"]
+    if apart := status["quarantined"]:
+        return f"quarantined until {cell(apart['until'])}"
     said: str | None = status["last_outcome"]
     run = last.get(status["last_run_id"])
     return f"{said}, run {run.replace('_', ' ')}" if said == "started" and run else said
+
+
+def error(item: Any) -> str | None:
+    """Why it cannot be decided, else what went wrong in its last run."""
+    apart, last = item["status"]["quarantined"], item["status"]["last_error"]
+    said: str | None = apart["error"] if apart else last
+    return said
+
+
+def _quarantined(item: Any) -> str | None:
+    from controller.cli.screen import cell, many
+
+    apart = item["status"]["quarantined"]
+    if not apart:
+        return None
+    tried = f"{many(apart['attempts'], 'time')} since {cell(apart['since'])}"
+    return f"until {cell(apart['until'])}, tried {tried}: {apart['error']}"
 
 
 def held(item: Any) -> str | None:
@@ -195,6 +219,7 @@ _FACTS: "Columns" = {
     "paused until": "status.paused_until",
     "deactivated because": "status.deactivated_reason",
     "held by": _held_and_why,
+    "quarantined": _quarantined,
     "next fire": "status.next_fire_at",
     "last fire": "status.last_fired_at",
     "last success": "status.last_success_at",

@@ -7,8 +7,13 @@ from datetime import datetime
 from fastapi import Response
 
 from controller.api import history, preview, runs, triggers
-from controller.contract import OccurrenceShape, Page, PreviewShape, RevisionShape, RunShape, TriggerShape
 from controller.services import Services
+from controller.shapes.common import Page
+from controller.shapes.occurrences import OccurrenceShape
+from controller.shapes.previews import PreviewShape
+from controller.shapes.revisions import RevisionShape
+from controller.shapes.runs import RunShape
+from controller.shapes.triggers import TriggerShape
 from controller.web import words
 from controller.web.words import Standing
 from revisions.ids import TriggerKey

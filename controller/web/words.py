@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from controller.contract import TriggerShape
+from controller.shapes.triggers import TriggerShape
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 LATE_SECONDS = 10
@@ -40,6 +40,9 @@ TONES: Mapping[str, str] = {
     "missed": "odd",
     "expired": "odd",
     "paused": "odd",
+    "quarantined": "bad",
+    "frozen": "odd",
+    "blackout": "odd",
 }
 """How a word is coloured; one that is not here rests."""
 
@@ -47,22 +50,28 @@ _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n
 
 
 class Standing(NamedTuple):
-    """Whether a trigger acts, in one word, and why not."""
+    """Whether a trigger acts, in one word, why not, and until when, as far as that is known."""
 
     word: str
     why: str
+    until: str | None = None
 
 
 def standing(trigger: TriggerShape, deleted_because: str = "") -> Standing:
-    """How a trigger stands (R-08, R-20)."""
+    """How a trigger stands (R-08, R-20), and what keeps an active one from starting (L-13, S-13)."""
+    status = trigger["status"]
     if trigger["deleted"]:
         return Standing("deleted", deleted_because)
-    if trigger["active"]:
-        return Standing("active", "")
-    status = trigger["status"]
-    reason = status["deactivated_reason"] or ""
-    word = "paused" if status["paused_until"] else "inactive"
-    return Standing(word, DEACTIVATED.get(reason, reason))
+    if not trigger["active"]:
+        reason = status["deactivated_reason"] or ""
+        word = "paused" if status["paused_until"] else "inactive"
+        return Standing(word, DEACTIVATED.get(reason, reason), status["paused_until"])
+    if apart := status["quarantined"]:
+        return Standing("quarantined", f"it cannot be decided: {apart['error']}", apart["until"])
+    if held := status["held"]:
+        word = "frozen" if held["kind"] == "freeze" else "blackout"
+        return Standing(word, f"by {held['owner']}: {held['reason']}", held["until"])
+    return Standing("active", "")
 
 
 def skipped(outcome: str, reason: str) -> str:

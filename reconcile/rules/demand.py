@@ -1,5 +1,6 @@
 """How many starts a second the schedules ask for, against what the rate allows (L-18)."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -9,6 +10,18 @@ from reconcile.rules.schedule import count
 FULL: Final = 0.7
 """The share of the rate above which a burst is not made good any more."""
 DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Demanded:
+    """Starts a second: what the active schedules ask for, and what `execution_qps` allows, 0 being any number."""
+
+    asked: float
+    allowed: float
+
+    @property
+    def is_too_much(self) -> bool:
+        return is_too_much(self.asked, self.allowed)
 
 
 def per_second(schedule: Schedule, now: datetime) -> float:

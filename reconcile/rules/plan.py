@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from reconcile.rules.demand import Demanded
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
 from revisions.manifests import Calendar, Task, Trigger
@@ -108,13 +109,17 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps in the order in which they are done, and what is left alone."""
+    """The steps in the order in which they are done, and what is left alone.
+
+    `demanded` is what the schedules will ask for afterwards, where the server was asked (L-18).
+    """
 
     origin: str | None
     changes: tuple[Change, ...]
     unchanged: int
     paused: tuple[Paused, ...]
     not_in_folder: tuple[TriggerKey, ...]
+    demanded: Demanded | None = None
 
 
 def applied(origin: str | None) -> str:

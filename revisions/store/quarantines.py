@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, and_, delete, select, true
 
 from revisions.store.database import among, insert_if_absent
-from revisions.store.tables import quarantines
+from revisions.store.tables import quarantines, triggers
 
 FIRST_SECONDS = 30
 LONGEST_SECONDS = 3_600
@@ -54,6 +54,10 @@ def get(connection: Connection, ids: Sequence[str]) -> dict[str, Quarantine]:
 
 
 def every(connection: Connection) -> list[Quarantine]:
-    """All of them, longest first."""
-    statement = select(quarantines).order_by(quarantines.c.since, quarantines.c.trigger_id)
+    """All of them, longest first; a trigger that was deactivated since is in nobody's way."""
+    statement = (
+        select(quarantines)
+        .join(triggers, and_(triggers.c.trigger_id == quarantines.c.trigger_id, triggers.c.active == true()))
+        .order_by(quarantines.c.since, quarantines.c.trigger_id)
+    )
     return [Quarantine(**row._mapping) for row in connection.execute(statement)]

@@ -95,6 +95,13 @@ class Depth:
     oldest_available_at: datetime | None
 
 
+class Waiting(NamedTuple):
+    """How many runs wait, and since when the longest."""
+
+    number: int
+    oldest_available_at: datetime | None
+
+
 def create(connection: Connection, new: Sequence[NewRun]) -> int:
     """Inserts pending runs and answers how many; an occurrence that has its run keeps it."""
     return insert_if_absent(connection, runs, *map(_columns, new)) if new else 0
@@ -185,6 +192,12 @@ def depth(connection: Connection) -> Depth:
     counts = connection.execute(select(runs.c.status, func.count()).where(live).group_by(runs.c.status))
     oldest = connection.execute(select(func.min(runs.c.available_at)).where(in_status("pending"))).scalar()
     return Depth({row[0]: row[1] for row in counts}, oldest)
+
+
+def pending_since(connection: Connection, at: datetime) -> Waiting:
+    """Pending runs that nobody claimed though they could have been since an instant or before."""
+    counted = select(func.count(), func.min(runs.c.available_at)).where(in_status("pending"), runs.c.available_at <= at)
+    return Waiting(*connection.execute(counted).one())
 
 
 def request_cancel(connection: Connection, run_id: str, now: datetime, by: str) -> Run | None:

@@ -273,6 +273,12 @@ def failing(connection: Connection) -> list[tuple[str, int]]:
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
 
+def active_ids(connection: Connection) -> list[str]:
+    """The triggers that are active."""
+    statement = select(triggers.c.trigger_id).where(triggers.c.active == true()).order_by(triggers.c.trigger_id)
+    return list(connection.execute(statement).scalars())
+
+
 def active_count(connection: Connection) -> int:
     """How many triggers are active."""
     number: int = connection.execute(select(func.count()).where(triggers.c.active == true())).scalar_one()
@@ -301,6 +307,12 @@ def backlog_triggers(connection: Connection) -> int:
 def has_backlog(connection: Connection) -> bool:
     """Whether anything missed waits to be caught up."""
     return bool(connection.execute(select(exists(select(catchup_backlogs.c.trigger_id)))).scalar())
+
+
+def with_backlog(connection: Connection) -> list[str]:
+    """The triggers that have something to catch up."""
+    distinct = select(catchup_backlogs.c.trigger_id).distinct().order_by(catchup_backlogs.c.trigger_id)
+    return list(connection.execute(distinct).scalars())
 
 
 def backlog_count(connection: Connection) -> int:

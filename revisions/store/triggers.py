@@ -267,6 +267,18 @@ def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
     return [_trigger(row) for row in connection.execute(statement)]
 
 
+def stopped_since(connection: Connection, at: datetime, by: str, reason: str) -> list[Trigger]:
+    """Triggers that somebody deactivated for a reason since an instant, and that still rest; the newest first."""
+    statement = select(triggers).where(
+        triggers.c.active == false(),
+        triggers.c.deleted == false(),
+        triggers.c.changed_by == by,
+        triggers.c.deactivated_reason == reason,
+        triggers.c.changed_at >= at,
+    )
+    return [_trigger(row) for row in connection.execute(statement.order_by(triggers.c.changed_at.desc(), *_KEY))]
+
+
 def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
     """Triggers of a project that are not deleted and whose spec mentions calendars, of whatever name."""
     statement = select(triggers).where(

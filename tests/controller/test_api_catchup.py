@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from reconcile.rules.pace import Pace
 from revisions.clock import HandClock
 from revisions.store.database import Database
-from tests.controller.asking import NAME, Api, T
+from tests.controller.asking import NAME, Api, T, task_manifest
 from tests.world import World
 
 CATCHUP = f"{T}/catchup"
@@ -76,6 +77,18 @@ def test_while_it_is_held_no_end_is_foretold(api: Api, behind: World) -> None:
     found = api.get(CATCHUP).json()
     assert (found["remaining"], found["ends_at"], found["takes_seconds"]) == (1240, None, None)
     assert (found["held"]["kind"], found["held"]["reason"]) == ("freeze", "stocktaking")
+
+
+def test_a_frozen_backlog_takes_nobodys_place(api: Api, behind: World) -> None:
+    """L-06, S-13: it has waited longest, and still another project's is served within the cap."""
+    assert api.put("/tasks/other/production/report/v1", task_manifest()).status_code == 201
+    api.create("/triggers/other/production/report/tick", overlap="allow", catchup={"policy": "all"})
+    behind.advance(minutes=10)
+    behind.another_loop_without_catch_up().resync()
+    before = len(api.get("/runs", project="other").json()["items"])
+    api.post("/freeze", {"project": "acme", "reason": "stocktaking"})
+    behind.another_loop(Pace(execution_qps=0, max_catchup_runs_per_loop=1)).catch_up()
+    assert len(api.get("/runs", project="other").json()["items"]) == before + 1
 
 
 def test_giving_a_backlog_up_is_recorded(api: Api, behind: World) -> None:

@@ -2,14 +2,11 @@
 
 from datetime import timedelta
 
-from controller.services import Services
-from reconcile.deciding import Deciding
-from reconcile.loop import Loop
 from revisions.chain import ORIGIN
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest
-from tests.world import UNLIMITED
+from tests.world import World
 
 
 def test_the_history_newest_first_in_parts(api: Api) -> None:
@@ -47,12 +44,10 @@ def test_the_resolved_instant_of_an_in_is_shown(api: Api) -> None:
     assert api.get(f"{T}/revisions/1").json()["resolved"] == {"at": "2026-03-04T08:00:00Z"}
 
 
-def test_runs_and_skips_in_one_ledger(api: Api, services: Services, database: Database, clock: HandClock) -> None:
+def test_runs_and_skips_in_one_ledger(api: Api, database: Database, clock: HandClock) -> None:
     """E-05, L-06: what fired, what was missed as one range, what was fired by hand, newest first and in parts."""
     api.create(overlap="allow")
-    loop = Loop(
-        database, services.deploying, Deciding(database, services.observations, UNLIMITED), services.observations
-    )
+    loop = World(database, clock).loop
     clock.advance(timedelta(minutes=10, seconds=5))
     loop.resync()
     assert api.post(f"{T}/fire", None, {"Idempotency-Key": "by-hand"}).status_code == 409

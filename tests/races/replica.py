@@ -7,13 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from reconcile import replica
 from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.ports import Failed, Launch, Progress, Succeeded
-from reconcile import replica
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace

@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from reconcile.calendaring import Calendaring
 from reconcile.exporting import Exporting
+from reconcile.holding import Holding
 from reconcile.importing import Imported, Importing
 from reconcile.rebuilding import Rebuilding
+from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
 from reconcile.verifying import Verifying
 from revisions import checkpoints
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Invalid
+from revisions.manifests import Calendar
 from revisions.signing import PrivateKey
 from revisions.store import contents, feed, guards, histories, schema, tables
 from revisions.store.database import Database
@@ -25,9 +30,19 @@ from tests.world import World
 KEY = PrivateKey.fresh()
 
 
+CALENDAR = Calendar.read(
+    {
+        "apiVersion": "triggerctl/v1",
+        "kind": "Calendar",
+        "metadata": {"project": "acme", "name": "holidays"},
+        "spec": {"owner": "ann", "dates": ["2026-12-25"]},
+    }
+)
+
+
 @pytest.fixture
 def lived(world: World) -> World:
-    """Triggers with a past: runs, skips, a backlog, a pause, a deletion, a log."""
+    """Triggers with a past: runs, skips, a backlog, a pause, a deletion, a log; a calendar and a freeze."""
     world.create(catchup={"policy": "all"}, overlap="allow", tags=['ä"\n\t'])
     world.create("gone")
     world.create("quiet")
@@ -37,6 +52,8 @@ def lived(world: World) -> World:
     world.another_loop_without_catch_up().resync()
     world.delete("gone", 1)
     world.deactivate("quiet", 1, reason="quiet")
+    Holding(world.database, world.observations).freeze("other", None, Caller("ann", "moving"))
+    Calendaring(world.database, world.observations).deploy(CALENDAR, Expected(absent=True), Caller("ann"))
     with world.database.write() as connection:
         run_id = world.runs()[0].id
         connection.execute(

@@ -4,11 +4,24 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from reconcile.calendaring import Calendaring
+from reconcile.holding import Holding
+from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
 from revisions.errors import Unavailable
+from revisions.manifests import Calendar
 from revisions.store import guards, schema
 from revisions.store.database import Database
 from tests.world import World
 
+CALENDAR = Calendar.read(
+    {
+        "apiVersion": "triggerctl/v1",
+        "kind": "Calendar",
+        "metadata": {"project": "acme", "name": "holidays"},
+        "spec": {"owner": "ann", "dates": ["2026-12-25"]},
+    }
+)
 _COLUMNS = (
     "trigger_id, revision, project, domain, task, name, action, actor, reason, at, active, tags, until, origin, "
     "idempotency_key, resolved, scopes, spec, previous_hash, hash"
@@ -30,6 +43,17 @@ ONLY_ON = {
     "update under replication": "postgresql",
     "replacing insert": "sqlite",
 }
+
+
+@pytest.mark.parametrize("table", guards.GUARDED)
+def test_every_append_only_table_is_guarded(world: World, table: str) -> None:
+    """R-02, S-13: calendars and holds can no more be changed or removed than revisions can."""
+    world.create()
+    Holding(world.database, world.observations).freeze("acme", None, Caller("ann", "test"))
+    Calendaring(world.database, world.observations).deploy(CALENDAR, Expected(absent=True), Caller("ann"))
+    for statement in (f"UPDATE {table} SET actor = 'mallory'", f"DELETE FROM {table}"):
+        with pytest.raises(DBAPIError, match=f"{table} is append-only"), world.database.write() as connection:
+            connection.execute(text(statement))
 
 
 @pytest.mark.parametrize("attempt", REFUSED)

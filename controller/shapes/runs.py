@@ -1,0 +1,59 @@
+"""Runs."""
+
+import json
+from collections.abc import Mapping
+
+from typing_extensions import TypedDict
+
+from controller.shapes.common import Object, Time, time_text
+from revisions.ids import TriggerKey, utc_text
+from revisions.store.runs import Run
+
+
+class RunShape(TypedDict):
+    """One run."""
+
+    id: str
+    project: str
+    domain: str
+    task: str
+    task_version: str
+    trigger: str
+    revision: int
+    source: str
+    occurrence_id: str
+    scheduled_at: Time
+    created_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    status: str
+    attempt: int
+    input: Object
+    output: Object | None
+    error: str | None
+    cost: float | None
+
+
+def run_shape(made: Run, triggers: Mapping[str, TriggerKey]) -> RunShape:
+    """`triggers` names the triggers by their ids."""
+    return {
+        "id": made.id,
+        "project": made.project,
+        "domain": made.domain,
+        "task": made.task,
+        "task_version": made.task_version,
+        "trigger": str(triggers[made.trigger_id]),
+        "revision": made.revision,
+        "source": made.source,
+        "occurrence_id": made.occurrence_id,
+        "scheduled_at": utc_text(made.scheduled_at),
+        "created_at": utc_text(made.created_at),
+        "started_at": time_text(made.started_at),
+        "finished_at": time_text(made.finished_at),
+        "status": made.status,
+        "attempt": made.attempt,
+        "input": json.loads(made.input),
+        "output": json.loads(made.output) if made.output is not None else None,
+        "error": made.error,
+        "cost": made.cost,
+    }

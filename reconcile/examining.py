@@ -1,0 +1,166 @@
+"""Looks at a whole installation and says what is not well: what `doctor` shows (O-05)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from reconcile import demand
+from reconcile.calendars import read_terms
+from reconcile.replica import MISSED_BEATS
+from reconcile.rules import ailments, checks
+from reconcile.rules.ailments import LATELY, PATIENCE, Apart, Held
+from reconcile.rules.checks import Check, fault
+from reconcile.rules.pace import Pace
+from reconcile.rules.schedule import count
+from reconcile.rules.zones import TZDATA_VERSION
+from reconcile.scanner import at_failure_limit
+from revisions.clock import Clock
+from revisions.errors import Unavailable
+from revisions.ids import TriggerKey
+from revisions.store import guards, holds, quarantines, replicas, runs, servers
+from revisions.store import status as status_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database, ServerClock
+from revisions.store.holds import Hold
+from revisions.store.tables import SCHEMA
+from revisions.triggers import SYSTEM
+
+MOST_COUNTED = 10_000
+"""Occurrences of backlogs that are counted, so that looking never takes long."""
+
+Named = Mapping[str, TriggerKey]
+
+
+class Examining:
+    """One look at everything; nothing is changed. `host` is this machine's clock."""
+
+    def __init__(self, database: Database, pace: Pace, host: Clock) -> None:
+        self._database = database
+        self._pace = pace
+        self._host = host
+
+    def examine(self) -> list[Check]:
+        """All checks; where the database cannot be used, that alone.
+
+        Raises Unavailable when the database goes away in the middle.
+        """
+        try:
+            found = self._database.schema()
+        except Unavailable as error:
+            return [fault("database", error.detail, _way(error, "see that it runs, and that --database-url names it"))]
+        try:
+            self._database.check_schema()
+        except Unavailable as error:
+            return [self._server(), fault("schema", error.detail, _way(error, "use a release that goes with it"))]
+        return [
+            self._server(),
+            checks.schema(found, SCHEMA),
+            *self._installation(),
+            *self._triggers(),
+            ailments.rate(self.demand(), self._pace.execution_qps),
+        ]
+
+    def demand(self) -> dict[TriggerKey | str, float]:
+        """How many starts a second each active trigger asks for, as the mean of the day ahead (L-18)."""
+        asked = demand.of_all(self._database)
+        with self._database.read() as connection:
+            named = trigger_store.keys(connection, asked)
+        return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
+
+    def _server(self) -> Check:
+        with self._database.read() as connection:
+            server = servers.describe(connection)
+        return checks.database(str(self._database), server.name, server.version, server.major)
+
+    def _installation(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            yield checks.guards(guards.missing(connection))
+            yield checks.clock(self._offset(connection))
+            now = self._database.clock.now(connection)
+            there = replicas.seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
+            yield checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
+            yield checks.replicas([row.version for row in there])
+
+    def _offset(self, connection: Connection) -> float | None:
+        """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
+        if not isinstance(self._database.clock, ServerClock):
+            return None
+        before = self._host.now(connection)
+        there = self._database.clock.now(connection)
+        after = self._host.now(connection)
+        return (before + (after - before) / 2 - there).total_seconds()
+
+    def _triggers(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            yield _quarantine(connection)
+            ahead = status_store.ahead(connection, now + 2 * self._pace.resync_interval)
+            named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in ahead])
+            yield ailments.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
+            yield _backlogs(connection)
+            yield _holds(connection, now)
+            yield ailments.queue(*runs.pending_since(connection, now - PATIENCE), now)
+            yield _failures(connection, now)
+
+
+def _quarantine(connection: Connection) -> Check:
+    apart = quarantines.every(connection)
+    named = trigger_store.keys(connection, [one.trigger_id for one in apart])
+    return ailments.quarantine(
+        [Apart(named.get(one.trigger_id, one.trigger_id), one.since, one.until_at, one.error) for one in apart]
+    )
+
+
+def _backlogs(connection: Connection) -> Check:
+    ids = status_store.with_backlog(connection)
+    counted = 0
+    for number in _left(connection, ids):
+        counted += number
+        if counted > MOST_COUNTED:
+            break
+    named = trigger_store.keys(connection, ids)
+    triggers = [named.get(trigger_id, trigger_id) for trigger_id in ids]
+    return ailments.backlogs(min(counted, MOST_COUNTED), triggers, is_all=counted <= MOST_COUNTED)
+
+
+def _left(connection: Connection, ids: list[str]) -> Iterator[int]:
+    """How many occurrences each backlog holds, a little beyond what is counted at most; none where none can be read."""
+    for trigger_id in ids:
+        trigger = trigger_store.by_id(connection, trigger_id)
+        if trigger is None:
+            continue
+        try:
+            schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
+        except ValueError:
+            continue  # it is in quarantine, and told as that
+        for backlog in status_store.backlogs(connection, [trigger_id]):
+            yield count(schedule, backlog.cursor_at, backlog.until_at, MOST_COUNTED + 1)
+
+
+def _holds(connection: Connection, now: datetime) -> Check:
+    on = [hold for hold in holds.lasting(connection, now) if hold.is_on(now)]
+    named = trigger_store.keys(connection, [hold.trigger_id for hold in on if hold.trigger_id])
+    told = [Held(hold.kind, _whom(hold, named), hold.until_at, hold.owner, hold.reason) for hold in on]
+    return ailments.holds(sorted(told, key=lambda one: one.kind != holds.FREEZE))
+
+
+def _failures(connection: Connection, now: datetime) -> Check:
+    stopped = trigger_store.stopped_since(connection, now - LATELY, SYSTEM, "failures")
+    at_limit = list(at_failure_limit(connection))
+    named = trigger_store.keys(connection, at_limit)
+    return ailments.failures(
+        [named.get(trigger_id, trigger_id) for trigger_id in at_limit], [trigger.key for trigger in stopped]
+    )
+
+
+def _whom(hold: Hold, named: Named) -> str:
+    if hold.trigger_id:
+        return str(named.get(hold.trigger_id, hold.trigger_id))
+    parts: Iterable[str] = (
+        f"tag {hold.tag}" if hold.tag else "",
+        f"project {hold.project}" if hold.project else "",
+    )
+    return " of ".join(part for part in parts if part) or "everything"
+
+
+def _way(error: Unavailable, otherwise: str) -> str:
+    return error.errors[0].hint if error.errors else otherwise

@@ -1,0 +1,132 @@
+"""What `doctor` looks at of triggers and runs, judged: pure, facts → one check each (L-12, L-13, L-17, L-18)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from reconcile.rules.checks import Check, fault, many, named, ok, span, warning
+from reconcile.rules.demand import FULL, is_too_much
+from revisions.ids import TriggerKey, utc_text
+
+PATIENCE: Final = timedelta(minutes=10)
+"""How long a pending run may wait before one asks whether a runner is up."""
+LATELY: Final = timedelta(days=7)
+"""How long a trigger that the system deactivated is told of."""
+LONGEST_ERROR: Final = 200
+HUNGRIEST: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A trigger in quarantine: since when, and what went wrong last."""
+
+    trigger: TriggerKey | str
+    since: datetime
+    until: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A freeze or a blackout in force; `whom` it is for, in words."""
+
+    kind: str
+    whom: str
+    until: datetime | None
+    owner: str
+    reason: str
+
+
+def quarantine(apart: Sequence[Apart]) -> Check:
+    """Triggers that could not be decided (L-13)."""
+    if not apart:
+        return ok("quarantine", "every trigger can be decided")
+    told = [f"{one.trigger} since {_whole(one.since)} ({_short(one.error)})" for one in apart]
+    hint = "`triggerctl rebuild --apply` mends a row changed by hand; what a newer release wrote needs that release"
+    return fault("quarantine", f"{many(len(apart), 'trigger')} cannot be decided: {named(told)}", hint)
+
+
+def watermarks(ahead: Sequence[tuple[TriggerKey | str, datetime]]) -> Check:
+    """Watermarks that lie ahead of now, after the clock was wrong (L-12)."""
+    if not ahead:
+        return ok("watermarks", "none is ahead of now")
+    told = named(f"{trigger} at {_whole(watermark)}" for trigger, watermark in ahead)
+    are = "is" if len(ahead) == 1 else "are"
+    detail = f"{many(len(ahead), 'watermark')} {are} ahead of now, and nothing fires until then: {told}"
+    return fault("watermarks", detail, f"`triggerctl catchup {ahead[0][0]} --rebase` sets it back")
+
+
+def backlogs(occurrences: int, triggers: Sequence[TriggerKey | str], *, is_all: bool) -> Check:
+    """What waits to be caught up; without `is_all` there is more than was counted (L-17)."""
+    if not triggers:
+        return ok("backlogs", "nothing waits to be caught up")
+    number = many(occurrences, "occurrence") if is_all else f"more than {many(occurrences, 'occurrence')}"
+    return ok("backlogs", f"{number} of {many(len(triggers), 'trigger')} to catch up: {named(triggers)}")
+
+
+def holds(held: Sequence[Held]) -> Check:
+    """What keeps triggers from starting just now: a blackout ends by itself, a freeze is a warning (S-13)."""
+    if not held:
+        return ok("holds", "no freeze or blackout is in force")
+    detail = named(map(_holding, held))
+    if all(one.kind != "freeze" for one in held):
+        return ok("holds", detail)
+    return warning("holds", detail, "`triggerctl unfreeze` lifts a freeze; `triggerctl blackout list` shows all")
+
+
+def rate(asked: Mapping[TriggerKey | str, float], allowed: float) -> Check:
+    """What the active schedules ask for together, against `execution_qps` (L-18)."""
+    total = sum(asked.values())
+    if not allowed:
+        return ok("rate", f"the schedules ask for {per_second(total)} starts a second, and there is no limit")
+    share = f"{total / allowed:.0%} of execution_qps ({allowed:g})"
+    detail = f"the schedules ask for {per_second(total)} starts a second, {share}"
+    if not is_too_much(total, allowed):
+        return ok("rate", detail)
+    most = sorted(asked.items(), key=lambda one: (-one[1], str(one[0])))[:HUNGRIEST]
+    hungriest = ", ".join(f"{trigger} ({per_second(each)})" for trigger, each in most)
+    hint = f"above {FULL:.0%} a burst makes starts late: raise execution_qps, or have them fire less often"
+    return warning("rate", f"{detail}; most by {hungriest}", hint)
+
+
+def queue(count: int, oldest: datetime | None, now: datetime) -> Check:
+    """Pending runs that nobody took for long."""
+    if not count or oldest is None:
+        return ok("queue", f"no run waits for longer than {span(PATIENCE.total_seconds())}")
+    waits = "has waited" if count == 1 else "have waited"
+    detail = (
+        f"{many(count, 'run')} {waits} for more than {span(PATIENCE.total_seconds())}, "
+        f"the oldest for {span((now - oldest).total_seconds())}"
+    )
+    hint = "is a runner up? `triggerctl runs list --status running` shows what is worked on; see max_running, too"
+    return warning("queue", detail, hint)
+
+
+def failures(at_limit: Sequence[TriggerKey | str], stopped: Sequence[TriggerKey | str]) -> Check:
+    """Triggers whose runs failed as often in a row as they may: still to be deactivated, or lately deactivated."""
+    told = []
+    if at_limit:
+        told.append(f"at the failure limit: {named(at_limit)}")
+    if stopped:
+        told.append(f"deactivated after failures within {span(LATELY.total_seconds())}: {named(stopped)}")
+    return ok("failures", "; ".join(told) or f"no trigger was deactivated within {span(LATELY.total_seconds())}")
+
+
+def per_second(rate: float) -> str:
+    """A rate in few digits: `12`, `8.25`, `0.017`."""
+    return f"{rate:.3g}"
+
+
+def _holding(one: Held) -> str:
+    ends = f"until {_whole(one.until)}" if one.until else "until it is lifted"
+    return f"{one.kind} of {one.whom} {ends}, by {one.owner}: {one.reason}"
+
+
+def _short(error: str) -> str:
+    flat = " ".join(error.split())
+    return flat if len(flat) <= LONGEST_ERROR else flat[:LONGEST_ERROR] + "…"
+
+
+def _whole(at: datetime) -> str:
+    return utc_text(at.replace(microsecond=0))

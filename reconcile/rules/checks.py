@@ -1,0 +1,126 @@
+"""What `doctor` looks at of the installation, judged: pure, facts → one check each (R-02, S-14, L-14, O-05)."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+NAMED: Final = 5
+"""How many of many a check names."""
+CLOCK_WARNS: Final = 1.0
+CLOCK_FAILS: Final = 60.0
+"""Seconds that a machine's clock may be off the database's."""
+HAS_TRANSACTION_TIMEOUT: Final = 17
+"""PostgreSQL's first version that ends whoever stalls inside a transaction, whatever he does there (O-08)."""
+
+
+class Level(StrEnum):
+    """A fault keeps something from happening as it should; a warning may be meant."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: how it is, and where it is not well what to do."""
+
+    name: str
+    level: Level
+    detail: str
+    hint: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Warnings are well enough."""
+        return self.level is not Level.FAULT
+
+
+def ok(name: str, detail: str) -> Check:
+    return Check(name, Level.OK, detail)
+
+
+def warning(name: str, detail: str, hint: str) -> Check:
+    return Check(name, Level.WARNING, detail, hint)
+
+
+def fault(name: str, detail: str, hint: str) -> Check:
+    return Check(name, Level.FAULT, detail, hint)
+
+
+def database(shown: str, product: str, version: str, major: int | None) -> Check:
+    """The server behind an address; `major` is PostgreSQL's."""
+    detail = f"{shown}, {product} {version}"
+    if major is None or major >= HAS_TRANSACTION_TIMEOUT:
+        return ok("database", detail)
+    lacks = f"{detail}, has no transaction_timeout: a replica that stalls within a transaction can hold up the others"
+    return warning("database", lacks, f"use PostgreSQL {HAS_TRANSACTION_TIMEOUT} or newer")
+
+
+def schema(found: str | None, ours: str) -> Check:
+    """A schema that this release can work with."""
+    if found == ours:
+        return ok("schema", f"{found}, this release's")
+    return ok("schema", f"{found}, newer than this release's {ours}, which can work with it")
+
+
+def guards(missing: Sequence[str]) -> Check:
+    """What makes history append-only (R-02)."""
+    if not missing:
+        return ok("guards", "revisions cannot be updated, deleted or replaced")
+    hint = "see with `triggerctl verify` whether history was changed; a new database, by export and import, has them"
+    return fault("guards", f"history can be changed: {named(missing)} missing", hint)
+
+
+def clock(offset: float | None) -> Check:
+    """`offset`: seconds that this machine is ahead of the database, None where its own clock is the database's."""
+    if offset is None:
+        return ok("clock", "this machine's clock decides")
+    way = "ahead of" if offset > 0 else "behind"
+    detail = f"this machine's clock is {span(abs(offset))} {way} the database's, which decides"
+    hint = "have the clocks set by NTP on both machines"
+    if abs(offset) > CLOCK_FAILS:
+        return fault("clock", detail, hint)
+    if abs(offset) > CLOCK_WARNS:
+        return warning("clock", detail, hint)
+    return ok("clock", "this machine's and the database's agree")
+
+
+def tzdata(ours: str, theirs: Collection[str]) -> Check:
+    """The time zones by which this process and the replicas plan (S-14)."""
+    versions = sorted({ours, *theirs})
+    if len(versions) == 1:
+        return ok("tzdata", f"{ours} everywhere")
+    others = ", ".join(sorted(set(theirs) - {ours}))
+    detail = f"this process plans with {ours}, replicas with {others}: they may disagree about when a trigger fires"
+    return warning("tzdata", detail, "install one version of `tzdata` for all of them")
+
+
+def replicas(versions: Sequence[str]) -> Check:
+    """`versions` are the releases of those that run the loop, one for each (L-14)."""
+    if not versions:
+        hint = "start `triggerctl up`; where one runs, see that `enabled` is true and `loop` not left out"
+        return warning("replicas", "none runs the loop: nothing is scheduled", hint)
+    runs = "1 runs the loop" if len(versions) == 1 else f"{len(versions)} run the loop"
+    return ok("replicas", f"{runs}, of release {', '.join(sorted(set(versions)))}")
+
+
+def named(names: Iterable[object], most: int = NAMED) -> str:
+    """The first of some names, and how many more there are."""
+    every = [str(name) for name in names]
+    more = len(every) - most
+    return ", ".join(every[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def many(count: int, thing: str) -> str:
+    """A number of things, in words that agree."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def span(seconds: float) -> str:
+    """A span in the largest unit that it holds at least twice: `90 s`, `12 min`, `30 h`."""
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
