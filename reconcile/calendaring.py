@@ -6,8 +6,8 @@ from typing import Self
 
 from reconcile import calendars
 from reconcile.observe import Observations
-from reconcile.revising import Caller
-from reconcile.rules import bounds
+from reconcile.revising import Caller, skip_of
+from reconcile.rules import bounds, ranges
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.ranges import MOMENT
 from reconcile.rules.schedule import fires
@@ -17,11 +17,12 @@ from revisions.errors import Conflict, Fault, Invalid, NotFound, PreconditionFai
 from revisions.ids import CalendarKey
 from revisions.manifests import Calendar as Manifest
 from revisions.store import calendars as store
-from revisions.store import notices
+from revisions.store import notices, occurrences
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.calendars import CalendarRow
 from revisions.store.database import Connection, Database
+from revisions.store.occurrences import Skip
 from revisions.store.status import StatusRow
 from revisions.triggers import Trigger
 
@@ -89,7 +90,8 @@ class Calendaring:
         *,
         deleted: bool,
     ) -> CalendarRow:
-        """What the old days left to decide is decided by the new ones; what they closed does not come back."""
+        """What the old days left to decide is decided by the new ones; what they closed does not come back, and what
+        the new ones close is recorded."""
         before = {trigger.trigger_id: _Before.of(connection, trigger) for trigger in _users(connection, key)}
         now: datetime = self._database.clock.now(connection)
         number = current.revision + 1 if current else 1
@@ -98,6 +100,9 @@ class Calendaring:
             raise PreconditionFailed.hinted("calendar", f"{key} was changed in the meantime", "read it again")
         rows = status_store.lock(connection, sorted(before))
         now = self._database.clock.now(connection)
+        occurrences.record(
+            connection, [skip for row in rows for skip in before[row.trigger_id].taken(connection, row, now)]
+        )
         moved = [{"trigger_id": row.trigger_id, "watermark": before[row.trigger_id].settled(row, now)} for row in rows]
         status_store.save(connection, moved)
         status_store.look_again(connection, [row.trigger_id for row in rows], now)
@@ -122,13 +127,29 @@ class _Before:
             return cls(trigger, None)
         return cls(trigger, found)
 
+    def taken(self, connection: Connection, row: StatusRow, now: datetime) -> list[Skip]:
+        """What was undecided and has become an occurrence of a closed day, as it stands after the change."""
+        after = _Before.of(connection, self.trigger).terms
+        if self.terms is None or after is None or row.revision != self.trigger.revision or not self.trigger.active:
+            return []
+        held = status_store.backlogs(connection, [row.trigger_id])
+        spans = [
+            *((one.cursor_at, one.until_at) for one in held),
+            (row.watermark, max(row.watermark, self._nominal(now))),
+        ]
+        gone = ranges.taken(self.terms.schedule, after.schedule, spans)
+        return [skip_of(row.trigger_id, row.revision, now, left) for left in gone]
+
     def settled(self, row: StatusRow, now: datetime) -> datetime:
         """Where the watermark stands once everything without an occurrence is decided: there were none to decide."""
         if self.terms is None or row.revision != self.trigger.revision:
             return row.watermark
-        nominal = now - bounds.offset(self.terms.spread, str(self.trigger.key))
+        nominal = self._nominal(now)
         first = next(iter(fires(self.terms.schedule, row.watermark, nominal, 1)), None)
         return max(row.watermark, first.at - MOMENT if first else nominal)
+
+    def _nominal(self, now: datetime) -> datetime:
+        return now - bounds.offset(self.terms.spread, str(self.trigger.key)) if self.terms else now
 
 
 def _users(connection: Connection, key: CalendarKey) -> list[Trigger]:

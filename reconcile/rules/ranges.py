@@ -1,7 +1,7 @@
 """Occurrences that become no run, gathered into ranges: what the ledger records of them (E-05)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,12 +10,14 @@ from reconcile.rules.schedule import Fire, count, fires, last
 
 COUNTED: Final = 1_000
 """Up to here a skipped range's count is exact."""
+MOST_COMPARED: Final = 200_000
+"""Undecided occurrences that are looked at where a calendar changes."""
 MOMENT: Final = timedelta(microseconds=1)
 """Instants are that fine, so a range that ends one before another excludes it."""
 MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT = "missed", "superseded", "concurrency", "blackout"
 """Outcomes (E-05)."""
-RATE, COUNT, ASKED = "rate", "count", "next_fire_at"
-"""Reasons beside them: no token; enough have started; a run asked for another time."""
+RATE, COUNT, ASKED, CALENDAR = "rate", "count", "next_fire_at", "calendar"
+"""Reasons beside them: no token; enough have started; a run asked for another time; a day was closed late."""
 DROPPED: Final = "dropped"
 """How the reason begins where an operator gave a backlog up."""
 
@@ -46,6 +48,14 @@ def span(schedule: Schedule, after: datetime, until: datetime, outcome: str, rea
         return ()
     number = count(schedule, after, until, COUNTED + 1)
     return (Range(first[0], newest.at, number if number <= COUNTED else None, outcome, reason),)
+
+
+def taken(before: Schedule, after: Schedule, spans: Sequence[tuple[datetime, datetime]]) -> tuple[Range, ...]:
+    """The occurrences of some spans (after, until] that a schedule named and that it names no more, as one range."""
+    named = [fire for span in spans for fire in fires(before, *span, MOST_COMPARED)]
+    still = {fire.id for span in spans for fire in fires(after, *span, MOST_COMPARED)}
+    gone = of([fire for fire in named if fire.id not in still], SUPERSEDED, CALENDAR)
+    return tuple(replace(one, count=one.count if (one.count or 0) <= COUNTED else None) for one in gone)
 
 
 def joined(

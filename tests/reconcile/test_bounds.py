@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.attempts import Ended
+from reconcile.auditing import Auditing
 from reconcile.calendaring import Calendaring
 from reconcile.revising import Caller
 from reconcile.rules.asking import asked
@@ -231,3 +232,23 @@ def test_an_answer_that_is_not_ahead_fires_a_second_later(world: World) -> None:
     world.resync()
     assert len(world.runs()) == 2
     assert "was not ahead" in next(facts["note"] for name, facts in world.observed if name == "fire.asked")
+
+
+def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
+    """S-13, invariant 4: what was still undecided on it becomes one superseded range, what was decided stays."""
+    calendaring = Calendaring(world.database, world.observations)
+    calendaring.deploy(holidays(world, []), Expected(absent=True), Caller("ann"))
+    world.create(schedule={"every": "1h", "calendars": ["holidays"]}, overlap="allow", catchup={"policy": "all"})
+    world.loop = world.another_loop_without_catch_up()
+    world.advance(days=1, hours=4)
+    world.resync()
+    assert [run.scheduled_at for run in world.runs()] == [world.start + timedelta(days=1, hours=4)]
+    calendaring.deploy(holidays(world, [str(world.start.date())]), Expected(revision=1), Caller("ann"))
+    superseded = [(skip.outcome, skip.reason, skip.count) for skip in world.skips()]
+    assert superseded == [("superseded", "calendar", 15)]
+    world.loop = world.another_loop()
+    world.advance(minutes=1)
+    world.resync()
+    assert len(world.runs()) == 1 + 12
+    auditing = Auditing(world.database, timedelta(minutes=1))
+    assert auditing.faults(key("tick")) == []
