@@ -19,7 +19,7 @@ from revisions.store.database import Database
 FIRST = "t0"
 
 
-QUIET = {"schedule": {"cron": "0 0 1 1 *"}, "overlap": "allow"}
+QUIET: dict[str, Any] = {"schedule": {"cron": "0 0 1 1 *"}, "overlap": "allow"}
 """A trigger that is not due while a benchmark runs."""
 
 
