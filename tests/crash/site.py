@@ -78,13 +78,14 @@ class Controller:
         self.process.wait(SECONDS_TO_END)
 
     def freeze(self, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT that much later: it does not know that it was away."""
+        """SIGSTOP, and SIGCONT that much later, unless it was killed: it does not know that it was away."""
         os.killpg(self.process.pid, signal.SIGSTOP)
         try:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
         finally:
-            os.killpg(self.process.pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGCONT)
 
     def terminate(self) -> None:
         """SIGTERM, and no waiting."""
