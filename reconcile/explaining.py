@@ -1,9 +1,11 @@
 """Reads what bears on one instant of a trigger's life, and has the rules put it into words (U-03)."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from reconcile.auditing import Past, left, past_of, started_before
+from reconcile.calendars import read_terms
+from reconcile.rules import bounds
 from reconcile.rules import explain as rules
 from reconcile.rules.explain import Apart, Explanation, Facts, Held, Instant, Made, Obstacles
 from reconcile.rules.ranges import MOMENT, SUPERSEDED
@@ -13,6 +15,7 @@ from revisions.store import runs as run_store
 from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import Run
+from revisions.triggers import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,10 @@ class Explaining:
         """
         with self._database.read() as connection:
             past = past_of(self._database, connection, key)
-            instant = rules.look(past.eras, at or rules.asked_for(past.eras, past.now))
+            late = _late(connection, past.trigger)
+            instant = rules.look(past.eras, at or rules.asked_for(past.eras, past.now - late))
             run, skip = _recorded(connection, past, instant)
-            obstacles = _obstacles(connection, past)
+            obstacles = _obstacles(connection, past, late)
             started = started_before(connection, past, instant.at - MOMENT)
         facts = Facts(
             trigger=str(key),
@@ -55,7 +59,16 @@ class Explaining:
         return Explained(past, instant, run, skip, rules.explain(instant, facts))
 
 
-def _obstacles(connection: Connection, past: Past) -> Obstacles:
+def _late(connection: Connection, trigger: Trigger) -> timedelta:
+    """How much later than its nominal times the trigger fires (S-12)."""
+    try:
+        terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
+    except ValueError:
+        return timedelta(0)
+    return bounds.offset(terms.spread, str(trigger.key))
+
+
+def _obstacles(connection: Connection, past: Past, late: timedelta) -> Obstacles:
     """What keeps the trigger from being decided just now."""
     trigger, status = past.trigger, past.status
     apart = quarantines.get(connection, [trigger.trigger_id]).get(trigger.trigger_id)
@@ -70,6 +83,7 @@ def _obstacles(connection: Connection, past: Past) -> Obstacles:
         quarantine=Apart(apart.since, apart.until_at, apart.error) if apart else None,
         asked_at=status.asked_fire_at,
         rate_waiting_since=status.rate_waiting_since,
+        late=late,
     )
 
 

@@ -94,7 +94,7 @@ def listing(
             **holding,
             "NEXT FIRE": "status.next_fire_at",
             "LAST FIRE": "status.last_fired_at",
-            "LAST OUTCOME": lambda item: outcome(item, last),
+            "LAST OUTCOME": lambda item: _apart(item) or outcome(item, last),
             "LAST ERROR": error,
         },
     )
@@ -147,18 +147,19 @@ def changed(session: Session, answer: dict[str, Any]) -> None:
 
 
 def outcome(item: Any, last: Mapping[str, str]) -> str | None:
-    """What became of the newest occurrence; that a run was started is told with how that run stands.
-
-    A trigger that cannot be decided (L-13) says so instead: nothing becomes of its occurrences.
-    """
-    from controller.cli.screen import cell
-
+    """What became of the newest occurrence; that a run was started is told with how that run stands."""
     status = item["status"]
-    if apart := status["quarantined"]:
-        return f"quarantined until {cell(apart['until'])}"
     said: str | None = status["last_outcome"]
     run = last.get(status["last_run_id"])
     return f"{said}, run {run.replace('_', ' ')}" if said == "started" and run else said
+
+
+def _apart(item: Any) -> str | None:
+    """That a trigger cannot be decided, so that nothing becomes of its occurrences (L-13)."""
+    from controller.cli.screen import cell
+
+    apart = item["status"]["quarantined"]
+    return f"quarantined until {cell(apart['until'])}" if apart else None
 
 
 def error(item: Any) -> str | None:

@@ -70,7 +70,8 @@ def _check(made: Check) -> CheckShape:
 
 def demand_shape(at: datetime, asked: Mapping[TriggerKey | str, float], allowed: float, most: int) -> DemandShape:
     total = sum(asked.values())
-    hungriest = sorted(asked.items(), key=lambda one: (-one[1], str(one[0])))[:most]
+    hungry = [(trigger, rate) for trigger, rate in asked.items() if rate]
+    hungriest = sorted(hungry, key=lambda one: (-one[1], str(one[0])))[:most]
     return {
         "at": utc_text(at),
         "asked_rate": total,

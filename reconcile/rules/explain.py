@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from reconcile.rules import advice
@@ -77,12 +77,14 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Obstacles:
-    """What may keep a trigger from being decided; `asked_at` is the next fire that a run asked for (S-08)."""
+    """What may keep a trigger from being decided; `asked_at` is the next fire that a run asked for (S-08), `late` how
+    much later than its nominal times it fires (S-12)."""
 
     hold: Held | None = None
     quarantine: Apart | None = None
     asked_at: datetime | None = None
     rate_waiting_since: datetime | None = None
+    late: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +246,13 @@ def _skipped(instant: Instant, facts: Facts) -> Iterator[str]:
 def _undecided(instant: Instant, facts: Facts) -> Iterator[str]:
     assert instant.fire is not None
     yield f"It has not fired at {_time(instant.fire)} yet: that occurrence is not decided."
-    yield from _waiting_for(instant.at, facts.standing, facts.obstacles)
+    yield from _waiting_for(instant.at, facts)
     yield from _in_force(instant)
 
 
-def _waiting_for(at: datetime, standing: Standing, obstacles: Obstacles) -> Iterator[str]:
+def _waiting_for(at: datetime, facts: Facts) -> Iterator[str]:
     """Why nothing was decided, what stands furthest before it first, and what to do."""
+    standing, obstacles = facts.standing, facts.obstacles
     backlog = next(((after, until) for after, until in standing.backlogs if after < at <= until), None)
     if hold := obstacles.hold:
         ends = f"until {_at(hold.until)}" if hold.until else "until somebody lifts it"
@@ -264,6 +267,9 @@ def _waiting_for(at: datetime, standing: Standing, obstacles: Obstacles) -> Iter
     elif obstacles.asked_at:
         yield f"A run asked for the next fire at {_at(obstacles.asked_at)}, in place of the schedule."
         yield "What the schedule names before that is recorded as superseded then."
+    elif at + obstacles.late > facts.now:
+        yield f"`spread` gives this trigger its place {obstacles.late.total_seconds():.0f} s after its nominal times."
+        yield f"It fires at {_at(at + obstacles.late)}."
     elif obstacles.rate_waiting_since:
         yield f"It waits for its turn since {_at(obstacles.rate_waiting_since)}: `execution_qps` bounds starts."
         yield "It is tried again as soon as there is room; raise `execution_qps`, or wait."

@@ -1,6 +1,7 @@
 """Times and spans in words."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -64,3 +65,25 @@ def test_a_local_time_names_its_offset() -> None:
 def test_control_characters_are_seen() -> None:
     """U-04: what a terminal would act on is shown."""
     assert words.plain("a\r\nb\tc\x1b[0m\x00") == "a\nb\tc␛[0m␀"
+
+
+APART = {"since": "2026-03-02T07:00:00Z", "until": "2026-03-02T09:00:00Z", "attempts": 3, "error": "no such unit"}
+HELD = {"id": "1", "kind": "freeze", "mode": None, "until": None, "owner": "ann", "reason": "stocktaking"}
+
+
+@pytest.mark.parametrize(
+    ("status", "standing"),
+    [
+        ({}, ("active", "", None)),
+        ({"quarantined": APART}, ("quarantined", "it cannot be decided: no such unit", "2026-03-02T09:00:00Z")),
+        ({"held": HELD}, ("frozen", "by ann: stocktaking", None)),
+        ({"held": HELD | {"kind": "blackout"}}, ("blackout", "by ann: stocktaking", None)),
+        ({"held": HELD, "quarantined": APART}, ("quarantined", "it cannot be decided: no such unit", APART["until"])),
+    ],
+    ids=str,
+)
+def test_what_keeps_an_active_trigger_from_starting(status: dict, standing: tuple) -> None:
+    """L-13, S-13, U-04: in one word, why, and until when."""
+    known = {"deactivated_reason": None, "paused_until": None, "held": None, "quarantined": None}
+    trigger: Any = {"deleted": False, "active": True, "status": known | status}
+    assert words.standing(trigger) == standing

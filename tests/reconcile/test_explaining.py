@@ -7,6 +7,7 @@ from sqlalchemy import update
 
 from reconcile.explaining import Explained, Explaining
 from reconcile.rules import advice
+from reconcile.rules.bounds import offset
 from reconcile.rules.explain import Verdict
 from reconcile.rules.pace import Pace
 from revisions.errors import NotFound
@@ -285,3 +286,16 @@ def test_a_trigger_that_never_was_is_not_found(world: World) -> None:
     """U-03."""
     with pytest.raises(NotFound):
         ask(world, 1, "none")
+
+
+def test_what_is_spread_waits_for_its_place(world: World) -> None:
+    """U-03, S-12: before its place it says when it fires; unasked, it tells of the newest that had its place."""
+    world.create(overlap="allow", schedule={"every": "1h", "spread": "30m"})
+    late = offset(timedelta(minutes=30), str(key("tick")))
+    world.advance(hours=1)
+    world.resync()
+    text = told(world, 60)[1]
+    assert f"`spread` gives this trigger its place {late.total_seconds():.0f} s after its nominal times." in text
+    world.advance(seconds=late.total_seconds())
+    world.resync()
+    assert told(world)[1].startswith("It fired at 2026-03-02T09:00:00Z")
