@@ -40,7 +40,7 @@ def _shown(checks: list[dict[str, Any]]) -> None:
     for check in checks:
         lead = f"{check['level'].ljust(level)}  {check['name'].ljust(width)} "
         screen.line(check["detail"], sign=lead, style=_STYLES[check["level"]])
-        if check["hint"]:
+        if check["hint"] not in check["detail"]:
             screen.line(check["hint"], "dim", indent=len(lead) + 1)
     counts = Counter(check["level"] for check in checks)
     told = [screen.many(counts[name], name) for name in ("fault", "warning") if counts[name]]

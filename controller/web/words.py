@@ -27,6 +27,15 @@ SKIPPED: Mapping[str, str] = {
     "next_fire_at": "a run asked for another time",
 }
 
+LEFT_OUT: Mapping[str, str] = {
+    "gap": "the clocks skip that hour",
+    "fold": "the clocks show that hour twice, and it fires once",
+    "exclude": "its day is excluded",
+    "freeze": "a freeze is in force",
+    "blackout": "it falls into a blackout",
+}
+"""Why a wall time does not fire; any other reason is a calendar's name."""
+
 TONES: Mapping[str, str] = {
     "succeeded": "good",
     "active": "good",
@@ -112,6 +121,11 @@ def hint(text: str, now: datetime) -> str:
         return "now"
     distance = coarse(abs(seconds))
     return f"in {distance}" if seconds > 0 else f"{distance} ago"
+
+
+def left_out(reason: str) -> str:
+    """Why a wall time that the schedule names does not fire."""
+    return LEFT_OUT.get(reason, f"calendar {reason} closes its day")
 
 
 def late(text: str, now: datetime) -> bool:

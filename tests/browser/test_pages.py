@@ -8,10 +8,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from reconcile.holding import Holding
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner
-from revisions.store import runs
+from revisions.store import quarantines, runs
 from tests.browser.conftest import Site
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
@@ -222,6 +223,23 @@ def test_why_something_rests_or_is_gone(reader: Reader, world: World) -> None:
     reader.open()
     expect(reader.row("gone")).to_have_count(0)
     expect(reader.row("paused")).to_contain_text("office is closed")
+
+
+def test_what_keeps_an_active_trigger_from_starting(reader: Reader, world: World) -> None:
+    """L-13, S-13, U-04: the list says that one cannot be decided and why, and who holds the others."""
+    for name in ("bad", "good"):
+        world.create(name)
+    with world.database.write() as connection:
+        quarantines.put(connection, world.id("bad"), "every: '1 fortnight'", world.clock.now(connection))
+    until = world.clock.now().replace(hour=20)
+    Holding(world.database, world.observations).freeze("acme", until, Caller("ann", "stocktaking"))
+    reader.open()
+    expect(reader.row("bad")).to_contain_text("quarantined")
+    expect(reader.row("bad")).to_contain_text("it cannot be decided: every: '1 fortnight'")
+    expect(reader.row("good")).to_contain_text("frozen")
+    expect(reader.row("good")).to_contain_text("by ann: stocktaking")
+    reader.open(TICK.replace("tick", "bad"))
+    expect(reader.page.locator(".notice")).to_contain_text("Quarantined: until 2026-03-02 08:00:30 UTC")
 
 
 def test_what_was_skipped_says_why(reader: Reader, world: World) -> None:

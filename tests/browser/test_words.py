@@ -87,3 +87,16 @@ def test_what_keeps_an_active_trigger_from_starting(status: dict, standing: tupl
     known = {"deactivated_reason": None, "paused_until": None, "held": None, "quarantined": None}
     trigger: Any = {"deleted": False, "active": True, "status": known | status}
     assert words.standing(trigger) == standing
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("gap", "the clocks skip that hour"),
+        ("freeze", "a freeze is in force"),
+        ("bank", "calendar bank closes its day"),
+    ],
+)
+def test_what_is_left_out_says_why(reason: str, text: str) -> None:
+    """U-04, S-09: in words, a calendar by its name."""
+    assert words.left_out(reason) == text
