@@ -218,7 +218,7 @@ def test_an_emptied_folder_prunes_only_by_name(cli: Cli, fill: Fill, applied: di
     """R-22: a folder without triggers is more likely a mistake; `--prune --origin NAME` says that it is none."""
     fill({"tasks.yaml": task_document()})
     for command in (["plan", "f", "--prune"], ["apply", "f", "--prune", "--yes"]):
-        failed(cli(*command), 2, "delete all 2 of team", "--prune --origin")
+        failed(cli(*command), 2, "delete all of team, 2 in number", "--prune --origin")
     assert plan(cli)["not_in_folder"] == ["acme/production/report/a", "acme/production/report/b"]
     assert names(cli) == ["a", "b"]
     assert cli("apply", "f", "--prune", "--origin", "team", "--yes").status == 0
@@ -434,7 +434,7 @@ def test_reading_costs_what_changes_not_what_there_is(
     monkeypatch.setattr("controller.cli.client.MOST_AT_ONCE", 5)
     fill(found | {"a.yaml": trigger_document("a", description="new")})
     assert steps(plan(cli)) == [("change", "a")]
-    assert sorted(asked) == ["/tasks", *["/triggers"] * 4, "/triggers/acme/production/report/a/revisions"]
+    assert sorted(asked) == ["/demand", "/tasks", *["/triggers"] * 4, "/triggers/acme/production/report/a/revisions"]
 
 
 def test_a_server_that_is_lost_ends_it(cli: Cli, fill: Fill, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
