@@ -11,7 +11,7 @@ from reconcile.rules.blackouts import Blackout
 from reconcile.rules.catchup import Situation
 from reconcile.rules.schedule import Fire
 from reconcile.rules.terms import Terms
-from revisions.store import holds
+from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store.database import Connection
 from revisions.store.holds import Hold
@@ -31,37 +31,40 @@ class Case:
 
 @dataclass(slots=True)
 class Read:
-    """The cases of a batch, and those of it that are none: unreadable (why), at their failure limit, frozen (until).
+    """The cases of a batch, and those of it that are none: unreadable (why), at their failure limit, or held until an
+    instant by a freeze or in quarantine.
 
-    `waiting` is how many of the batch have waited for a token.
+    `waiting` is how many of the batch have waited for a token, `tried_again` are cases that were in quarantine.
     """
 
     cases: list[Case] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     failing: list[str] = field(default_factory=list)
-    frozen: list[tuple[StatusRow, datetime | None]] = field(default_factory=list)
+    held: list[tuple[StatusRow, datetime | None]] = field(default_factory=list)
+    tried_again: list[str] = field(default_factory=list)
     waiting: int = 0
 
 
 def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace: timedelta) -> Read:
-    """What there is to decide of triggers whose status rows are locked; a trigger that is not active is left out.
-
-    Those in quarantine are read again: whoever asks for them thinks that their time has come.
-    """
+    """What there is to decide of triggers whose status rows are locked; a trigger that is not active is left out."""
     found = Read()
     if not rows:
         return found
     facts = status_store.facts(connection, [row.trigger_id for row in rows])
     holding = holds.lasting(connection, min(row.watermark for row in rows))
+    apart = quarantines.get(connection, [row.trigger_id for row in rows])
     for row in rows:
         of = facts.get(row.trigger_id)
         if of is None or not of.active:
+            continue
+        if (quarantine := apart.get(row.trigger_id)) and quarantine.until_at > now:
+            found.held.append((row, quarantine.until_at))
             continue
         over = [hold for hold in holding if _covers(hold, of)]
         freezes = [hold for hold in over if hold.kind == holds.FREEZE and hold.is_on(now)]
         if freezes:
             ends = [hold.until_at for hold in freezes]
-            found.frozen.append((row, None if None in ends else max(end for end in ends if end)))
+            found.held.append((row, None if None in ends else max(end for end in ends if end)))
             continue
         try:
             terms = calendars.read_terms(connection, of.project, of.spec, of.resolved)
@@ -71,6 +74,8 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
         if row.consecutive_failures >= terms.deactivate_after:
             found.failing.append(row.trigger_id)
             continue
+        if quarantine:
+            found.tried_again.append(row.trigger_id)
         found.waiting += row.rate_waiting_since is not None
         found.cases.append(_case(row, of, terms, over, now, grace))
     return found

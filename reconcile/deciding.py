@@ -81,7 +81,8 @@ class Deciding:
             for case, plan, share in zip(read.cases, plans, shares, strict=True):
                 self._move(case, plan, plan.granted(share), records, decided)
             records.store(connection)
-            quarantines.lift(connection, [case.status.trigger_id for case in read.cases])
+            if read.tried_again:
+                quarantines.lift(connection, read.tried_again)
             self._note(connection, read, now, decided)
         self._report(records, decided)
         return decided
@@ -157,11 +158,11 @@ class Deciding:
         return ahead.at + case.late if ahead else None
 
     def _note(self, connection: Connection, read: Read, now: datetime, decided: Decided) -> None:
-        """What of a batch was no case; a frozen trigger does not stand in the way of those that wait for a token."""
+        """What of a batch was no case; what is held does not stand in the way of those that wait for a token."""
         decided.failing = read.failing
         decided.unreadable = read.unreadable
-        status_store.stop_waiting(connection, [row.trigger_id for row, _ in read.frozen])
-        for row, until in read.frozen:
+        status_store.stop_waiting(connection, [row.trigger_id for row, _ in read.held])
+        for row, until in read.held:
             decided.alarms.append((row.trigger_id, row.revision, until - now if until else WHILE_FROZEN))
 
     def _report(self, records: Records, decided: Decided) -> None:

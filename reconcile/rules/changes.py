@@ -172,9 +172,17 @@ def beginning(
         begins = max(resumed_at, watermark)
     left = None
     if current and has_occurrences(current) and watermark is not None:
-        schedule = schedule_of(_block(current), current.resolved, calendars[0])
-        left = ranges.joined(schedule, [*backlogs, (watermark, now)], SUPERSEDED)
+        left = _undecided(current, [*backlogs, (watermark, now)], calendars[0])
     return Beginning(begins, next_fire(key, following, begins, calendars[1]), left)
+
+
+def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], calendars: Closed) -> Range | None:
+    """What is superseded; of a spec that cannot be read nobody can say, and it must be possible to be rid of it."""
+    try:
+        schedule = schedule_of(_block(current), current.resolved, calendars)
+    except ScheduleError:
+        return None
+    return ranges.joined(schedule, spans, SUPERSEDED)
 
 
 def keeps_watermark(current: Trigger | None, following: Next) -> bool:

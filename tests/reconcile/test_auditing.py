@@ -216,16 +216,22 @@ def test_inactive_time_that_counts_is_caught_up(world: World) -> None:
     assert told(world) == [("on_time", "", 1, 2), ("late", "", 3, 6), ("on_time", "", 7, 8)]
 
 
-def test_paused_time_counts_where_its_end_says_so(world: World) -> None:
-    """U-07, R-21: the watermark stands where the pause began until the end of it says whether that time counts."""
+def test_paused_time_counts_from_the_deploy_on_that_says_so(world: World) -> None:
+    """U-07, R-21: what was paused before had no occurrences, for the spec in force then said so."""
     world.create(overlap="allow", catchup=ALL)
     live(world, 2)
     world.deactivate("tick", 1)
     world.advance(minutes=3)
     world.update("tick", 2, overlap="allow", catchup=COUNTS)
+    world.advance(minutes=3)
     world.activate("tick", 3)
     world.resync()
-    assert told(world) == [("on_time", "", 1, 2), ("late", "", 3, 3), ("on_time", "", 4, 5)]
+    assert told(world) == [
+        ("on_time", "", 1, 2),
+        ("inactive", "deactivated", 3, 5),
+        ("late", "", 6, 6),
+        ("on_time", "", 7, 8),
+    ]
     assert not auditing(world).faults(key("tick"))
 
 

@@ -127,3 +127,31 @@ def test_nothing_is_recorded_of_what_could_not_be_decided(world: World) -> None:
     with world.database.read() as connection:
         assert occurrences.skips_of(connection, world.id("bad")) == []
     assert world.status("bad").watermark == before
+
+
+def test_what_cannot_be_read_can_be_stopped_and_replaced(world: World) -> None:
+    """L-13: pausing, deploying anew and deleting need no look at the spec that is wrong."""
+    for name in ("paused", "replaced", "deleted"):
+        world.create(name)
+        make_unreadable(world, name)
+    world.advance(minutes=1)
+    world.loop.resync()
+    assert world.deactivate("paused", 1).changed
+    assert world.update("replaced", 1, schedule={"every": "2m"}).changed
+    assert world.delete("deleted", 1).changed
+    world.advance(minutes=2)
+    world.loop.resync()
+    assert len(world.runs("replaced")) == 1
+
+
+def test_an_alarm_that_rings_early_does_not_try_again(world: World) -> None:
+    """L-13: however many replicas hold an alarm, there is one attempt after each backoff."""
+    world.create("bad")
+    make_unreadable(world, "bad")
+    world.advance(minutes=1)
+    world.loop.resync()
+    (before,) = apart(world)
+    world.advance(seconds=10)
+    world.loop.due([world.id("bad")])
+    world.another_loop().due([world.id("bad")])
+    assert apart(world) == [before]

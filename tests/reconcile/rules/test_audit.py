@@ -137,14 +137,14 @@ LIVES: dict[str, tuple[list[tuple[Any, ...]], list[tuple[float, float | None, bo
         [(0, "DEPLOY", True, COUNTS), (2, "DEACTIVATE", False, COUNTS), (7, "ACTIVATE", True, COUNTS)],
         [(0, 2, True, False), (2, 7, True, False), (7, None, True, False)],
     ),
-    "a pause whose end says that it counts": (
+    "a pause that counts from a deploy on": (
         [
             (0, "DEPLOY", True, EVERY_MINUTE),
             (2, "DEACTIVATE", False, EVERY_MINUTE),
             (5, "DEPLOY", False, COUNTS),
             (7, "ACTIVATE", True, COUNTS),
         ],
-        [(0, 2, True, True), (2, 5, True, False), (5, 7, True, False), (7, None, True, False)],
+        [(0, 2, True, True), (2, 5, False, True), (5, 7, True, False), (7, None, True, False)],
     ),
     "deleted and back": (
         [(0, "DEPLOY", True, FIVES), (2, "DELETE", False, FIVES), (7, "DEPLOY", True, FIVES)],
