@@ -38,11 +38,15 @@ class NewRun:
     scheduled_at: datetime
     created_at: datetime
     input: str
+    start_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run as stored (X-02). `attempt` counts from 1 once it was claimed; `claim` fences every write of a worker."""
+    """One run as stored (X-02). `attempt` counts from 1 once it was claimed; `claim` fences every write of a worker.
+
+    `start_by`: it is to be claimed by then for the first time, or never (X-18).
+    """
 
     id: str
     trigger_id: str
@@ -74,6 +78,7 @@ class Run:
     cost: float | None
     caused_by_run_id: str | None
     caused_by_trigger_id: str | None
+    start_by: datetime | None
 
 
 class RunMade(NamedTuple):
