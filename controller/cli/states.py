@@ -28,13 +28,11 @@ def state(
 
     session = sessions.of(context)
     path = f"{files.trigger_path(trigger)}/state"
-    value = None if set_from is None else _value(set_from)
+    method, value = ("DELETE" if clear else "GET"), None
+    if set_from is not None:
+        method, value = "PUT", _value(set_from)
     with session.client() as client:
-        if set_from is not None:
-            answer = client.put(path, value)
-        else:
-            answer = client.delete(path) if clear else client.get(path)
-    _shown(session, answer)
+        _shown(session, client.request(method, path, value).json())
 
 
 def _value(name: str) -> Any:
