@@ -40,6 +40,7 @@ def test_a_new_trigger_is_answered_whole(api: Api) -> None:
             "deactivated_reason": None,
             "paused_until": None,
             "held": None,
+            "quarantined": None,
         },
         "changed": True,
     }
