@@ -17,6 +17,7 @@ from controller.api import (
     preview,
     problems,
     runs,
+    states,
     tasks,
     triggers,
 )
@@ -41,7 +42,21 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     problems.install(app)
     checked = [Depends(only_known), Depends(usable)]
-    resources = (triggers, bulk, history, audit, catchup, histories, preview, changes, tasks, calendars, holds, runs)
+    resources = (
+        triggers,
+        bulk,
+        history,
+        audit,
+        catchup,
+        states,
+        histories,
+        preview,
+        changes,
+        tasks,
+        calendars,
+        holds,
+        runs,
+    )
     for resource in (*resources, demand):
         app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
     app.include_router(doctor.router, prefix=PREFIX, dependencies=checked[:1], responses=problems.DOCUMENTED)

@@ -12,7 +12,7 @@ from controller.version import VERSION
 from reconcile.rules.ranges import MISSED, RATE
 from reconcile.rules.zones import TZDATA_VERSION
 from revisions.errors import Unavailable
-from revisions.store import quarantines, runs, status
+from revisions.store import expiry, quarantines, runs, status
 from revisions.store.database import Database
 
 _LATENESS_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
@@ -101,6 +101,8 @@ class Metrics:
             case "run.settled":
                 self._runs.labels(facts["status"], facts["source"]).inc()
                 self._run_seconds.observe(facts["seconds"])
+            case "run.expired":
+                self._runs.labels(expiry.EXPIRED, facts["source"]).inc()
             case "loop.failed":
                 self._failures.labels("loop").inc()
             case "runner.failed" | "runner.unavailable":

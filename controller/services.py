@@ -18,6 +18,7 @@ from reconcile.importing import Importing
 from reconcile.observe import Observations
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
+from reconcile.seeding import Seeding
 from reconcile.verifying import Verifying
 from revisions.clock import HostClock
 from revisions.store.database import Database
@@ -58,6 +59,7 @@ class Services:
     calendaring: Calendaring
     holding: Holding
     backlogs: Backlogs
+    seeding: Seeding
     auditing: Auditing
     explaining: Explaining
     examining: Examining
@@ -82,6 +84,7 @@ class Services:
             calendaring=Calendaring(database, heard),
             holding=Holding(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),
+            seeding=Seeding(database, heard),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
             examining=Examining(database, settings.pace, HostClock()),

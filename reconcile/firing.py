@@ -8,6 +8,7 @@ from typing import Any
 from reconcile.calendars import read_terms
 from reconcile.observe import Observations
 from reconcile.revising import NEW_KEY, Caller
+from reconcile.rules.terms import start_by
 from revisions import chain, documents, ids
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
@@ -69,6 +70,7 @@ class Firing:
                 scheduled_at=now,
                 created_at=now,
                 input=chain.canonical({**json.loads(read.input), **(input or {})}),
+                start_by=start_by(read, now),
             )
             if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
                 return _same_request(made, new, caller)

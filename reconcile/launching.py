@@ -64,7 +64,7 @@ def document(claimed: Claimed, now: datetime) -> dict[str, Any]:
             "scheduled_at": scheduled_at,
         },
         "input": given,
-        "state": None,
+        "state": json.loads(claimed.state) if claimed.state is not None else None,
         "last_success_at": utc_text(claimed.last_success_at) if claimed.last_success_at else None,
         "now": utc_text(now),
         "is_first_run": claimed.last_success_at is None,

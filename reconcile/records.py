@@ -7,6 +7,7 @@ from reconcile.cases import Case
 from reconcile.revising import skip_of
 from reconcile.rules.catchup import Plan
 from reconcile.rules.schedule import Fire
+from reconcile.rules.terms import start_by
 from revisions import ids
 from revisions.store import notices, occurrences
 from revisions.store import runs as run_store
@@ -90,4 +91,5 @@ class Records:
             scheduled_at=fire.at,
             created_at=self.now,
             input=case.terms.input,
+            start_by=start_by(case.terms, self.now),
         )

@@ -9,6 +9,7 @@ from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
 from reconcile.revising import Caller
+from reconcile.rules import state
 from reconcile.rules.notation import ScheduleError, duration
 from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound
@@ -21,8 +22,6 @@ from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
 from revisions.store.tasks import TaskRow
 
-STATE = "state"
-"""The output that is kept for a trigger's next run, and the input in which a task is given it."""
 NAMED = 20
 """How many triggers a warning names at most."""
 
@@ -111,11 +110,11 @@ def warnings(
     for other, text, names in relied_on:
         declared = json.loads(text)
         for block, one in (("outputs", "output"), ("inputs", "input")):
-            if STATE in declared.get(block, {}) and STATE not in spec.get(block, {}):
+            if state.KEY in declared.get(block, {}) and state.KEY not in spec.get(block, {}):
                 told = ", ".join(str(TriggerKey(*key[:3], name)) for name in names[:NAMED])
                 more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
                 yield (
-                    f"{key} has no {one} {STATE!r}, which version {other} declares; "
+                    f"{key} has no {one} {state.KEY!r}, which version {other} declares; "
                     f"active triggers rely on it: {told}{more}"
                 )
 

@@ -1,21 +1,23 @@
-"""The end of an attempt into the database, once: the run, its log's rest, and what the trigger's status keeps of it."""
+"""The end of an attempt into the database, once: the run, its log's rest, and what the trigger keeps of it."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from reconcile.attempts import Ended, facts_of
 from reconcile.observe import Observations
-from reconcile.rules import asking, retry
+from reconcile.rules import asking, retry, state
 from reconcile.rules.asking import Asked
-from reconcile.rules.retry import Decision, Final, HandBack, Retry
+from reconcile.rules.retry import Decision, Final, HandBack, Outcome, Retry
+from reconcile.rules.state import State
 from revisions.ids import TriggerKey
-from revisions.store import claims, logs, notices, runs, status, triggers
+from revisions.store import claims, logs, notices, runs, states, status, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
+from revisions.triggers import SYSTEM
 
 LONGEST_ERROR = 4_000
 """Characters kept of an error."""
@@ -47,9 +49,13 @@ def settle(
 ) -> Settled:
     """Writes how an attempt ended, if its claim is still held; a claim that is not changes nothing (X-05, X-06).
 
-    `trigger` is what observations call it. Locks the trigger's status, then the run. Raises Unavailable, after which
-    it may be called again.
+    A state that it produced is kept whatever the end, between two attempts too: who sends one says how far it came. One
+    that is too large ends the run, for the work is done and would produce it again. `trigger` is what observations call
+    it. Locks the trigger's status, then the run. Raises Unavailable, after which it may be called again.
     """
+    made = state.produced(ended.output)
+    if made and made.fault:
+        ended = _failed(ended, f"{state.KEY} {made.fault}")
     with database.write() as connection:
         locked = status.lock(connection, [ours.trigger_id])
         current = runs.lock(connection, ours.id)
@@ -57,7 +63,7 @@ def settle(
         if current is None or not claims.holds(current, ours):
             settled = Settled(None)
         else:
-            settled = _write(connection, current, locked, ended, printed, now)
+            settled = _write(connection, current, locked, ended, made, printed, now)
     _tell(observations, facts_of(ours, trigger), ours, ended, settled, now)
     return settled
 
@@ -67,13 +73,14 @@ def _write(
     run: Run,
     locked: Sequence[StatusRow],
     ended: Ended,
+    made: State | None,
     printed: Sequence[logs.Piece],
     now: datetime,
 ) -> Settled:
     decision = retry.decide(
         ended.outcome,
         attempt=run.attempt,
-        max_attempts=run.max_attempts,
+        max_attempts=run.attempt if made and made.fault else run.max_attempts,
         cancel_requested=run.cancel_requested_at is not None,
         now=now,
     )
@@ -83,6 +90,8 @@ def _write(
         notices.runs_pending(connection)
         return Settled(decision)
     logs.append(connection, {(run.id, run.attempt): printed})
+    if made and not made.fault:
+        states.put(connection, states.State(run.trigger_id, made.text, now, SYSTEM, run.id))
     output, error, cost = _json(ended.output), _text(ended.error), _cost(run.cost, ended.output)
     if isinstance(decision, Retry):
         claims.retry(connection, run, decision.at, output=output, error=error, cost=cost)
@@ -90,6 +99,12 @@ def _write(
     claims.finish(connection, run, now, decision.status, output=output, error=error, cost=cost)
     at_limit = any(_keep(connection, row, run, decision.status, error, now) for row in locked)
     return Settled(decision, at_limit, _ask(connection, run, asking.asked(ended.output, now)))
+
+
+def _failed(ended: Ended, error: str) -> Ended:
+    """The end with one more thing that is wrong; a success is none then."""
+    outcome = Outcome.FAILED if ended.outcome is Outcome.SUCCEEDED else ended.outcome
+    return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
 
 
 def _ask(connection: Connection, run: Run, asked: Asked | None) -> Asked | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reconcile import launching
+from reconcile import claiming, launching
 from reconcile.adoption import Adoption, Taken
 from reconcile.attempts import Attempt, Ended, facts_of
 from reconcile.observe import Observations
@@ -20,7 +20,7 @@ from reconcile.settle import settle
 from reconcile.workplace import WorkPlace
 from revisions.errors import TriggerctlError, Unavailable
 from revisions.ids import TriggerKey, fresh
-from revisions.store import claims, logs, runs
+from revisions.store import claims, logs
 from revisions.store.claims import Claimed, Standings
 from revisions.store.database import Database
 from revisions.store.runs import Run
@@ -245,29 +245,22 @@ class Worker:
     def _claim(self, place: WorkPlace) -> None:
         settings = self._settings
         capacity = settings.max_running if settings.capacity is None else settings.capacity
-        if capacity <= self.live:
-            return
         begun = self._monotonic()
-        with self._database.write() as connection:
-            runs.lock_queue(connection)
-            now = self._database.clock.now(connection)
-            claimed = claims.claim(
-                connection,
-                now,
-                claimed_by=place.instance,
-                lease=settings.lease,
-                limit=capacity - self.live,
-                max_running=settings.max_running,
-            )
-        if claimed:
-            self._counted["claimed"] += len(claimed)
-            self._emit("run.claimed", count=len(claimed), seconds=self._monotonic() - begun)
-        for one in claimed:
+        taken = claiming.take(
+            self._database,
+            self._observations,
+            claimed_by=place.instance,
+            lease=settings.lease,
+            limit=capacity - self.live,
+            max_running=settings.max_running,
+        )
+        self._counted["claimed"] += len(taken.claimed)
+        for one in taken.claimed:
             if self._monotonic() - begun > settings.lease.total_seconds() / 2:
                 # Stalled: it may be somebody else's any moment.
                 self._settle(one.run, one.trigger, Ended(Outcome.HANDED_BACK))
             else:
-                self._launch(place, one, now)
+                self._launch(place, one, taken.now)
 
     def _launch(self, place: WorkPlace, one: Claimed, now: datetime) -> None:
         run, settings = one.run, self._settings

@@ -16,7 +16,7 @@ AUTOMATIONS = ("schedule",)
 LATER = frozenset(
     {
         "event", "webhook", "file", "table", "action", "serialize_key", "limits", "scopes", "requires_approval",
-        "debounce", "secrets", "concurrency", "expect", "start_within",
+        "debounce", "secrets", "concurrency", "expect",
     }
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
@@ -78,6 +78,7 @@ class TriggerSpec(_Strict):
     input_builder: Literal["static"] = "static"
     catchup: Catchup = Catchup()
     overlap: Literal["allow", "skip", "queue_all"] | None = None
+    start_within: Optional = None
     retry: Retry = Retry()
     deactivate_after: Annotated[StrictInt, Field(ge=1)] = 5
     secret_scope: Optional = None

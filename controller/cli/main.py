@@ -20,6 +20,7 @@ from controller.cli import (
     next,
     plan,
     runs,
+    states,
     tasks,
     triggers,
     up,
@@ -32,7 +33,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Triggers with immutable revisions, a reconcile loop, and runs that happen once.",
 )
-for resource in (up, triggers, history, audit, changing, changes, next, catchup, plan, holds, doctor, histories):
+for resource in (
+    up,
+    triggers,
+    history,
+    audit,
+    changing,
+    changes,
+    next,
+    catchup,
+    states,
+    plan,
+    holds,
+    doctor,
+    histories,
+):
     app.add_typer(resource.app)
 app.add_typer(runs.by_hand)
 app.add_typer(tasks.app, name="task")

@@ -1,4 +1,7 @@
-"""What narrows a schedule: its ends, its days off, how often it starts, how far it is spread (S-07, S-12, S-13)."""
+"""What narrows a trigger: its ends, days off, how often it starts, how far it is spread, how long a start may wait.
+
+S-07, S-12, S-13, X-18.
+"""
 
 import hashlib
 import re
@@ -9,6 +12,7 @@ from typing import Any, Final
 from reconcile.rules.notation import ScheduleError, duration, instant, shown
 
 LONGEST_SPREAD: Final = timedelta(days=1)
+LONGEST_WAIT: Final = timedelta(days=365)
 MOST_DAYS: Final = 4_000
 """Days that one list may close: more than ten years of them."""
 
@@ -59,6 +63,16 @@ def spread(given: Mapping[str, Any]) -> timedelta:
     if not timedelta(seconds=1) <= window <= LONGEST_SPREAD:
         raise ScheduleError("spread", f"{shown(given['spread'])} is not between 1s and 1d", "write a span such as 10m")
     return window
+
+
+def start_within(text: str | None) -> timedelta | None:
+    """How long a run may wait for its start, None for ever (X-18). Raises ScheduleError."""
+    if text is None:
+        return None
+    span = duration(text, "start_within")
+    if not timedelta(seconds=1) <= span <= LONGEST_WAIT:
+        raise ScheduleError("start_within", f"{shown(text)} is not between 1s and 1y", "write a span such as 10m")
+    return span
 
 
 def offset(window: timedelta, trigger: str) -> timedelta:

@@ -227,6 +227,10 @@ def faults(manifest: Manifest) -> list[Fault]:
             duration(manifest.spec.catchup.window)
         except ScheduleError as error:
             found.append(Fault("spec.catchup.window", error.message, error.hint))
+    try:
+        bounds.start_within(manifest.spec.start_within)
+    except ScheduleError as error:
+        found.append(Fault("spec.start_within", error.message, error.hint))
     return found
 
 

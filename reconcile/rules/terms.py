@@ -19,7 +19,7 @@ class Terms:
     """A spec with its defaults filled in; they never change within an apiVersion (R-10).
 
     `count` is how many occurrences may start since the baseline (S-07), `spread` the window within which the trigger
-    has its place (S-12).
+    has its place (S-12). `start_within` is how long a run may wait for its start (X-18).
     """
 
     schedule: Schedule
@@ -29,6 +29,7 @@ class Terms:
     window: timedelta | None
     overlap: str
     max_attempts: int
+    start_within: timedelta | None
     deactivate_after: int
     input: str
 
@@ -49,9 +50,15 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
         window=duration(read.catchup.window) if read.catchup.window else None,
         overlap=read.overlap or ("queue_all" if read.catchup.policy == "all" else "skip"),
         max_attempts=read.retry.max_attempts,
+        start_within=bounds.start_within(read.start_within),
         deactivate_after=read.deactivate_after,
         input=canonical(read.input),
     )
+
+
+def start_by(terms: Terms, created_at: datetime) -> datetime | None:
+    """Until when a run that is made now must have begun, None where it may wait (X-18)."""
+    return created_at + terms.start_within if terms.start_within else None
 
 
 def calendars_of(spec: str) -> tuple[str, ...]:

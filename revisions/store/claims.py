@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 from revisions.ids import TriggerKey
 from revisions.store import holds as hold_store
 from revisions.store.runs import Run, from_row, in_status
-from revisions.store.tables import runs, tasks, trigger_revisions, trigger_status, triggers
+from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, no more beyond what is wanted than these."""
@@ -25,7 +25,8 @@ _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 class Claimed:
     """A run that is ours, with what launching it needs; texts are canonical JSON.
 
-    `task_spec` is None when the task version is not there, `trigger_spec` is of the revision that made the run.
+    `task_spec` is None when the task version is not there, `trigger_spec` is of the revision that made the run, `state`
+    what the trigger's runs handed on.
     """
 
     run: Run
@@ -33,6 +34,7 @@ class Claimed:
     trigger: TriggerKey | None
     trigger_spec: str | None
     last_success_at: datetime | None
+    state: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +263,7 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
             triggers.c.name.label("trigger_name"),
             trigger_revisions.c.spec.label("trigger_spec"),
             trigger_status.c.last_success_at,
+            trigger_states.c.state,
         )
         .select_from(runs)
         .outerjoin(
@@ -278,6 +281,7 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
             and_(trigger_revisions.c.trigger_id == runs.c.trigger_id, trigger_revisions.c.revision == runs.c.revision),
         )
         .outerjoin(trigger_status, trigger_status.c.trigger_id == runs.c.trigger_id)
+        .outerjoin(trigger_states, trigger_states.c.trigger_id == runs.c.trigger_id)
         .where(which)
         .order_by(runs.c.available_at, runs.c.id)
     )
@@ -287,4 +291,4 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
 def _claimed_row(row: Any) -> Claimed:
     run = Run(**{name: getattr(row, f"run_{name}") for name in Run.__slots__})
     key = TriggerKey(run.project, run.domain, run.task, row.trigger_name) if row.trigger_name else None
-    return Claimed(run, row.task_spec, key, row.trigger_spec, row.last_success_at)
+    return Claimed(run, row.task_spec, key, row.trigger_spec, row.last_success_at, row.state)

@@ -18,6 +18,7 @@ MOVED: Mapping[str, Table] = {
         tables.tasks,
         tables.trigger_revisions,
         tables.trigger_status,
+        tables.trigger_states,
         tables.catchup_backlogs,
         tables.occurrences,
         tables.runs,

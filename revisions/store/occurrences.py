@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Text, literal, null, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, select, tuple_, union_all
 
 from revisions.store.database import insert_if_absent
+from revisions.store.expiry import EXPIRED
 from revisions.store.tables import Instant, occurrences, runs
 
 
@@ -54,7 +55,7 @@ def skips_within(connection: Connection, trigger_id: str, after: datetime, until
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A line of the ledger: a run (`started`, with its id) or a skip."""
+    """A line of the ledger: a run (`started`, or `expired` before it could; with its id) or a skip."""
 
     occurrence_id: str
     scheduled_at: datetime
@@ -102,12 +103,13 @@ def ledger(
 def _line(is_skip: bool) -> list[ColumnElement[Any]]:
     """The columns of a line, in one order and under the same names for both tables."""
     table = occurrences if is_skip else runs
+    began = case((runs.c.status == EXPIRED, EXPIRED), else_=STARTED)
     return [
         table.c.occurrence_id,
         table.c.scheduled_at,
         (occurrences.c.scheduled_until if is_skip else runs.c.scheduled_at).label("scheduled_until"),
         (occurrences.c.decided_at if is_skip else runs.c.created_at).label("decided_at"),
-        occurrences.c.outcome if is_skip else literal(STARTED).label("outcome"),
+        occurrences.c.outcome if is_skip else began.label("outcome"),
         occurrences.c.reason if is_skip else literal("").label("reason"),
         table.c.revision,
         (null() if is_skip else runs.c.id).label("run_id"),

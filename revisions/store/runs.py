@@ -38,11 +38,15 @@ class NewRun:
     scheduled_at: datetime
     created_at: datetime
     input: str
+    start_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run as stored (X-02). `attempt` counts from 1 once it was claimed; `claim` fences every write of a worker."""
+    """One run as stored (X-02). `attempt` counts from 1 once it was claimed; `claim` fences every write of a worker.
+
+    `start_by`: it is to be claimed by then for the first time, or never (X-18).
+    """
 
     id: str
     trigger_id: str
@@ -74,6 +78,7 @@ class Run:
     cost: float | None
     caused_by_run_id: str | None
     caused_by_trigger_id: str | None
+    start_by: datetime | None
 
 
 class RunMade(NamedTuple):
@@ -245,7 +250,9 @@ def lock_queue(connection: Connection) -> None:
 
 
 def in_status(*statuses: str, of: FromClause = runs) -> ColumnElement[bool]:
-    """Literals, for only they let a planner see that a partial index covers the question."""
+    """Literals, for only they let a planner see that a partial index covers the question; SQLite's wants one as `=`."""
+    if len(statuses) == 1:
+        return of.c.status == literal_column(f"'{statuses[0]}'")
     return of.c.status.in_([literal_column(f"'{status}'") for status in statuses])
 
 

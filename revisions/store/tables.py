@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 """The schema version this release works with: the newest migration."""
 
 _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -203,6 +203,16 @@ trigger_status = Table(
     ),
 )
 
+trigger_states = Table(
+    "trigger_states",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("state", Text),
+    Column("at", Instant, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("run_id", Text),
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -236,6 +246,7 @@ runs = Table(
     Column("cost", Float),
     Column("caused_by_run_id", Text),
     Column("caused_by_trigger_id", Text),
+    Column("start_by", Instant),
     UniqueConstraint("trigger_id", "occurrence_id"),
     Index(None, "trigger_id", "scheduled_at"),
     Index(None, "trigger_id", "id"),
@@ -245,6 +256,12 @@ runs = Table(
         "id",
         postgresql_where=text("status = 'pending'"),
         sqlite_where=text("status = 'pending'"),
+    ),
+    Index(
+        "runs_start_by_idx",
+        "start_by",
+        postgresql_where=text("status = 'pending' AND start_by IS NOT NULL"),
+        sqlite_where=text("status = 'pending' AND start_by IS NOT NULL"),
     ),
     Index(
         "runs_running_idx",

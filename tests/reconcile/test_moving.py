@@ -16,6 +16,7 @@ from reconcile.importing import Imported, Importing
 from reconcile.rebuilding import Rebuilding
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
+from reconcile.seeding import Seeding
 from reconcile.verifying import Verifying
 from revisions import checkpoints
 from revisions.clock import HandClock
@@ -25,7 +26,7 @@ from revisions.signing import PrivateKey
 from revisions.store import contents, feed, guards, histories, schema, tables
 from revisions.store.database import Database
 from tests import tampering
-from tests.world import World
+from tests.world import World, key
 
 KEY = PrivateKey.fresh()
 
@@ -42,7 +43,7 @@ CALENDAR = Calendar.read(
 
 @pytest.fixture
 def lived(world: World) -> World:
-    """Triggers with a past: runs, skips, a backlog, a pause, a deletion, a log; a calendar and a freeze."""
+    """Triggers with a past: runs, skips, a backlog, a pause, a deletion, a log, a state; a calendar and a freeze."""
     world.create(catchup={"policy": "all"}, overlap="allow", tags=['ä"\n\t'])
     world.create("gone")
     world.create("quiet")
@@ -53,6 +54,7 @@ def lived(world: World) -> World:
     world.delete("gone", 1)
     world.deactivate("quiet", 1, reason="quiet")
     Holding(world.database, world.observations).freeze("other", None, Caller("ann", "moving"))
+    Seeding(world.database, world.observations).seed(key("tick"), {"cursor": "ü"}, Caller("ann"))
     Calendaring(world.database, world.observations).deploy(CALENDAR, Expected(absent=True), Caller("ann"))
     with world.database.write() as connection:
         run_id = world.runs()[0].id

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from reconcile.holding import Holding
 from reconcile.observe import Observations
 from reconcile.ports import LaunchError, Lost
+from reconcile.revising import Caller
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
@@ -513,3 +515,76 @@ def test_the_claim_of_what_a_task_spec_breaks_does_not_end_the_thread(scene: Sce
     runner.run_pass()
     assert "could not be launched" in (scene.run(run_id).error or "")
     assert json.loads(scene.run(run_id).input) == {}
+
+
+def test_a_run_finds_the_state_that_the_one_before_answered(scene: Scene) -> None:
+    """X-03, X-06: the next run, and the next attempt of the same one, go on from there."""
+    runner = scene.runner()
+    _, work = scene.started(runner)
+    assert work.launch.input["state"] is None
+    work.succeed(state={"cursor": 1})
+    runner.run_pass()
+    _, work = scene.started(runner)
+    assert work.launch.input["state"] == {"cursor": 1}
+    work.fail(state={"cursor": 2})
+    runner.run_pass()
+    scene.clock.advance(2 * SECOND)
+    assert runner.run_pass().claimed == 1
+    assert scene.launcher.last.launch.input["state"] == {"cursor": 2}
+    scene.launcher.last.succeed()
+    runner.run_pass()
+    _, work = scene.started(runner)
+    assert work.launch.input["state"] == {"cursor": 2}
+
+
+def test_a_run_that_waited_too_long_expires(scene: Scene) -> None:
+    """X-18: at its instant it still starts, later it never does; that is told, and its key is free."""
+    runner = scene.runner(max_running=1)
+    _, work = scene.started(runner)
+    by = scene.clock.now() + MINUTE
+    early, late = (scene.rows.run(scene.trigger, start_by=at) for at in (by, by - SECOND))
+    scene.clock.advance(MINUTE)
+    work.succeed()
+    runner.run_pass()
+    assert scene.run(early).status == "running"
+    expired = scene.run(late)
+    assert (expired.status, expired.finished_at, expired.attempt, expired.started_at) == ("expired", by, 0, None)
+    assert len(scene.launcher.works) == 2
+    facts = next(facts for name, facts in scene.seen if name == "run.expired")
+    trigger = {"trigger": str(scene.trigger.key), "trigger_id": scene.trigger.trigger_id}
+    assert facts == {**trigger, "run_id": late, "source": "schedule"}
+    with scene.database.read() as connection:
+        row = status.get(connection, scene.trigger.trigger_id)
+        assert runs.depth(connection).by_status == {"running": 1}
+    assert row is not None
+    assert row.consecutive_failures == 0
+
+
+def test_a_run_expires_although_there_is_no_room_for_it(scene: Scene) -> None:
+    """X-18: while all places are taken, and under a freeze, time goes on."""
+    runner = scene.runner(capacity=1)
+    scene.started(runner)
+    waiting = scene.rows.run(scene.trigger, start_by=scene.clock.now() + 5 * SECOND)
+    scene.advance(10 * SECOND, runner)
+    assert scene.run(waiting).status == "expired"
+    Holding(scene.database, scene.observations).freeze(None, None, Caller("ann", "stocktaking"))
+    frozen = scene.rows.run(scene.trigger, start_by=scene.clock.now() + 5 * SECOND)
+    scene.advance(10 * SECOND, runner)
+    assert scene.run(frozen).status == "expired"
+
+
+def test_what_began_in_time_never_expires(scene: Scene) -> None:
+    """X-18: neither a run between two attempts nor one that a stopped controller gave back."""
+    runner = scene.runner()
+    retried, work = scene.started(runner, start_by=scene.clock.now() + SECOND)
+    work.fail()
+    runner.run_pass()
+    scene.clock.advance(2 * SECOND)
+    assert runner.run_pass().claimed == 1
+    given_back = scene.rows.run(scene.trigger, start_by=scene.clock.now() + SECOND)
+    assert runner.run_pass().claimed == 1
+    runner.stop(timedelta(0))
+    scene.clock.advance(MINUTE)
+    assert (scene.run(given_back).status, scene.run(given_back).attempt) == ("pending", 0)
+    assert scene.runner("there").run_pass().claimed == 2
+    assert {scene.run(run_id).status for run_id in (retried, given_back)} == {"running"}

@@ -9,9 +9,10 @@ import pytest
 from reconcile.attempts import Ended
 from reconcile.observe import Observations
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
+from reconcile.rules.state import LARGEST
 from reconcile.settle import LONGEST_ERROR, Settled, settle
 from revisions.clock import HandClock
-from revisions.store import claims, logs, runs, status
+from revisions.store import claims, logs, runs, states, status
 from revisions.store.database import Database
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
@@ -52,6 +53,12 @@ class Scene:
             found = runs.get(connection, run.id)
         assert found is not None
         return found
+
+    @property
+    def state(self) -> str | None:
+        with self.database.read() as connection:
+            found = states.get(connection, self.trigger.trigger_id)
+        return found.state if found else None
 
     @property
     def status(self) -> StatusRow:
@@ -194,3 +201,71 @@ def test_errors_are_kept_short_and_storable(scene: Scene) -> None:
     assert error.startswith("\N{REPLACEMENT CHARACTER}?x")
     assert len(error) == LONGEST_ERROR
     assert scene.status.last_error == error
+
+
+def answered(outcome: Outcome, state: Any) -> Ended:
+    return Ended(outcome, None if outcome is Outcome.SUCCEEDED else "broken", {"state": state})
+
+
+@pytest.mark.parametrize("attempts", [1, 3], ids=["for good", "to be repeated"])
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED])
+def test_a_state_is_kept_however_the_attempt_ended(scene: Scene, outcome: Outcome, attempts: int) -> None:
+    """X-06: also on failure, and between two attempts; with when and by which run it was written."""
+    run = scene.claimed(max_attempts=attempts)
+    scene.settle(run, answered(outcome, {"b": 1.0, "a": "ü"}))
+    with scene.database.read() as connection:
+        kept = states.get(connection, scene.trigger.trigger_id)
+    assert kept == states.State(scene.trigger.trigger_id, '{"a":"ü","b":1}', scene.rows.now, "system", run.id)
+
+
+def test_an_output_without_a_state_leaves_the_old_one(scene: Scene) -> None:
+    """X-06: absent is not null, which is a state like any other JSON."""
+    scene.once(answered(Outcome.SUCCEEDED, [1]))
+    for ended in (OK, Ended(Outcome.SUCCEEDED), BROKEN, Ended(Outcome.LOST, "gone"), Ended(Outcome.HANDED_BACK)):
+        scene.once(ended)
+        assert scene.state == "[1]"
+    for state, text in ((False, "false"), ("", '""'), (0, "0"), (None, "null")):
+        scene.once(answered(Outcome.SUCCEEDED, state))
+        assert scene.state == text
+
+
+def test_a_state_up_to_64_kib_is_kept(scene: Scene) -> None:
+    """X-06: bytes of its canonical text count, not characters and not how it was written."""
+    largest = "ü" * (LARGEST // 2 - 1)
+    assert scene.once(answered(Outcome.SUCCEEDED, largest)) == Settled(Final("succeeded"))
+    assert scene.state == f'"{largest}"'
+
+
+def test_a_state_that_is_too_large_fails_the_run(scene: Scene) -> None:
+    """X-06: it says why and is not repeated, for its work is done; the old state and the answer stay."""
+    scene.once(answered(Outcome.SUCCEEDED, "old"))
+    run = scene.claimed(max_attempts=3)
+    large = "x" * (LARGEST - 1)
+    assert scene.settle(run, answered(Outcome.SUCCEEDED, large)) == Settled(Final("failed"))
+    after = scene.run(run)
+    assert (after.status, after.claimed_by, scene.state) == ("failed", None, '"old"')
+    assert after.error == "state is 65,537 bytes as canonical JSON, at most 65,536 are kept"
+    assert len(after.output or "") > LARGEST
+    assert (scene.status.consecutive_failures, scene.status.last_error) == (1, after.error)
+    assert scene.seen[-1][1]["error"] == after.error
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [(Outcome.FAILED, "failed"), (Outcome.TIMED_OUT, "timed_out"), (Outcome.CANCELLED, "cancelled")],
+)
+def test_a_failure_with_a_state_that_is_too_large_says_both(scene: Scene, outcome: Outcome, status: str) -> None:
+    """X-06: what went wrong first stays the outcome."""
+    run = scene.claimed()
+    assert scene.settle(run, answered(outcome, "x" * LARGEST)) == Settled(Final(status))
+    assert (scene.run(run).error or "").startswith("broken; state is 65,538 bytes")
+    assert scene.state is None
+
+
+def test_a_claim_no_longer_held_keeps_no_state(scene: Scene) -> None:
+    """X-05, X-06: whoever lost the claim writes nothing."""
+    run = scene.claimed()
+    with scene.database.write() as connection:
+        claims.take_over(connection, [run], scene.rows.now, claimed_by="other", lease=LEASE)
+    assert scene.settle(run, answered(Outcome.SUCCEEDED, "late")) == Settled(None)
+    assert scene.state is None

@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import literal_column, select, text
 
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
 from revisions.store import claims, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
+from revisions.store.tables import runs as table
 from tests.rows import Rows, new_run
 
 LEASE = timedelta(seconds=60)
@@ -339,3 +341,27 @@ def test_what_stands_behind_a_deep_queue_is_found(database: Database, rows: Rows
     behind = rows.run(other)
     assert claimed_ids(database, limit=2) == [new[0].id, behind]
     assert claimed_ids(database, limit=2) == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "column", "index"),
+    [
+        (("pending",), "available_at", "runs_pending_idx"),
+        (("pending",), "start_by", "runs_start_by_idx"),
+        (("running",), "lease_until", "runs_running_idx"),
+        (runs.LIVE, "trigger_id", "runs_live_idx"),
+    ],
+)
+def test_what_passes_ask_of_live_runs_goes_by_an_index(
+    database: Database, statuses: tuple[str, ...], column: str, index: str
+) -> None:
+    """X-04, X-18: a pass costs what waits and runs, never what ever ran."""
+    asked = select(table.c.id).where(
+        runs.in_status(*statuses), table.c[column] > literal_column("'2026-03-02T08:00:00Z'")
+    )
+    with database.read() as connection:
+        if not database.is_sqlite:
+            connection.execute(text("SET LOCAL enable_seqscan = off"))  # or a table of no rows is read whole
+        explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
+        plan = connection.execute(text(f"{explain} {asked}")).all()
+    assert index in str(plan)
