@@ -89,7 +89,7 @@ def stop_failing(
 
 
 def _is_over(current: Run | None, ours: Run) -> bool:
-    """Whether this very claim was settled, by a callback, by the scanner, or by us; nobody has claimed the run since."""
+    """Whether this very claim was settled (by a callback, the scanner, us), and nobody has claimed the run since."""
     if current is None or current.status == "running":
         return False
     return (current.claim, current.attempt) == (ours.claim, ours.attempt)

@@ -129,14 +129,14 @@ class Worker:
         now = self._monotonic()
         over: list[tuple[Attempt, Ended]] = []
         for attempt in list(self._live.values()):
+            ended = None
             try:
                 ended = attempt.watch(now)
-                if now >= self._drain_at and ended is None:
-                    self._hand_over(attempt, now)
             except OSError as error:
                 self._emit("work.unreadable", **attempt.facts, error=str(error))
-                continue
-            if ended is not None and now >= attempt.postponed_until:
+            if ended is None and now >= self._drain_at:
+                self._hand_over(attempt, now)
+            elif ended is not None and now >= attempt.postponed_until:
                 over.append((attempt, ended))
         for attempt, ended in over:
             self._end(attempt, ended)
