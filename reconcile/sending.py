@@ -117,7 +117,7 @@ class Sending:
     def _hang_up(self) -> None:
         if self._socket is not None:
             with suppress(OSError):  # it is closed, or handed on to the one that encrypts
-                self._socket.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # SSLSocket's own is not for two threads
 
     def _write(self, text: bytes) -> None:
         with self._log.open("ab") as file:
