@@ -62,6 +62,8 @@ class Sending:
                 if pause is None:
                     return Failed(f"{self._request.url} cannot be reached: {_said(error)}")
                 self._abandoned.wait(pause)
+            except UnicodeError as error:  # the resolver's, for a name that can be none
+                return Failed(f"{self._request.url} cannot be reached: {_said(error)}")
             except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
                 return Failed(f"no whole answer, and whether the service carried it out is not known: {_said(error)}")
         return Failed(_STOPPED)
@@ -155,5 +157,5 @@ def _said(error: Exception) -> str:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Reading all certificates for each request would take longer than the request."""
-    return httpx.create_ssl_context(trust_env=False)
+    """Read once: that takes longer than a request. `SSL_CERT_FILE` and `SSL_CERT_DIR` of the controller are heeded."""
+    return httpx.create_ssl_context()

@@ -1,12 +1,15 @@
 """A web service on a real socket that plays the tasks of the launchers' suite, and whatever a test scripts."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+
+import httpx
 
 
 class Seen(NamedTuple):
@@ -62,6 +65,14 @@ class Handler(BaseHTTPRequestHandler):
         """What the test says, or (`cut`) nothing but a part of it."""
         self.answer(given.get("status", 200), given.get("body", ""), given.get("headers", {}), given.get("cut", 0))
 
+    def task_accept(self, given: Any) -> None:
+        """Accepts, works a little, says that it does, and calls back."""
+        self.answer(202)
+        attempt = json.loads(self.server.seen[-1].body)["run"]["attempt"]
+        beat = httpx.post(self.headers["Triggerctl-Heartbeat"], json={"attempt": attempt})
+        ended = {"attempt": attempt, "outcome": "succeeded", "output": {"beat": beat.json()["status"]}}
+        httpx.post(self.headers["Triggerctl-Callback"], json=ended)
+
     def task_silence(self, given: Any) -> None:
         """Hangs up without a word."""
 
@@ -83,14 +94,17 @@ class Service(ThreadingHTTPServer):
 
     request_queue_size = 256
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, secured: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", port), Handler)
+        self.scheme = "https" if secured else "http"
+        if secured:
+            self.socket = secured.wrap_socket(self.socket, server_side=True)
         self.seen: list[Seen] = []
         self.hung_up = threading.Event()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}"
 
     @property
     def keys(self) -> list[str]:

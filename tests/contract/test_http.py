@@ -1,15 +1,21 @@
 """What is true of `http` alone: what is sent, how answers are judged, and that nothing is sent twice."""
 
+import ipaddress
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from reconcile import exchanges, plugins, sending
 from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
@@ -18,6 +24,7 @@ from tests.contract.test_launchers import CONTROLLER, end
 from tests.waiting import eventually
 
 ACCEPTED = Running(elsewhere=True)
+VALID = (datetime.now(UTC) - timedelta(days=1), datetime.now(UTC) + timedelta(days=1))
 
 
 class Sender:
@@ -192,6 +199,13 @@ def test_a_service_that_is_not_there_fails_the_attempt(sender: Sender, monkeypat
     assert log(work).count(b"cannot be reached") == 3
 
 
+def test_a_name_that_can_be_none_fails_the_attempt(sender: Sender) -> None:
+    """X-10: whatever the resolver says of it."""
+    failed = end(sender.start(url=f"http://{'a' * 64}.example/"))
+    assert isinstance(failed, Failed)
+    assert "cannot be reached" in failed.error
+
+
 @pytest.mark.parametrize(("path", "values"), [("silence", {}), ("say", {"body": "{", "cut": 9})])
 def test_what_may_have_been_carried_out_is_not_sent_again(sender: Sender, path: str, values: Any) -> None:
     """X-07, invariant 5: after the first byte only another attempt may ask again, under another key."""
@@ -223,6 +237,50 @@ def test_a_request_that_never_began_is_not_begun_after_the_end(sender: Sender) -
         work.forget()
         assert work.poll() == Failed(exchanges.ABANDONED)
         assert late.seen == []
+
+
+@pytest.fixture
+def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service with a certificate that the controller is told to trust."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "service")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), *VALID)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *form))
+    (tmp_path / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    sending._trusted.cache_clear()
+    with Service(secured=context) as service:
+        yield service
+    sending._trusted.cache_clear()
+
+
+def test_a_secured_service_is_asked_and_hung_up_alike(secured: Service, tmp_path: Path) -> None:
+    """X-10: over https, too, an abandoned request waits for nothing."""
+    sender = Sender(tmp_path, secured)
+    assert end(sender.start("say", {"body": '{"a": 1}'})) == Succeeded({"a": 1})
+    sender.started[0].forget()
+    work = sender.start("sleep", {"ready": str(tmp_path / "ready")})
+    eventually((tmp_path / "ready").exists)
+    work.forget()
+    eventually(secured.hung_up.is_set)
+    assert work.poll() == Failed(exchanges.ABANDONED)
+
+
+def test_a_stranger_in_place_of_the_service_is_told_nothing(secured: Service, sender: Sender) -> None:
+    """X-12: a certificate that nobody vouches for ends the attempt before a byte of the document is sent."""
+    sending._trusted.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE")
+        patch.setattr(sending, "PAUSES", ())
+        failed = end(sender.start(url=f"{secured.url}/say"))
+    assert isinstance(failed, Failed)
+    assert "CERTIFICATE_VERIFY_FAILED" in failed.error
+    assert secured.seen == []
 
 
 def test_a_request_under_way_is_lost_with_its_controller(sender: Sender) -> None:

@@ -41,8 +41,8 @@ def test_failure_with_its_error(api: Api, run: str) -> None:
     assert api.post(f"/runs/{run}/heartbeat", {"attempt": 1}).status_code == 409
 
 
-def test_what_is_not_said_is_nothing_or_told(api: Api, run: str) -> None:
-    """X-10: a success without an output has an empty one."""
+def test_a_success_needs_no_output(api: Api, run: str) -> None:
+    """X-10: it is an empty one then."""
     assert api.post(f"/runs/{run}/complete", {"attempt": 1, "outcome": "succeeded"}).json()["output"] == {}
 
 

@@ -70,8 +70,7 @@ class Scene:
         runner.run_pass()
         run = self.run(run_id)
         assert run.status == "running"
-        attempts = self.folder.glob(f"*/{run_id}-{run.attempt}/accepted")
-        eventually(lambda: list(attempts) or list(self.folder.glob(f"*/{run_id}-{run.attempt}/accepted")))
+        eventually(lambda: list(self.folder.glob(f"*/{run_id}-{run.attempt}/accepted")))
 
     def run(self, run_id: str) -> Run:
         with self.database.read() as connection:
