@@ -122,7 +122,9 @@ class Process:
     def _wake(self, name: str, facts: dict[str, Any]) -> None:
         if name in ("trigger.changed", "task.deleted", "triggers.rebuilt", "history.imported", *_MOVED):
             self._wake_loop()
-        elif name in ("run.fired", "run.cancel_requested") or (name == "pass.decided" and facts["started"]):
+        elif name in ("run.fired", "run.cancel_requested", "run.completed") or (
+            name == "pass.decided" and facts["started"]
+        ):
             self._wake_runner()
 
     def _wake_loop(self) -> None:

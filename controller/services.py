@@ -2,12 +2,14 @@
 
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Self
 
 from controller.settings import Settings
 from reconcile.auditing import Auditing
 from reconcile.backlogs import Backlogs
 from reconcile.calendaring import Calendaring
+from reconcile.completing import Completing
 from reconcile.deploying import Deploying
 from reconcile.examining import Examining
 from reconcile.explaining import Explaining
@@ -56,6 +58,7 @@ class Services:
     deploying: Deploying
     registering: Registering
     firing: Firing
+    completing: Completing
     calendaring: Calendaring
     holding: Holding
     backlogs: Backlogs
@@ -81,6 +84,7 @@ class Services:
             deploying=deploying,
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
+            completing=Completing(database, heard, deploying, timedelta(seconds=settings.lease_seconds)),
             calendaring=Calendaring(database, heard),
             holding=Holding(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),

@@ -32,6 +32,7 @@ class Attempt:
         self.work = work
         self.stored = stored
         self.postponed_until = float("-inf")
+        self.elsewhere = False
         self._deadline = deadline
         self._ending: Outcome | None = None
         self._force_at = float("inf")
@@ -51,6 +52,7 @@ class Attempt:
         progress = self.work.poll()
         if not isinstance(progress, Running):
             return self._ended(progress)
+        self.elsewhere = progress.elsewhere
         if now >= self._deadline:
             self.end(Outcome.TIMED_OUT, now)
         if now >= self._force_at:

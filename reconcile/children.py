@@ -14,9 +14,9 @@ The folder (mode 0700) holds
     exit         the exit code; written last
 
 so an attempt is over when nobody holds `lock`, and `exit` then tells how. A lock, unlike a process id, cannot come to
-mean somebody else's process, and it is gone after a restart of the machine. `started` is made exclusively, by the
-supervisor or by a controller that finds no trace of one: whoever comes second gives way (invariant 5). The supervisor
-ends its own group by SIGKILL when the command has ended, the one moment at which the group is surely still its own.
+mean somebody else's process, and it is gone after a restart of the machine. `started` is the supervisor's to make, see
+`folders`. The supervisor ends its own group by SIGKILL when the command has ended, the one moment at which the group is
+surely still its own.
 """
 
 import json
@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from reconcile import answers, locks
+from reconcile import answers, folders, locks
 from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded
 
 INHERITED = ("PATH", "HOME", "LANG", "TZ")
@@ -71,12 +71,12 @@ def start(launch: Launch, command: Sequence[str], env: Mapping[str, str], cwd: P
     """
     folder = launch.folder.absolute()
     try:
-        if not _make_folder(folder):
+        if not folders.make(folder):
             return _started_before(folder)
     except OSError as error:
         raise LaunchError(f"cannot use the folder {folder}: {error.strerror}") from None
     try:
-        _write_new(folder / "input.json", json.dumps(launch.input, allow_nan=False))
+        folders.write_new(folder / "input.json", json.dumps(launch.input, allow_nan=False))
         (folder / "work").mkdir(mode=0o700)
         return Child(folder, _spawn(folder, command, env, cwd or folder / "work"))
     except (OSError, ValueError, TypeError) as error:
@@ -87,10 +87,7 @@ def start(launch: Launch, command: Sequence[str], env: Mapping[str, str], cwd: P
 def adopt(folder: Path) -> "Child | None":
     """The attempt of an earlier controller; None when the folder shows no start, and then there never will be one."""
     folder = folder.absolute()
-    _make_folder(folder)
-    with suppress(FileExistsError):
-        (folder / "started").mkdir()
-    return None if (folder / "started").is_dir() else Child(folder)
+    return None if folders.rule_out(folder) else Child(folder)
 
 
 class Child:
@@ -117,18 +114,10 @@ class Child:
                 _kill_group(self._group(), chosen)
 
     def read_log(self, start: int, limit: int) -> bytes:
-        try:
-            with (self._folder / "log").open("rb") as file:
-                file.seek(start)
-                return file.read(limit)
-        except FileNotFoundError:
-            return b""
+        return folders.read_log(self._folder, start, limit)
 
     def log_size(self) -> int:
-        try:
-            return (self._folder / "log").stat().st_size
-        except FileNotFoundError:
-            return 0
+        return folders.log_size(self._folder)
 
     def forget(self) -> None:
         """Ends and removes the attempt. Raises OSError for files that cannot be removed."""
@@ -139,7 +128,7 @@ class Child:
         self.poll()  # the answer stays, the files do not
         if self._exit_code() is None:
             self._end_orphans()
-        _remove(self._folder)
+        folders.remove(self._folder)
 
     def _supervised(self) -> bool:
         if self._process is not None:
@@ -166,11 +155,11 @@ class Child:
 
     def _exit_code(self) -> int | None:
         """None also for a file cut short by a crash or a full disk."""
-        text = _read(self._folder / "exit")
+        text = folders.read(self._folder / "exit")
         return int(text) if text.endswith("\n") else None
 
     def _without_exit_code(self) -> Failed | Lost:
-        if sent := _read(self._folder / "cancel"):
+        if sent := folders.read(self._folder / "cancel"):
             return Failed(f"killed by {sent}")
         if (self._folder / "started").is_dir():
             return Lost("was given up before it started")
@@ -189,16 +178,6 @@ class Child:
                 os.kill(self._group(), 0)
             except ProcessLookupError:
                 _kill_group(self._group(), signal.SIGKILL)
-
-
-def _make_folder(folder: Path) -> bool:
-    """False when it was there before; then another call made it, and starts in it or did."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _started_before(folder: Path) -> Child:
@@ -229,24 +208,3 @@ def _kill_group(group: int, chosen: signal.Signals) -> None:
     # macOS answers EPERM for a group of nothing but zombies.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, chosen)
-
-
-def _write_new(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return ""
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # a task left folders without write permission, as Go's module cache does
-        for below, _, _ in os.walk(folder):
-            os.chmod(below, 0o700)
-        shutil.rmtree(folder)

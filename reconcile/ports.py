@@ -29,7 +29,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The work goes on."""
+    """The work goes on; `elsewhere`: without this controller too, so that one that stops leaves it to the next."""
+
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from datetime import timedelta
 from reconcile.attempts import SECONDS_TO_END
 from reconcile.observe import Observations
 from reconcile.ports import Launcher
-from reconcile.worker import Deactivate, PassReport, RunnerSettings, Worker
+from reconcile.settle import Deactivate
+from reconcile.worker import PassReport, RunnerSettings, Worker
 from revisions.clock import Clock
 from revisions.errors import Unavailable
 from revisions.store.database import Database

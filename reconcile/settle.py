@@ -1,7 +1,7 @@
 """The end of an attempt into the database, once: the run, its log's rest, and what the trigger keeps of it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from reconcile.rules import asking, retry, state
 from reconcile.rules.asking import Asked
 from reconcile.rules.retry import Decision, Final, HandBack, Outcome, Retry
 from reconcile.rules.state import State
+from revisions.errors import TriggerctlError
 from revisions.ids import TriggerKey
 from revisions.store import claims, logs, notices, runs, states, status, triggers
 from revisions.store.database import Connection, Database
@@ -23,6 +24,13 @@ LONGEST_ERROR = 4_000
 """Characters kept of an error."""
 DEACTIVATE_AFTER = 5
 """Consecutive failed runs, where the trigger does not say (X-07)."""
+FAILURES = "failures"
+"""Why a trigger is deactivated that failed too often."""
+
+Deactivate = Callable[[str, str], object]
+"""Deactivates a trigger (its id, the reason) as the system."""
+Fence = Callable[[Run | None, Run], bool]
+"""Whether the run, locked, is still that of whoever settles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,14 @@ def settle(
     printed: Sequence[logs.Piece] = (),
     *,
     trigger: TriggerKey | None = None,
+    fence: Fence = claims.holds,
 ) -> Settled:
     """Writes how an attempt ended, if its claim is still held; a claim that is not changes nothing (X-05, X-06).
 
-    A state that it produced is kept whatever the end, between two attempts too: who sends one says how far it came. One
-    that is too large ends the run, for the work is done and would produce it again. `trigger` is what observations call
-    it. Locks the trigger's status, then the run. Raises Unavailable, after which it may be called again.
+    But what an attempt printed is kept whoever settled it under this very claim. A state that it produced is kept
+    whatever the end, between two attempts too: who sends one says how far it came. One that is too large ends the run,
+    for the work is done and would produce it again. `trigger` is what observations call it. Locks the trigger's status,
+    then the run. Raises Unavailable, after which it may be called again.
     """
     made = state.produced(ended.output)
     if made and made.fault:
@@ -60,12 +70,41 @@ def settle(
         locked = status.lock(connection, [ours.trigger_id])
         current = runs.lock(connection, ours.id)
         now = database.clock.now(connection)
-        if current is None or not claims.holds(current, ours):
-            settled = Settled(None)
-        else:
+        is_over = _is_over(current, ours)
+        if current is not None and fence(current, ours):
             settled = _write(connection, current, locked, ended, made, printed, now)
-    _tell(observations, facts_of(ours, trigger), ours, ended, settled, now)
+        else:
+            settled = Settled(None)
+            if is_over:
+                _keep_rest(connection, ours, printed)
+    if settled.decision is None:
+        observations.emit("attempt.over" if is_over else "claim.lost", **facts_of(ours, trigger), claim=ours.claim)
+    else:
+        _tell(observations, facts_of(ours, trigger), ours, ended, settled, now)
     return settled
+
+
+def stop_failing(
+    observations: Observations, deactivate: Deactivate, run: Run, trigger: TriggerKey | None = None
+) -> None:
+    """Deactivates a trigger at its failure limit; the scanner finishes what is left open (L-16)."""
+    try:
+        deactivate(run.trigger_id, FAILURES)
+    except TriggerctlError as error:
+        observations.emit("deactivation.failed", **facts_of(run, trigger), error=error.detail)
+
+
+def _is_over(current: Run | None, ours: Run) -> bool:
+    """Whether this very claim was settled (by a callback, the scanner, us), and nobody has claimed the run since."""
+    if current is None or current.status == "running":
+        return False
+    return (current.claim, current.attempt) == (ours.claim, ours.attempt)
+
+
+def _keep_rest(connection: Connection, ours: Run, printed: Sequence[logs.Piece]) -> None:
+    key = (ours.id, ours.attempt)
+    stored = logs.sizes(connection, [key]).get(key, 0)
+    logs.append(connection, {key: [piece for piece in printed if piece.position >= stored]})
 
 
 def _write(
@@ -144,8 +183,6 @@ def _tell(
 ) -> None:
     facts = {**named, "source": ours.source}
     match settled.decision:
-        case None:
-            observations.emit("claim.lost", **facts, claim=ours.claim)
         case Retry(at):
             observations.emit("run.retried", **facts, outcome=ended.outcome.value, error=ended.error, at=at)
         case HandBack():

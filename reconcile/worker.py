@@ -5,7 +5,7 @@ worker knows beside the database is which attempts it watches; the folders of it
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,9 +16,9 @@ from reconcile.attempts import Attempt, Ended, facts_of
 from reconcile.observe import Observations
 from reconcile.ports import Launcher, LaunchError
 from reconcile.rules.retry import Outcome
-from reconcile.settle import settle
+from reconcile.settle import Deactivate, settle, stop_failing
 from reconcile.workplace import WorkPlace
-from revisions.errors import TriggerctlError, Unavailable
+from revisions.errors import Unavailable
 from revisions.ids import TriggerKey, fresh
 from revisions.store import claims, logs
 from revisions.store.claims import Claimed, Standings
@@ -31,11 +31,6 @@ LOG_BYTES_PER_LOOK = 256 * 1024
 LOG_BYTES_AT_END = logs.HEAD + logs.TAIL
 SECONDS_TO_POSTPONE = 30.0
 """Until an end that could not be written is tried again."""
-FAILURES = "failures"
-"""Why a trigger is deactivated that failed too often."""
-
-Deactivate = Callable[[str, str], None]
-"""Deactivates a trigger (its id, the reason) as the system."""
 _NEVER, _AT_ONCE = float("inf"), float("-inf")
 
 
@@ -89,6 +84,7 @@ class Worker:
         self._in_doubt = True
         self._next_look = self._next_renewal = _AT_ONCE
         self._drain_at = _NEVER
+        self._left = 0
         self._counted: Counter[str] = Counter()
 
     @property
@@ -116,7 +112,10 @@ class Worker:
         return PassReport(live=self.live, **counted)
 
     def drain(self, grace_seconds: float) -> None:
-        """Claims nothing more; what still runs after the grace is ended and handed back by the passes that follow."""
+        """Claims nothing more; what still runs after the grace is ended and handed back by the passes that follow.
+
+        What goes on without a controller is left to the next one, with its claim.
+        """
         self._drain_at = self._monotonic() + grace_seconds
 
     def leave(self) -> None:
@@ -124,23 +123,31 @@ class Worker:
         for attempt in self._live.values():
             self._remove(attempt)
         if self._adoption is not None:
-            self._adoption.place.leave(forgotten=not self._live)
+            self._adoption.place.leave(forgotten=not self._live and not self._left)
 
     def _watch(self) -> None:
         now = self._monotonic()
         over: list[tuple[Attempt, Ended]] = []
-        for attempt in self._live.values():
-            if now >= self._drain_at:
-                attempt.end(Outcome.HANDED_BACK, now)
+        for attempt in list(self._live.values()):
+            ended = None
             try:
                 ended = attempt.watch(now)
             except OSError as error:
                 self._emit("work.unreadable", **attempt.facts, error=str(error))
-                continue
-            if ended is not None and now >= attempt.postponed_until:
+            if ended is None and now >= self._drain_at:
+                self._hand_over(attempt, now)
+            elif ended is not None and now >= attempt.postponed_until:
                 over.append((attempt, ended))
         for attempt, ended in over:
             self._end(attempt, ended)
+
+    def _hand_over(self, attempt: Attempt, now: float) -> None:
+        if attempt.elsewhere:
+            del self._live[attempt.key]
+            self._left += 1
+            self._emit("run.left", **attempt.facts)
+        else:
+            attempt.end(Outcome.HANDED_BACK, now)
 
     def _end(self, attempt: Attempt, ended: Ended) -> None:
         printed = attempt.printed(LOG_BYTES_AT_END)
@@ -161,10 +168,7 @@ class Worker:
         settled = settle(self._database, self._observations, run, ended, printed, trigger=trigger)
         self._counted["settled"] += settled.decision is not None
         if settled.at_failure_limit:
-            try:
-                self._deactivate(run.trigger_id, FAILURES)
-            except TriggerctlError as error:  # the scanner finishes what is left open (L-16)
-                self._emit("deactivation.failed", **facts_of(run, trigger), error=error.detail)
+            stop_failing(self._observations, self._deactivate, run, trigger)
 
     def _ask(self) -> None:
         adoption = self._adoption or self._move_in()
@@ -222,11 +226,16 @@ class Worker:
         for key, standing in standings.items():
             attempt = attempts[key]
             if not standing.held:
-                del self._live[key]
-                self._emit("claim.lost", **attempt.facts, claim=key[1])
-                self._remove(attempt)
+                self._drop(attempt)
             elif standing.cancel_requested:
                 attempt.end(Outcome.CANCELLED, self._monotonic())
+
+    def _drop(self, attempt: Attempt) -> None:
+        """Ends work whose claim is another's or was settled; settling it changes nothing any more, and records that."""
+        printed = attempt.printed(LOG_BYTES_AT_END)
+        del self._live[attempt.key]
+        self._remove(attempt)
+        self._settle(attempt.run, attempt.trigger, Ended(Outcome.LOST), printed)
 
     def _renew(self, held: Sequence[Run], printed: Mapping[tuple[str, int], list[logs.Piece]]) -> Standings:
         begun = self._monotonic()

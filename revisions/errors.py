@@ -74,6 +74,11 @@ class NotFound(TriggerctlError):
         return cls.hinted("trigger", f"there is no trigger {key}", "`triggerctl list` shows what there is")
 
     @classmethod
+    def run(cls, run_id: str) -> Self:
+        """An id that no run has."""
+        return cls.hinted("run", f"there is no run {run_id}", "`triggerctl runs list` shows what there is")
+
+    @classmethod
     def deleted(cls, key: object, revision: int) -> Self:
         """A trigger that is there no more, and can be again."""
         way = "deploy it again, or roll it back, and it goes on with its history"

@@ -1,16 +1,19 @@
-"""Runs: list, read, logs, cancel."""
+"""Runs: list, read, logs, cancel, and the callbacks of who works on them."""
 
 import re
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
 from controller.shapes.common import Page
-from controller.shapes.runs import RunShape, run_shape
-from revisions.errors import NotFound
+from controller.shapes.runs import BeatShape, RunShape, beat_shape, run_shape
+from reconcile.attempts import Ended
+from reconcile.rules.retry import Outcome
+from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
 from revisions.store import logs
 from revisions.store import runs as store
@@ -19,6 +22,8 @@ from revisions.store.runs import Run
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 _ID = re.compile(r"[0-9A-Z]{26}")
+_OUTCOMES = (Outcome.SUCCEEDED.value, Outcome.FAILED.value)
+_ATTEMPT = {"attempt": {"type": "integer", "description": "the number that stands in the document, at run.attempt"}}
 Status = Literal["pending", "running", "waiting", "parked", "succeeded", "failed", "timed_out", "cancelled", "expired"]
 
 
@@ -88,11 +93,53 @@ def cancel(id: str, here: Here, asking: Asking) -> RunShape:
     return answer
 
 
+@router.post(
+    "/{id}/complete",
+    openapi_extra=fields_schema(
+        "attempt",
+        "outcome",
+        **_ATTEMPT,
+        outcome={"enum": list(_OUTCOMES)},
+        output={"type": "object"},
+        error={"type": "string"},
+    ),
+)
+def complete(id: str, here: Here, sent: Sent) -> RunShape:
+    """Says how an attempt ended that somebody outside works on: the callback of `http` (X-10)."""
+    given = sent.fields("attempt", "outcome", attempt=int, outcome=str, output=dict, error=str)
+    if given["outcome"] not in _OUTCOMES:
+        raise Invalid.at("outcome", f"{given['outcome']!r} is not known", f"one of {', '.join(_OUTCOMES)}")
+    outcome, error = Outcome(given["outcome"]), given["error"]
+    if outcome is Outcome.SUCCEEDED and error is not None:
+        raise Invalid.at("error", "stands beside succeeded", "leave it out")
+    if outcome is Outcome.SUCCEEDED:
+        ended = Ended(outcome, output=given["output"] or {})
+    else:
+        ended = Ended(outcome, error or "the callback says failed, and not why", given["output"])
+    run = here.completing.complete(_known(id), given["attempt"], ended)
+    with here.database.read() as connection:
+        return _shape(connection, run)
+
+
+@router.post("/{id}/heartbeat", openapi_extra=fields_schema("attempt", **_ATTEMPT))
+def heartbeat(id: str, here: Here, sent: Sent) -> BeatShape:
+    """Says that somebody outside still works on an attempt, and hears whether it is to stop (X-05)."""
+    given = sent.fields("attempt", attempt=int)
+    return beat_shape(here.completing.heartbeat(_known(id), given["attempt"]))
+
+
 def _get(connection: Any, id: str) -> Run:
-    run = store.get(connection, id) if _ID.fullmatch(id) else None
+    run = store.get(connection, _known(id))
     if run is None:
-        raise NotFound.hinted("run", f"there is no run {id}", "`triggerctl runs list` shows what there is")
+        raise NotFound.run(id)
     return run
+
+
+def _known(id: str) -> str:
+    """Raises NotFound for what can be no run's id."""
+    if not _ID.fullmatch(id):
+        raise NotFound.run(id)
+    return id
 
 
 def _shape(connection: Any, run: Run) -> RunShape:

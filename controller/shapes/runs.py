@@ -34,6 +34,24 @@ class RunShape(TypedDict):
     cost: float | None
 
 
+class BeatShape(TypedDict):
+    """What a sign of life is answered with."""
+
+    id: str
+    status: str
+    attempt: int
+    cancel_requested: bool
+
+
+def beat_shape(run: Run) -> BeatShape:
+    return {
+        "id": run.id,
+        "status": run.status,
+        "attempt": run.attempt,
+        "cancel_requested": run.cancel_requested_at is not None,
+    }
+
+
 def run_shape(made: Run, triggers: Mapping[str, TriggerKey]) -> RunShape:
     """`triggers` names the triggers by their ids."""
     return {

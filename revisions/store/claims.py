@@ -153,6 +153,20 @@ def holds(current: Run | None, ours: Run) -> bool:
     return current is not None and current.status == "running" and current.claim == ours.claim
 
 
+def works_on(current: Run | None, ours: Run) -> bool:
+    """Whether a locked run is still running in our attempt: the number of somebody outside, whoever watches it now.
+
+    Another worker that takes the run over goes on with the same attempt under another claim (X-05).
+    """
+    return current is not None and current.status == "running" and current.attempt == ours.attempt
+
+
+def beat(connection: Connection, current: Run, until: datetime) -> None:
+    """Prolongs the lease of a locked run for somebody outside who works on it; never shortens it."""
+    if current.lease_until is not None and current.lease_until < until:
+        connection.execute(update(runs).where(_is(current)).values(lease_until=until))
+
+
 def finish(
     connection: Connection,
     ours: Run,

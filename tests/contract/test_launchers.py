@@ -1,4 +1,7 @@
-"""One suite for every launcher that is discovered: a new file in `reconcile/launchers/` needs an entry in BLOCKS."""
+"""One suite for every launcher that is discovered: a new file in `reconcile/launchers/` needs entries in the tables.
+
+What is true of child processes alone asks for `child`; what is true of requests alone stands in test_http.py.
+"""
 
 import fcntl
 import json
@@ -8,13 +11,15 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from reconcile import plugins
+from reconcile import exchanges, plugins
 from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
+from tests.contract.service import Service
 from tests.waiting import eventually
 
 # What the tasks do, once for all kinds; each kind's entry in BLOCKS says how it is asked for one of them.
@@ -74,11 +79,56 @@ if __name__ == "__main__":
         pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text(json.dumps(answer))
 """
 
-BLOCKS: Mapping[str, Callable[[str], dict[str, Any]]] = {
-    "process": lambda task: {"command": [sys.executable, "-S", "../tasks.py", task], "cwd": "below"},
-    "python": lambda task: {"callable": f"tasks:{task}"},
+
+class Words(NamedTuple):
+    """How a kind says that a task failed, and that it was asked to end."""
+
+    failed: str
+    cancelled: str
+
+
+# What asks for a task, from its name and the address of the service that plays the tasks of `http`.
+BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
+    "http": lambda task, service: {"url": f"{service}/{task}"},
+    "process": lambda task, service: {"command": [sys.executable, "-S", "../tasks.py", task], "cwd": "below"},
+    "python": lambda task, service: {"callable": f"tasks:{task}"},
+}
+CHILDREN = ("process", "python")
+"""The kinds whose work is a child process."""
+CHILD = Words("exited with code 3: could not reach the moon", "killed by SIGTERM")
+WORDS: Mapping[str, Words] = {
+    "http": Words('answered 500 Internal Server Error: {"state": {"kept": 1}}', exchanges.ABANDONED),
+    "process": CHILD,
+    "python": CHILD,
 }
 WRONG_BLOCKS: Mapping[str, list[tuple[Any, str]]] = {
+    "http": [
+        (None, ""),
+        ({}, "url"),
+        ({"url": 1}, "url"),
+        ({"url": ""}, "url"),
+        ({"url": "service.example/x"}, "url"),
+        ({"url": "ftp://service.example/x"}, "url"),
+        ({"url": "http://"}, "url"),
+        ({"url": "http://a:99999/"}, "url"),
+        ({"url": "http://[::1/"}, "url"),
+        ({"url": "http://ann:secret@service.example/"}, "url"),
+        ({"url": "http://a/b c"}, "url"),
+        ({"url": "http://a/b\r\nX: y"}, "url"),
+        ({"url": "http://a/#b"}, "url"),
+        ({"url": "http://a", "methode": "POST"}, "methode"),
+        ({"url": "http://a", "method": "GET"}, "method"),
+        ({"url": "http://a", "method": ["POST"]}, "method"),
+        ({"url": "http://a", "expects": "both"}, "expects"),
+        ({"url": "http://a", "headers": ["X: y"]}, "headers"),
+        ({"url": "http://a", "headers": {"X Y": "z"}}, "headers.X Y"),
+        ({"url": "http://a", "headers": {"X:": "z"}}, "headers.X:"),
+        ({"url": "http://a", "headers": {"X": 1}}, "headers.X"),
+        ({"url": "http://a", "headers": {"X": "a\r\nY: b"}}, "headers.X"),
+        ({"url": "http://a", "headers": {"X": "Zürich"}}, "headers.X"),
+        ({"url": "http://a", "headers": {"X": "a", "x": "b"}}, "headers.x"),
+        ({"url": "http://a", "headers": {"idempotency-key": "k"}}, "headers.idempotency-key"),
+    ],
     "process": [
         (None, ""),
         ({}, "command"),
@@ -120,8 +170,8 @@ signal.pause()
 class Bench:
     """One launcher and a root with the tasks in it; whatever was started is ended afterwards."""
 
-    def __init__(self, kind: str, root: Path) -> None:
-        self.kind, self.root = kind, root
+    def __init__(self, kind: str, root: Path, service: str) -> None:
+        self.kind, self.root, self.service = kind, root, service
         self.started: list[Work] = []
 
     @property
@@ -129,7 +179,7 @@ class Bench:
         return plugins.launcher(self.kind)
 
     def launch(self, task: str, folder: str = "attempt", *, spec: Any = None, **values: Any) -> Launch:
-        block = spec or BLOCKS[self.kind](task)
+        block = spec or BLOCKS[self.kind](task, self.service)
         environment = {"TRIGGERCTL_RUN_ID": "r1", "TRIGGERCTL_URL": "http://localhost"}
         return Launch("r1", 1, self.root / "runs" / folder, self.root, block, {"input": values}, environment)
 
@@ -145,14 +195,32 @@ class Bench:
         return work
 
 
-@pytest.fixture(params=plugins.launchers())
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    (tmp_path / "tasks.py").write_text(TASKS)
-    (tmp_path / "below").mkdir()
-    bench = Bench(request.param, tmp_path)
+@contextmanager
+def made(kind: str, root: Path, service: Service) -> Iterator[Bench]:
+    (root / "tasks.py").write_text(TASKS)
+    (root / "below").mkdir()
+    bench = Bench(kind, root, service.url)
     yield bench
     for work in bench.started:
         work.forget()
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service() as service:
+        yield service
+
+
+@pytest.fixture(params=plugins.launchers())
+def bench(request: pytest.FixtureRequest, tmp_path: Path, service: Service) -> Iterator[Bench]:
+    with made(request.param, tmp_path, service) as bench:
+        yield bench
+
+
+@pytest.fixture(params=CHILDREN)
+def child(request: pytest.FixtureRequest, tmp_path: Path, service: Service) -> Iterator[Bench]:
+    with made(request.param, tmp_path, service) as bench:
+        yield bench
 
 
 def end(work: Work) -> Progress:
@@ -170,7 +238,7 @@ def free(lock: Path) -> bool:
 
 
 def test_every_launcher_has_an_entry_here() -> None:
-    assert BLOCKS.keys() == plugins.launchers().keys() == WRONG_BLOCKS.keys()
+    assert BLOCKS.keys() == plugins.launchers().keys() == WRONG_BLOCKS.keys() == WORDS.keys()
 
 
 def test_the_document_goes_in_and_the_answer_comes_out(bench: Bench) -> None:
@@ -185,10 +253,10 @@ def test_a_task_without_an_answer_succeeds_with_an_empty_one(bench: Bench) -> No
     assert end(bench.start("nothing")) == Succeeded({})
 
 
-def test_a_failure_tells_its_code_its_last_words_and_keeps_the_output(bench: Bench) -> None:
+def test_a_failure_tells_why_and_keeps_the_output(bench: Bench) -> None:
     """X-10, X-06: failure is mapped; `state` written before it is not lost."""
     failed = end(bench.start("fail"))
-    assert failed == Failed("exited with code 3: could not reach the moon", {"state": {"kept": 1}})
+    assert failed == Failed(WORDS[bench.kind].failed, {"state": {"kept": 1}})
 
 
 @pytest.mark.parametrize(
@@ -196,14 +264,13 @@ def test_a_failure_tells_its_code_its_last_words_and_keeps_the_output(bench: Ben
     [
         ("[1]", "not a JSON object but list"),
         ("{", "not JSON"),
-        ("", "not JSON"),
         ('{"a": NaN}', "NaN is not JSON"),
         ('{"a": 1e999}', "1e999 is not JSON"),
         ('{"a": "\\u0000"}', "output.a: holds a NUL"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "output"),
         ('{"a": "' + "x" * 2**20 + '"}', "larger than 1048576 bytes"),
     ],
-    ids=["list", "cut", "empty", "nan", "infinite", "nul", "deep", "large"],
+    ids=["list", "cut", "nan", "infinite", "nul", "deep", "large"],
 )
 def test_an_answer_that_is_no_output_fails_the_run(bench: Bench, text: str, words: str) -> None:
     """X-10: exit 0 with an unusable answer is a failure that says what is wrong."""
@@ -212,12 +279,19 @@ def test_an_answer_that_is_no_output_fails_the_run(bench: Bench, text: str, word
     assert words in failed.error
 
 
-def test_a_task_sees_nothing_of_the_controllers_settings(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_file_that_stays_empty_fails_the_run(child: Bench) -> None:
+    """X-10: it was to be written; the body of a response may be empty."""
+    failed = end(child.start("write_output", text=""))
+    assert isinstance(failed, Failed)
+    assert "not JSON" in failed.error
+
+
+def test_a_task_sees_nothing_of_the_controllers_settings(child: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: PATH, HOME, LANG, TZ and the contract, nothing else."""
     monkeypatch.setenv("TRIGGERCTL_DATABASE_URL", "secret")
     monkeypatch.setenv("GA_TOKEN", "secret")
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    progress = end(bench.start("echo"))
+    progress = end(child.start("echo"))
     assert isinstance(progress, Succeeded)
     environment = progress.output["environment"]
     added_by_shell_and_interpreter = {"PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"}
@@ -242,9 +316,9 @@ def test_the_files_of_an_attempt_are_private_and_removed(bench: Bench) -> None:
     assert work.poll() == Succeeded({})
 
 
-def test_the_log_is_read_in_pieces_as_bytes(bench: Bench) -> None:
+def test_the_log_is_read_in_pieces_as_bytes(child: Bench) -> None:
     """X-17: standard output and error, merged, as they were written: 2 MiB and a line."""
-    work = bench.start("print_bytes", times=8192)
+    work = child.start("print_bytes", times=8192)
     assert end(work) == Succeeded({})
     assert work.log_size() == 2**21 + 4
     assert work.read_log(255, 3) == b"\xff\x00\x01"
@@ -266,9 +340,9 @@ def test_cancel_asks_and_the_task_ends(bench: Bench) -> None:
     eventually((bench.root / "ready").exists)
     assert work.poll() == Running()
     work.cancel()
-    assert end(work) == Failed("killed by SIGTERM")
+    assert end(work) == Failed(WORDS[bench.kind].cancelled)
     work.cancel(force=True)
-    assert work.poll() == Failed("killed by SIGTERM")
+    assert work.poll() == Failed(WORDS[bench.kind].cancelled)
 
 
 def test_cancel_is_safe_from_the_first_moment(bench: Bench) -> None:
@@ -279,40 +353,40 @@ def test_cancel_is_safe_from_the_first_moment(bench: Bench) -> None:
     assert isinstance(end(work), Failed)
 
 
-def test_what_does_not_listen_is_ended_by_force(bench: Bench) -> None:
+def test_what_does_not_listen_is_ended_by_force(child: Bench) -> None:
     """X-10: a timeout can always be enforced."""
-    work = bench.start("stubborn", ready=str(bench.root / "ready"), asked=str(bench.root / "asked"))
-    eventually((bench.root / "ready").exists)
+    work = child.start("stubborn", ready=str(child.root / "ready"), asked=str(child.root / "asked"))
+    eventually((child.root / "ready").exists)
     work.cancel()
-    eventually((bench.root / "asked").exists)
+    eventually((child.root / "asked").exists)
     assert work.poll() == Running()
     work.cancel(force=True)
     assert end(work) == Failed("killed by SIGKILL")
 
 
-def test_grandchildren_end_with_the_task(bench: Bench) -> None:
+def test_grandchildren_end_with_the_task(child: Bench) -> None:
     """X-10: what a task leaves running does not outlive it, even if it ignores SIGTERM."""
-    lock = bench.root / "lock"
+    lock = child.root / "lock"
     lock.touch()
-    assert end(bench.start("grandchild", lock=str(lock), ready=str(bench.root / "ready"), stay=False)) == Succeeded({})
+    assert end(child.start("grandchild", lock=str(lock), ready=str(child.root / "ready"), stay=False)) == Succeeded({})
     eventually(lambda: free(lock))
 
 
-def test_grandchildren_end_when_the_attempt_is_forgotten(bench: Bench) -> None:
+def test_grandchildren_end_when_the_attempt_is_forgotten(child: Bench) -> None:
     """X-10: forgetting leaves nothing running."""
-    lock = bench.root / "lock"
+    lock = child.root / "lock"
     lock.touch()
-    work = bench.start("grandchild", lock=str(lock), ready=str(bench.root / "ready"), stay=True)
-    eventually((bench.root / "ready").exists)
+    work = child.start("grandchild", lock=str(lock), ready=str(child.root / "ready"), stay=True)
+    eventually((child.root / "ready").exists)
     work.forget()
     eventually(lambda: free(lock))
 
 
-def test_work_survives_the_controllers_death_and_is_adopted(bench: Bench) -> None:
+def test_work_survives_the_controllers_death_and_is_adopted(child: Bench) -> None:
     """X-10, invariant 5: after `kill -9` of the controller the next finds the same work, and then its answer."""
-    go, runs = bench.root / "go", bench.root / "runs.txt"
-    launch = bench.launch("wait", runs=str(runs), go=str(go))
-    arguments = [bench.kind, str(launch.folder), str(launch.root), json.dumps(launch.spec), json.dumps(launch.input)]
+    go, runs = child.root / "go", child.root / "runs.txt"
+    launch = child.launch("wait", runs=str(runs), go=str(go))
+    arguments = [child.kind, str(launch.folder), str(launch.root), json.dumps(launch.spec), json.dumps(launch.input)]
     controller = subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, *arguments], stdout=subprocess.PIPE, cwd=Path(plugins.__file__).parents[1]
     )
@@ -321,13 +395,13 @@ def test_work_survives_the_controllers_death_and_is_adopted(bench: Bench) -> Non
         assert controller.stdout.readline() == b"started\n"
         eventually(runs.exists)
         controller.send_signal(signal.SIGKILL)
-    adopted = bench.adopt()
+    adopted = child.adopt()
     assert adopted is not None
     assert adopted.poll() == Running()
     go.touch()
     assert end(adopted) == Succeeded({"waited": True})
     assert runs.read_text() == "run\n"
-    again = bench.adopt()
+    again = child.adopt()
     assert again is not None
     assert again.poll() == adopted.poll()
 
@@ -340,7 +414,7 @@ def test_adopted_work_is_cancelled_like_ones_own(bench: Bench) -> None:
     assert adopted is not None
     assert adopted.poll() == Running()
     adopted.cancel()
-    assert end(adopted) == Failed("killed by SIGTERM")
+    assert end(adopted) == Failed(WORDS[bench.kind].cancelled)
     adopted.cancel(force=True)
     adopted.forget()
     assert not (bench.root / "runs" / "attempt").exists()
@@ -387,16 +461,16 @@ def test_giving_up_and_starting_race_for_one_outcome(bench: Bench) -> None:
     assert outcomes  # which of them come up is up to the machine
 
 
-def test_a_killed_supervisor_is_a_loss_and_its_command_ends(bench: Bench) -> None:
+def test_a_killed_supervisor_is_a_loss_and_its_command_ends(child: Bench) -> None:
     """X-10: no answer is not taken for one, and a second attempt does not run beside the first."""
-    lock = bench.root / "lock"
+    lock = child.root / "lock"
     lock.touch()
-    work = bench.start("grandchild", lock=str(lock), ready=str(bench.root / "ready"), stay=True)
-    eventually((bench.root / "ready").exists)
-    os.kill(int((bench.root / "runs" / "attempt" / "pid").read_text()), signal.SIGKILL)
+    work = child.start("grandchild", lock=str(lock), ready=str(child.root / "ready"), stay=True)
+    eventually((child.root / "ready").exists)
+    os.kill(int((child.root / "runs" / "attempt" / "pid").read_text()), signal.SIGKILL)
     assert isinstance(end(work), Lost)
     eventually(lambda: free(lock))
-    adopted = bench.adopt()
+    adopted = child.adopt()
     assert adopted is not None
     assert adopted.poll() == work.poll()
 
@@ -414,7 +488,7 @@ def test_two_hundred_at_once_all_succeed(bench: Bench) -> None:
 
 def test_faults_name_the_place_and_a_way_out(bench: Bench) -> None:
     """R-18: a task's block is judged before it is stored."""
-    assert bench.launcher.faults(BLOCKS[bench.kind]("echo")) == []
+    assert bench.launcher.faults(BLOCKS[bench.kind]("echo", bench.service)) == []
     for spec, path in WRONG_BLOCKS[bench.kind]:
         faults = bench.launcher.faults(spec)
         assert path in [fault.path for fault in faults], spec

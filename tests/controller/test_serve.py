@@ -17,6 +17,8 @@ from controller.serve import Process, listen
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from revisions.store.database import Database
+from tests.contract.service import Service
+from tests.controller.asking import IS_NEW, T, manifest
 from tests.waiting import eventually
 from tests.world import World
 
@@ -113,6 +115,26 @@ def test_metrics_show_what_happened(up: Up, real: Database) -> None:
         ("parked",),
     }
     assert not [labels for _, labels in metrics if "tick" in labels or world.id("tick") in labels]
+
+
+def test_a_service_is_asked_and_calls_back(real: Database, tmp_path: Path) -> None:
+    """X-10: the whole way over sockets: request, 202, heartbeat, callback, the end that the API shows."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with ExitStack() as stack:
+        service = stack.enter_context(Service())
+        up = Up(real, tmp_path / "work", listen=f"127.0.0.1:{port}")
+        stack.callback(up.stop)
+        task = {"spec": {"launcher": "http", "http": {"url": f"{service.url}/accept"}}}
+        assert up.client.put("/api/v1/tasks/acme/production/report/v1", json=task).status_code == 201
+        assert up.client.put(f"/api/v1{T}", json=manifest(), headers=IS_NEW).status_code == 201
+        run_id = up.client.post(f"/api/v1{T}/fire").json()["id"]
+        run = eventually(lambda: run if (run := up.client.get(f"/api/v1/runs/{run_id}").json())["output"] else None)
+        assert (run["status"], run["attempt"], run["output"]) == ("succeeded", 1, {"beat": "running"})
+        eventually(lambda: up.client.get(f"/api/v1/runs/{run_id}/logs").text == "HTTP/1.1 202 Accepted\n")
+        assert "claim.lost" not in up.heard
+        assert service.keys == [f"{run_id}/1"]
 
 
 def test_whoever_connects_early_is_not_refused() -> None:

@@ -1,0 +1,120 @@
+"""`http`: a request to a service, which answers, or accepts and calls back."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from reconcile import exchanges
+from reconcile.blocks import text_faults, unknown_fields
+from reconcile.ports import Launch, Launcher, LaunchError, Work
+from reconcile.sending import Request
+from revisions.errors import Fault
+
+METHODS = ("POST", "PUT", "PATCH")
+EXPECTS = ("answer", "callback")
+OURS = (
+    *("Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Host", "TRACEPARENT"),
+    *("Idempotency-Key", "Triggerctl-Callback", "Triggerctl-Heartbeat"),
+)
+"""Headers that a task cannot set."""
+
+_EXAMPLE = "write url: https://service.example/path"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NOT_IN_URLS = re.compile(r"[^!-~]")
+
+
+class HttpLauncher:
+    """Sends the document to `{url, method: POST, headers: {Name: text}, expects: answer|callback}` (X-10)."""
+
+    def faults(self, spec: Any) -> list[Fault]:
+        return list(_faults(spec))
+
+    def start(self, launch: Launch) -> Work:
+        for fault in _faults(launch.spec):
+            raise LaunchError(f"http.{fault.path}: {fault.message}")
+        spec = launch.spec
+        request = Request(spec.get("method", "POST"), spec["url"], _headers(launch), spec.get("expects"))
+        return exchanges.start(launch, request)
+
+    def adopt(self, folder: Path) -> Work | None:
+        return exchanges.adopt(folder)
+
+
+def _headers(launch: Launch) -> dict[str, str]:
+    """The task's own over the usual, and over both what the contract says.
+
+    The key is the same whenever this attempt is sent, also after a hand-back: a service that knows it does nothing
+    twice.
+    """
+    usual = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "triggerctl"}
+    own = {name.lower(): value for name, value in launch.spec.get("headers", {}).items()}
+    contract = {"content-type": "application/json", "idempotency-key": f"{launch.run_id}/{launch.attempt}"}
+    if url := launch.environment.get("TRIGGERCTL_URL"):
+        run = f"{url}/api/v1/runs/{launch.run_id}"
+        contract |= {"triggerctl-callback": f"{run}/complete", "triggerctl-heartbeat": f"{run}/heartbeat"}
+    if parent := launch.environment.get("TRACEPARENT"):
+        contract["traceparent"] = parent
+    return usual | own | contract
+
+
+def _faults(spec: Any) -> Iterator[Fault]:
+    if not isinstance(spec, Mapping):
+        yield Fault("", "must be a mapping", _EXAMPLE)
+        return
+    yield from unknown_fields(spec, ["url", "method", "headers", "expects"])
+    yield from _url_faults(spec.get("url"))
+    for field, known in (("method", METHODS), ("expects", EXPECTS)):
+        if field in spec and spec[field] not in known:
+            yield Fault(field, f"{spec[field]!r} is not known", f"one of {', '.join(known)}")
+    yield from _header_faults(spec.get("headers", {}))
+
+
+def _url_faults(url: Any) -> Iterator[Fault]:
+    if url is None:
+        yield Fault("url", "is missing", _EXAMPLE)
+        return
+    if wrong := list(text_faults("url", url, empty=False)):
+        yield from wrong
+        return
+    if _NOT_IN_URLS.search(url):
+        yield Fault("url", "holds a blank, or a character that is not ASCII", "write it as %20, or xn--… in the name")
+        return
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        yield Fault("url", f"is not an address: {error}", _EXAMPLE)
+        return
+    if parts.scheme not in ("http", "https"):
+        yield Fault("url", "must begin with http:// or https://", _EXAMPLE)
+    elif not parts.hostname or port == 0:
+        yield Fault("url", "names no host and port to connect to", _EXAMPLE)
+    elif "@" in parts.netloc:
+        yield Fault("url", "holds credentials, which would be stored and shown", "leave out what stands before the @")
+    elif parts.fragment:
+        yield Fault("url", "holds a #fragment, which is never sent", "leave it out")
+
+
+def _header_faults(headers: Any) -> Iterator[Fault]:
+    if not isinstance(headers, Mapping):
+        yield Fault("headers", "must be a mapping", "write headers: {Name: text}")
+        return
+    seen: set[str] = set()
+    for name, value in headers.items():
+        path = f"headers.{name}"
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            yield Fault(path, "is not a name of a header", "letters, digits and -")
+        elif name.lower() in map(str.lower, OURS):
+            yield Fault(path, "is set by the controller", "leave it out")
+        elif name.lower() in seen:
+            yield Fault(path, "stands there twice, for case does not count", "write it once")
+        elif wrong := list(text_faults(path, value)):
+            yield from wrong
+        elif not (value.isascii() and value.isprintable()):
+            yield Fault(path, "holds a line break, or a character that a header cannot carry", "one line of ASCII")
+        seen.add(str(name).lower())
+
+
+launcher: Launcher = HttpLauncher()

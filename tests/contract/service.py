@@ -1,0 +1,123 @@
+"""A web service on a real socket that plays the tasks of the launchers' suite, and whatever a test scripts."""
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import httpx
+
+
+class Seen(NamedTuple):
+    """A request that came in whole."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Each task is a path; its input says the rest."""
+
+    server: "Service"
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.seen.append(Seen(self.command, self.path, headers, body))
+        task: Callable[[Any], None] = getattr(self, f"task_{self.path.strip('/')}")
+        task(json.loads(body)["input"])
+        self.close_connection = True
+
+    do_PUT = do_POST
+
+    def task_echo(self, given: Any) -> None:
+        self.answer(200, json.dumps({"seen": json.loads(self.server.seen[-1].body)}))
+
+    def task_nothing(self, given: Any) -> None:
+        self.answer(200)
+
+    def task_fail(self, given: Any) -> None:
+        self.answer(500, '{"state": {"kept": 1}}')
+
+    def task_write_output(self, given: Any) -> None:
+        self.answer(200, given["text"])
+
+    def task_wait(self, given: Any) -> None:
+        with open(given["runs"], "a") as file:
+            file.write("run\n")
+        while not Path(given["go"]).exists():
+            time.sleep(0.002)
+        self.answer(200, '{"waited": true}')
+
+    def task_sleep(self, given: Any) -> None:
+        Path(given["ready"]).touch()
+        self.rfile.read(1)
+        self.server.hung_up.set()
+
+    def task_say(self, given: Any) -> None:
+        """What the test says, or (`cut`) nothing but a part of it."""
+        self.answer(given.get("status", 200), given.get("body", ""), given.get("headers", {}), given.get("cut", 0))
+
+    def task_accept(self, given: Any) -> None:
+        """Accepts, works a little, says that it does, and calls back."""
+        self.answer(202)
+        attempt = json.loads(self.server.seen[-1].body)["run"]["attempt"]
+        beat = httpx.post(self.headers["Triggerctl-Heartbeat"], json={"attempt": attempt})
+        ended = {"attempt": attempt, "outcome": "succeeded", "output": {"beat": beat.json()["status"]}}
+        httpx.post(self.headers["Triggerctl-Callback"], json=ended)
+
+    def task_silence(self, given: Any) -> None:
+        """Hangs up without a word."""
+
+    def answer(self, status: int, body: str = "", headers: Any = None, cut: int = 0) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        if status != 204:
+            self.send_header("Content-Length", str(len(body.encode()) + cut))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: pytest shows what matters."""
+
+
+class Service(ThreadingHTTPServer):
+    """Answers between `with` and its end."""
+
+    request_queue_size = 256
+
+    def __init__(self, port: int = 0, secured: ssl.SSLContext | None = None) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.scheme = "https" if secured else "http"
+        if secured:
+            self.socket = secured.wrap_socket(self.socket, server_side=True)
+        self.seen: list[Seen] = []
+        self.hung_up = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.server_port}"
+
+    @property
+    def keys(self) -> list[str]:
+        """The attempts that were asked for."""
+        return [request.headers["idempotency-key"] for request in self.seen]
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *arguments: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: clients here hang up in the middle of an answer."""
