@@ -5,6 +5,7 @@ from fastapi import Depends, FastAPI
 from controller.api import (
     audit,
     bulk,
+    byhand,
     calendars,
     catchup,
     changes,
@@ -41,8 +42,8 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     problems.install(app)
     checked = [Depends(only_known), Depends(usable)]
-    resources = (triggers, bulk, history, audit, catchup, histories, preview, changes, tasks, calendars, holds, runs)
-    for resource in (*resources, demand):
+    resources = (triggers, byhand, bulk, history, audit, catchup, histories, preview, changes, tasks, calendars, holds)
+    for resource in (*resources, runs, demand):
         app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
     app.include_router(doctor.router, prefix=PREFIX, dependencies=checked[:1], responses=problems.DOCUMENTED)
     app.include_router(health.router)

@@ -6,6 +6,7 @@ from typing import Self
 
 from controller.settings import Settings
 from reconcile.auditing import Auditing
+from reconcile.backfilling import Backfilling
 from reconcile.backlogs import Backlogs
 from reconcile.calendaring import Calendaring
 from reconcile.deploying import Deploying
@@ -18,6 +19,7 @@ from reconcile.importing import Importing
 from reconcile.observe import Observations
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
+from reconcile.retrying import Retrying
 from reconcile.verifying import Verifying
 from revisions.clock import HostClock
 from revisions.store.database import Database
@@ -55,6 +57,8 @@ class Services:
     deploying: Deploying
     registering: Registering
     firing: Firing
+    backfilling: Backfilling
+    retrying: Retrying
     calendaring: Calendaring
     holding: Holding
     backlogs: Backlogs
@@ -79,6 +83,8 @@ class Services:
             deploying=deploying,
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
+            backfilling=Backfilling(database, heard),
+            retrying=Retrying(database, heard),
             calendaring=Calendaring(database, heard),
             holding=Holding(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),

@@ -1,4 +1,4 @@
-"""Runs for a time that has passed: one for each occurrence the schedule names there, under the loop's own ids (X-11)."""
+"""Runs for a time that has passed: one for each occurrence the schedule names there, under its own id (X-11)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -105,8 +105,8 @@ class Backfilling:
             target = byhand.read(self._database, connection, key)
             named = fires(target.terms.schedule, order.after, order.high, MOST)
             wanted = _wanted(connection, target, wish, named)
-            ids = [order.prefix + fire.id for fire in wanted]
-            there = run_store.by_occurrence(connection, target.trigger.trigger_id, ids)
+            names = [order.prefix + fire.id for fire in wanted]
+            there = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
         made: list[tuple[Fire, str | None]] = [(fire, None) for fire in wanted if order.prefix + fire.id not in there]
         return Backfilled(wish.since, order.until, made, len(there), len(named) - len(wanted))
 
@@ -139,11 +139,11 @@ class Backfilling:
             named = fires(target.terms.schedule, after, order.high, BATCH)
             wanted = _wanted(connection, target, order.wish, named)
             new = [_run(target, order, fire) for fire in wanted]
-            ids = _insert(connection, target, order, new)
-        if ids:
-            facts = {"trigger": str(order.key), "actor": order.caller.actor, "number": len(ids)}
+            made = _insert(connection, target, order, new)
+        if made:
+            facts = {"trigger": str(order.key), "actor": order.caller.actor, "number": len(made)}
             self._observations.emit("runs.backfilled", **facts)
-        return named, wanted, [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in ids]
+        return named, wanted, [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in made]
 
 
 def _wanted(connection: Connection, target: Target, wish: Wish, named: list[Fire]) -> list[Fire]:

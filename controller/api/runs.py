@@ -1,4 +1,4 @@
-"""Runs: list, read, logs, cancel."""
+"""Runs: list, read, logs, cancel, retry."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -30,6 +30,8 @@ def listing(
     task: Filter = None,
     trigger: Annotated[Filter, Query(description="project/domain/task/name")] = None,
     status: Annotated[Status | None, Query()] = None,
+    source: Annotated[Filter, Query(description="schedule, manual, backfill")] = None,
+    dead: Annotated[bool, Query(description="only those that failed for good and were not retried since")] = False,
     id: Annotated[Filter, Query(description="only these, separated by commas")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -49,6 +51,8 @@ def listing(
             domain=domain,
             task=task,
             status=status,
+            source=source,
+            dead=dead,
             ids=id.split(",") if id is not None else None,
         )
         names = trigger_store.keys(connection, [run.trigger_id for run in found])
@@ -86,6 +90,16 @@ def cancel(id: str, here: Here, asking: Asking) -> RunShape:
         answer = _shape(connection, run)
     here.observations.emit("run.cancel_requested", trigger=answer["trigger"], run_id=id, status=run.status)
     return answer
+
+
+@router.post("/{id}/retry")
+def retry(id: str, here: Here, asking: Asking) -> RunShape:
+    """Has a run that ended badly run again: the same run, with a fresh number of attempts (X-11, X-16)."""
+    with here.database.read() as connection:
+        _get(connection, id)
+    run = here.retrying.retry(id, asking)
+    with here.database.read() as connection:
+        return _shape(connection, run)
 
 
 def _get(connection: Any, id: str) -> Run:

@@ -8,6 +8,7 @@ import typer
 
 from controller.cli import (
     audit,
+    byhand,
     calendars,
     catchup,
     changes,
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 for resource in (up, triggers, history, audit, changing, changes, next, catchup, plan, holds, doctor, histories):
     app.add_typer(resource.app)
-app.add_typer(runs.by_hand)
+app.add_typer(byhand.app)
 app.add_typer(tasks.app, name="task")
 app.add_typer(calendars.app, name="calendar")
 app.add_typer(holds.blackouts, name="blackout")
