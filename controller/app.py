@@ -5,6 +5,7 @@ from fastapi import Depends, FastAPI
 from controller.api import (
     audit,
     bulk,
+    byhand,
     calendars,
     catchup,
     changes,
@@ -44,6 +45,7 @@ def create_app(services: Services) -> FastAPI:
     checked = [Depends(only_known), Depends(usable)]
     resources = (
         triggers,
+        byhand,
         bulk,
         history,
         audit,

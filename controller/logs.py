@@ -14,6 +14,8 @@ LEVELS = {
     "task.registered": "info",
     "task.deleted": "info",
     "run.fired": "info",
+    "runs.backfilled": "info",
+    "run.retried_by_hand": "info",
     "run.started": "info",
     "run.settled": "info",
     "run.retried": "warning",

@@ -122,9 +122,7 @@ class Process:
     def _wake(self, name: str, facts: dict[str, Any]) -> None:
         if name in ("trigger.changed", "task.deleted", "triggers.rebuilt", "history.imported", *_MOVED):
             self._wake_loop()
-        elif name in ("run.fired", "run.cancel_requested", "run.completed") or (
-            name == "pass.decided" and facts["started"]
-        ):
+        elif name in _ASKED_FOR or (name == "pass.decided" and facts["started"]):
             self._wake_runner()
 
     def _wake_loop(self) -> None:
@@ -136,6 +134,8 @@ class Process:
             self._runner.wake()
 
 
+_ASKED_FOR = ("run.fired", "runs.backfilled", "run.retried_by_hand", "run.cancel_requested", "run.completed")
+"""What people want of the runner at once."""
 _MOVED = ("calendar.changed", "hold.changed", "backlog.dropped", "fire.asked")
 """What changes when triggers fire without being a change of theirs."""
 

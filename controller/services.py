@@ -7,6 +7,7 @@ from typing import Self
 
 from controller.settings import Settings
 from reconcile.auditing import Auditing
+from reconcile.backfilling import Backfilling
 from reconcile.backlogs import Backlogs
 from reconcile.calendaring import Calendaring
 from reconcile.completing import Completing
@@ -20,6 +21,7 @@ from reconcile.importing import Importing
 from reconcile.observe import Observations
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
+from reconcile.retrying import Retrying
 from reconcile.seeding import Seeding
 from reconcile.verifying import Verifying
 from revisions.clock import HostClock
@@ -59,6 +61,8 @@ class Services:
     registering: Registering
     firing: Firing
     completing: Completing
+    backfilling: Backfilling
+    retrying: Retrying
     calendaring: Calendaring
     holding: Holding
     backlogs: Backlogs
@@ -85,6 +89,8 @@ class Services:
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
             completing=Completing(database, heard, deploying, timedelta(seconds=settings.lease_seconds)),
+            backfilling=Backfilling(database, heard),
+            retrying=Retrying(database, heard),
             calendaring=Calendaring(database, heard),
             holding=Holding(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),

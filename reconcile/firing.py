@@ -1,27 +1,34 @@
-"""Runs by hand: fire now, with an input, whatever the schedule says (X-11)."""
+"""Runs by hand: fire now, with an input, whatever the schedule says; one trigger, or many (X-11)."""
 
-import json
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from reconcile.calendars import read_terms
+from reconcile import byhand
 from reconcile.observe import Observations
 from reconcile.revising import NEW_KEY, Caller
-from reconcile.rules.terms import start_by
-from revisions import chain, documents, ids
+from reconcile.verifying import Progress
+from revisions import documents, ids
 from revisions.errors import Conflict, Invalid, NotFound
-from revisions.ids import TriggerKey, utc_text
-from revisions.store import holds, notices
+from revisions.ids import TriggerKey
+from revisions.store import notices
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
-from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
-from revisions.store.database import Connection, Database
+from revisions.store.database import Database
 from revisions.store.runs import NewRun, Run
-from revisions.triggers import Trigger
 
 OVERLAPS = ("allow", "skip", "queue_all")
+
+Refusal = NotFound | Invalid | Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """What became of one of many: its run, or why there is none."""
+
+    trigger: TriggerKey
+    outcome: Run | Refusal
 
 
 class Firing:
@@ -38,72 +45,66 @@ class Firing:
         an input that the task does not declare, and Conflict under a freeze, and while a run goes on, unless `overlap`
         says otherwise.
         """
-        if overlap is not None and overlap not in OVERLAPS:
-            raise Invalid.at("overlap", f"{overlap!r} is not known", f"one of {', '.join(OVERLAPS)}")
-        documents.check(input or {}, "input")
+        _check(input, overlap)
         with self._database.write() as connection:
-            trigger = trigger_store.get(connection, key)
-            if trigger is None or trigger.deleted:
-                raise NotFound.trigger(key) if trigger is None else NotFound.deleted(key, trigger.revision)
-            status = status_store.lock(connection, [trigger.trigger_id])[0]
-            trigger = trigger_store.by_id(connection, trigger.trigger_id)  # as it is under the lock (L-15)
-            if trigger is None:
-                raise NotFound.trigger(key)
-            if trigger.deleted:
-                raise NotFound.deleted(key, trigger.revision)
-            now = self._database.clock.now(connection)
-            self._check_input(connection, trigger, input or {})
-            read = read_terms(connection, key.project, trigger.spec, trigger.resolved)
-            new = NewRun(
-                id=ids.fresh(now),
-                trigger_id=trigger.trigger_id,
-                occurrence_id=f"manual/{caller.idempotency_key or ids.fresh(now)}",
-                revision=trigger.revision,
-                project=key.project,
-                domain=key.domain,
-                task=key.task,
-                task_version=trigger_store.task_key(trigger).version,
-                source="manual",
+            target = byhand.locked(self._database, connection, key)
+            byhand.check_input(connection, target.trigger, input)
+            new = target.run(
+                ids.fresh(target.now),
+                f"manual/{caller.idempotency_key or ids.fresh(target.now)}",
+                target.now,
+                source=byhand.MANUAL,
                 overlap=overlap or "allow",
-                max_attempts=read.max_attempts,
                 actor=caller.actor,
-                scheduled_at=now,
-                created_at=now,
-                input=chain.canonical({**json.loads(read.input), **(input or {})}),
-                start_by=start_by(read, now),
+                input=input,
             )
             if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
                 return _same_request(made, new, caller)
-            self._refuse_frozen(connection, key, now)
-            live = run_store.live_of(connection, trigger.trigger_id)
+            byhand.refuse_frozen(connection, key.project, target.now)
+            live = run_store.live_of(connection, new.trigger_id)
             if live and overlap in (None, "skip"):
                 hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
                 raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
             run_store.create(connection, [new])
-            status_store.fired(connection, status, new.id, now)
+            status_store.fired(connection, target.status, new.id, target.now)
             notices.runs_pending(connection)
             made = run_store.get(connection, new.id)
         assert made is not None
         self._observations.emit("run.fired", trigger=str(key), run_id=made.id, actor=caller.actor)
         return made
 
-    def _refuse_frozen(self, connection: Connection, key: TriggerKey, now: datetime) -> None:
-        """A freeze stops what people start, too (S-13)."""
-        for freeze in holds.frozen(connection, now):
-            if freeze.project in (None, key.project):
-                what = freeze.project or "everything"
-                end = f"until {utc_text(freeze.until_at)}" if freeze.until_at else "until somebody lifts it"
-                detail = f"{what} is frozen {end} by {freeze.owner}, so nothing was fired: {freeze.reason}"
-                command = "triggerctl unfreeze" + (f" --project {what}" if freeze.project else "")
-                raise Conflict.hinted("freeze", detail, f"wait for its end, or lift it with `{command}`")
+    def fire_all(
+        self,
+        chosen: Sequence[TriggerKey] | str,
+        input: Mapping[str, Any] | None,
+        caller: Caller,
+        overlap: str | None,
+        progress: Progress,
+    ) -> list[Fired]:
+        """Fires each of some triggers, or of those that bear a tag now, by name: what one refuses stops no other.
 
-    def _check_input(self, connection: Connection, trigger: Trigger, input: Mapping[str, Any]) -> None:
-        task = task_store.get(connection, trigger_store.task_key(trigger))
-        declared = json.loads(task.spec).get("inputs") if task else None
-        unknown = sorted(set(input) - set(declared)) if declared else []
-        if unknown:
-            known = f"the task declares {', '.join(sorted(declared or {}))}"
-            raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", known)
+        Raises Invalid for what no trigger could take.
+        """
+        _check(input, overlap)
+        if isinstance(chosen, str):
+            with self._database.read() as connection:
+                chosen = trigger_store.tagged(connection, chosen)
+        fired: list[Fired] = []
+        for key in sorted(chosen):
+            outcome: Run | Refusal
+            try:
+                outcome = self.fire(key, input, caller, overlap)
+            except (NotFound, Invalid, Conflict) as refused:
+                outcome = refused
+            fired.append(Fired(key, outcome))
+            progress(len(fired), len(chosen))
+        return fired
+
+
+def _check(input: Mapping[str, Any] | None, overlap: str | None) -> None:
+    if overlap is not None and overlap not in OVERLAPS:
+        raise Invalid.at("overlap", f"{overlap!r} is not known", f"one of {', '.join(OVERLAPS)}")
+    documents.check(input or {}, "input")
 
 
 def _same_request(made: Run, new: NewRun, caller: Caller) -> Run:

@@ -1,5 +1,6 @@
 """What a pass writes, gathered so that each table gets one statement."""
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
@@ -65,8 +66,10 @@ class Records:
     def store(self, connection: Connection) -> None:
         if run_store.create(connection, self.runs) < len(self.runs):
             firsts = run_store.firsts(connection, self.runs)
+            kept = Counter(run.trigger_id for run in self.runs if firsts[run.id] != run.id)  # counted when it was made
             for status in self._statuses:
                 status["last_run_id"] = firsts.get(status["last_run_id"], status["last_run_id"])
+                status["run_count"] -= kept[status["trigger_id"]]
         occurrences.record(connection, self.skips)
         status_store.open_backlogs(connection, self.backlogs)
         status_store.save(connection, self._statuses)

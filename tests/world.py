@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from reconcile.backfilling import Backfilled, Backfilling, Wish
 from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.firing import Firing
@@ -10,6 +11,7 @@ from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.registering import Registered, Registering
 from reconcile.replica import Replica
+from reconcile.retrying import Retrying
 from reconcile.revising import Caller, Changed
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
@@ -60,6 +62,8 @@ class World:
         self.deploying = Deploying(database, self.observations)
         self.registering = Registering(database, self.deploying, self.observations)
         self.firing = Firing(database, self.observations)
+        self.backfilling = Backfilling(database, self.observations)
+        self.retrying = Retrying(database, self.observations)
         self.loop = self.another_loop(pace)
 
     def another_loop(self, pace: Pace = UNLIMITED) -> Loop:
@@ -100,6 +104,13 @@ class World:
 
     def delete(self, name: str, revision: int) -> Changed:
         return self.deploying.delete(key(name), Expected(revision=revision), Caller("ann"))
+
+    def backfill(
+        self, first: float, end: float, name: str = "tick", caller: Caller | None = None, **how: Any
+    ) -> Backfilled:
+        """Of [first, end), in minutes since the start."""
+        wish = Wish(self.start + timedelta(minutes=first), self.start + timedelta(minutes=end), **how)
+        return self.backfilling.backfill(key(name), wish, caller or Caller("ann"), lambda done, total: None)
 
     def advance(self, **span: float) -> None:
         """Lets time go by; nothing happens until a pass is called."""

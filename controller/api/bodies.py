@@ -57,7 +57,13 @@ class Body:
         return {name: value.get(name) for name in kinds}
 
 
-_CALLED: Mapping[type, str] = {str: "a string", int: "a whole number", dict: "an object", list: "a list"}
+_CALLED: Mapping[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    dict: "an object",
+    list: "a list",
+    bool: "a boolean",
+}
 
 
 def is_a(value: Any, kind: type) -> bool:

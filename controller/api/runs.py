@@ -1,4 +1,4 @@
-"""Runs: list, read, logs, cancel, and the callbacks of who works on them."""
+"""Runs: list, read, logs, cancel, retry, and the callbacks of who works on them."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -35,6 +35,8 @@ def listing(
     task: Filter = None,
     trigger: Annotated[Filter, Query(description="project/domain/task/name")] = None,
     status: Annotated[Status | None, Query()] = None,
+    source: Annotated[Filter, Query(description="schedule, manual, backfill")] = None,
+    dead: Annotated[bool, Query(description="only those that failed for good and were not retried since")] = False,
     id: Annotated[Filter, Query(description="only these, separated by commas")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
@@ -54,6 +56,8 @@ def listing(
             domain=domain,
             task=task,
             status=status,
+            source=source,
+            dead=dead,
             ids=id.split(",") if id is not None else None,
         )
         names = trigger_store.keys(connection, [run.trigger_id for run in found])
@@ -117,6 +121,16 @@ def complete(id: str, here: Here, sent: Sent) -> RunShape:
     else:
         ended = Ended(outcome, error or "the callback says failed, and not why", given["output"])
     run = here.completing.complete(_known(id), given["attempt"], ended)
+    with here.database.read() as connection:
+        return _shape(connection, run)
+
+
+@router.post("/{id}/retry")
+def retry(id: str, here: Here, asking: Asking) -> RunShape:
+    """Has a run that ended badly run again: the same run, with a fresh number of attempts (X-11, X-16)."""
+    with here.database.read() as connection:
+        _get(connection, id)
+    run = here.retrying.retry(id, asking)
     with here.database.read() as connection:
         return _shape(connection, run)
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,15 @@ Told = Callable[[int, int | None], None]
 
 
 def ask(
-    client: "Client", method: str, path: str, content: bytes | Iterable[bytes] | None = None, **params: Any
+    client: "Client",
+    method: str,
+    path: str,
+    content: bytes | Iterable[bytes] | None = None,
+    sent: Mapping[str, str] | None = None,
+    **params: Any,
 ) -> dict[str, Any]:
     """What the work answers once it is done. Raises Refused, also for what came up on the way."""
-    headers = {"Accept": NDJSON}
+    headers = {"Accept": NDJSON, **(sent or {})}
     with (
         shown(f"{path.strip('/')} …") as tell,
         client.streamed(method, path, content, headers=headers, params=params, is_patient=True) as answer,
@@ -34,6 +39,12 @@ def ask(
                 return found
             tell(told["progress"]["done"], told["progress"]["total"])
     raise Unavailable("the answer broke off before its end")
+
+
+def post(client: "Client", path: str, body: Any, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The same for work that a JSON body describes."""
+    sent = {"Content-Type": "application/json", **headers}
+    return ask(client, "POST", path, json.dumps(body).encode(), sent)
 
 
 @contextmanager

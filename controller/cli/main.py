@@ -8,6 +8,7 @@ import typer
 
 from controller.cli import (
     audit,
+    byhand,
     calendars,
     catchup,
     changes,
@@ -49,7 +50,7 @@ for resource in (
     histories,
 ):
     app.add_typer(resource.app)
-app.add_typer(runs.by_hand)
+app.add_typer(byhand.app)
 app.add_typer(tasks.app, name="task")
 app.add_typer(calendars.app, name="calendar")
 app.add_typer(holds.blackouts, name="blackout")

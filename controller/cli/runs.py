@@ -1,40 +1,16 @@
-"""Commands for runs, and the one that makes one by hand."""
+"""Commands for runs that are there."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from controller.cli import session as sessions
-from controller.cli.session import ByDomain, ByProject, ByTask, Cursor, IdempotencyKey, TriggerName
+from controller.cli.session import ByDomain, ByProject, ByTask, Cursor
 
 app = typer.Typer(no_args_is_help=True, help="Runs and what they printed.")
-by_hand = typer.Typer()
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 DEFAULT_LIMIT = 100
-
-
-@by_hand.command()
-def fire(
-    context: typer.Context,
-    trigger: TriggerName,
-    input: Annotated[str | None, typer.Option(metavar="JSON", help="Stands over the trigger's own input.")] = None,
-    overlap: Annotated[
-        str | None, typer.Option(metavar="HOW", help="What if a run goes on: allow, skip or queue_all.")
-    ] = None,
-    idempotency_key: IdempotencyKey = None,
-) -> None:
-    """Make a run now, whatever the schedule says."""
-    from controller.cli import files, screen
-
-    session = sessions.of(context)
-    path = files.trigger_path(trigger)
-    body = {"input": _object(input), "overlap": overlap}
-    headers = {"Idempotency-Key": idempotency_key} if idempotency_key is not None else {}
-    with session.client() as client:
-        said = {name: value for name, value in body.items() if value is not None}
-        answer = client.post(f"{path}/fire", said, headers=headers)
-    screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status", "input": "input"})
 
 
 @app.command("list")
@@ -47,6 +23,12 @@ def listing(
     status: Annotated[
         str | None, typer.Option(metavar="S", help="Only those that are pending, running, succeeded, failed, …")
     ] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="S", help="Only those from schedule, manual or backfill.")
+    ] = None,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Only those that failed for good and were not retried since.")
+    ] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> None:
@@ -56,7 +38,7 @@ def listing(
     session = sessions.of(context)
     wanted = {"project": project, "domain": domain, "task": task, "trigger": trigger, "status": status}
     with session.client() as client:
-        answer = client.items("/runs", limit, cursor, **wanted)
+        answer = client.items("/runs", limit, cursor, **wanted, source=source, dead=dead or None)
     columns = ("id", "trigger", "status", "scheduled_at", "source", "attempt", "error")
     screen.rows(session, answer, {name.upper().replace("_", " "): name for name in columns})
 
@@ -103,20 +85,45 @@ def cancel(context: typer.Context, run: RunId) -> None:
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
 
 
-def _object(text: str | None) -> Any:
-    """Raises Malformed for what is no JSON, Invalid for JSON that is no object."""
-    import json
+@app.command()
+def retry(
+    context: typer.Context,
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="The run's id; or name --dead and a trigger.")
+    ] = None,
+    dead: Annotated[bool, typer.Option("--dead", help="All of a trigger's runs that failed for good.")] = False,
+    trigger: Annotated[str | None, typer.Option(metavar="T", help="Whose; goes with --dead.")] = None,
+) -> None:
+    """Have a run that ended badly run again; or all of a trigger's that failed for good, the oldest first."""
+    if (run is None) != dead or (trigger is not None) != dead:
+        raise typer.BadParameter("name either a run, or --dead and whose with --trigger")
+    from controller.cli import files, screen
 
-    from revisions import documents
-    from revisions.errors import Invalid, Malformed
+    session = sessions.of(context)
+    if run is None:
+        _retry_dead(session, trigger)
+        return
+    path = files.run_path(run)
+    with session.client() as client:
+        answer = client.post(f"{path}/retry")
+    screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
 
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Malformed(f"--input: {error}") from None
-    if not isinstance(value, dict):
-        raise Invalid.at("input", f"must be an object, not {type(value).__name__}", """write '{"name": "value"}'""")
-    documents.check(value, "input")
-    return value
+
+def _retry_dead(session: sessions.Session, trigger: str | None) -> None:
+    """One that somebody else has retried meanwhile is no longer dead, and so left out."""
+    from controller.cli import files, long, screen
+    from controller.cli.client import Refused
+
+    again = []
+    with session.client() as client:
+        found = client.items("/runs", trigger=trigger, dead=True)["items"]
+        with long.shown("retrying …") as tell:
+            for done, one in enumerate(reversed(found)):
+                tell(done, len(found))
+                try:
+                    again.append(client.post(f"{files.run_path(one['id'])}/retry"))
+                except Refused as error:
+                    if [fault["path"] for fault in error.problem["errors"]] != ["status"]:
+                        raise
+    columns = {"RUN": "id", "SCHEDULED AT": "scheduled_at", "STATUS": "status", "ATTEMPT": "attempt"}
+    screen.rows(session, {"items": again, "next_cursor": None}, columns)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, FromClause, Row, func, literal_column, select, tuple_, update
 
 from revisions.ids import TaskKey
-from revisions.store.database import insert_if_absent
+from revisions.store.database import among, insert_if_absent
 from revisions.store.tables import runs
 
 _QUEUE_LOCK = 7_302_114_550_183_942_001
@@ -17,6 +17,8 @@ _QUEUE_LOCK = 7_302_114_550_183_942_001
 
 LIVE = ("pending", "running", "waiting", "parked")
 """Run statuses that count as going on (X-09)."""
+DEAD = ("failed", "timed_out", "expired")
+"""Statuses of runs that failed for good: begun again by hand or not at all (X-16)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,13 @@ class NewRun:
     created_at: datetime
     input: str
     start_by: datetime | None = None
+
+
+class First(NamedTuple):
+    """The run that an occurrence has."""
+
+    id: str
+    input: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,14 @@ def firsts(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
     return {keys[row.trigger_id, row.occurrence_id]: row.id for row in connection.execute(statement)}
 
 
+def by_occurrence(connection: Connection, trigger_id: str, occurrence_ids: Sequence[str]) -> dict[str, First]:
+    """The runs of a trigger's occurrences, by the ids of those that have one (X-01)."""
+    statement = select(runs.c.occurrence_id, runs.c.id, runs.c.input).where(
+        runs.c.trigger_id == trigger_id, among(connection, runs.c.occurrence_id, occurrence_ids)
+    )
+    return {row[0]: First(row[1], row[2]) for row in connection.execute(statement)}
+
+
 def live_of(connection: Connection, trigger_id: str) -> str | None:
     """The id of a run of this trigger that goes on, the newest (X-09)."""
     live = in_status(*LIVE)
@@ -148,14 +165,18 @@ def page(
     domain: str | None = None,
     task: str | None = None,
     status: str | None = None,
+    source: str | None = None,
     ids: Collection[str] | None = None,
+    dead: bool = False,
 ) -> list[Run]:
-    """Runs newest first, those before an id."""
+    """Runs newest first, those before an id; `dead` ones failed for good (X-16)."""
     statement = select(runs).order_by(runs.c.id.desc()).limit(limit)
     wanted = {"trigger_id": trigger_id, "project": project, "domain": domain, "task": task, "status": status}
-    for name, value in wanted.items():
+    for name, value in (wanted | {"source": source}).items():
         if value is not None:
             statement = statement.where(runs.c[name] == value)
+    if dead:
+        statement = statement.where(runs.c.status.in_(DEAD))
     if ids is not None:
         statement = statement.where(runs.c.id.in_(list(ids)))
     if before is not None:
@@ -220,6 +241,23 @@ def request_cancel(connection: Connection, run_id: str, now: datetime, by: str) 
     elif run.status == "running" and run.cancel_requested_at is None:
         connection.execute(this.values(**asked))
     return get(connection, run_id)
+
+
+def begin_again(connection: Connection, ended: Run, now: datetime, *, max_attempts: int, overlap: str) -> None:
+    """Makes a locked run that has ended pending once more (X-11); its attempts go on counting, so their logs stay."""
+    connection.execute(
+        update(runs)
+        .where(runs.c.id == ended.id)
+        .values(
+            status="pending",
+            available_at=now,
+            finished_at=None,
+            max_attempts=max_attempts,
+            overlap=overlap,
+            cancel_requested_at=None,
+            cancel_requested_by=None,
+        )
+    )
 
 
 def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, by: str) -> int:

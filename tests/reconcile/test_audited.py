@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from reconcile.auditing import Auditing
+from reconcile.backfilling import Wish
 from reconcile.revising import Caller
 from reconcile.rules.audit import Kind
 from reconcile.rules.changes import has_occurrences
@@ -52,6 +53,7 @@ STEPS = st.one_of(
     st.tuples(st.just("delete")),
     st.tuples(st.just("rename")),
     st.tuples(st.just("fire")),
+    st.tuples(st.just("backfill"), st.integers(1, 900)),
     st.tuples(st.just("finish")),
 )
 
@@ -103,6 +105,12 @@ class Life:
     def fire(self) -> None:
         if not self.trigger().deleted:
             self.world.firing.fire(key(self.name), None, CALLER, "allow")
+
+    def backfill(self, seconds: int) -> None:
+        if not self.trigger().deleted:
+            now = self.world.clock_now()
+            wish = Wish(now - timedelta(seconds=seconds), now + timedelta(seconds=1), overlap="allow")
+            self.world.backfilling.backfill(key(self.name), wish, CALLER, lambda done, total: None)
 
     def finish(self) -> None:
         """All runs end, so that the next occurrence finds none going on."""

@@ -1,0 +1,92 @@
+"""Many runs by hand: those of a time that has passed, and one of each of some triggers (X-11)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from controller.api.bodies import Body, Sent, fields_schema, is_a
+from controller.api.context import Asking, Here, Named, moment
+from controller.api.progress import Accept, answered
+from controller.api.triggers import ONE
+from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
+from controller.shapes.common import Page
+from reconcile.backfilling import Wish
+from reconcile.verifying import Progress
+from revisions.errors import Fault, Invalid
+from revisions.ids import TriggerKey, name_faults
+
+router = APIRouter(tags=["runs"])
+
+_TEXT, _TIME, _FLAG = {"type": "string"}, {"type": "string", "format": "date-time"}, {"type": "boolean"}
+_OBJECT = {"type": "object"}
+_BACKFILL: dict[str, Any] = {"from": _TIME, "to": _TIME, "force": _FLAG, "dry_run": _FLAG, "overlap": _TEXT}
+_FIRE: dict[str, Any] = {"names": {"type": "array", "items": _TEXT}, "tag": _TEXT, "overlap": _TEXT}
+
+
+@router.post(
+    f"/triggers{ONE}/backfill",
+    response_model=BackfillShape,
+    openapi_extra=fields_schema("from", "to", **_BACKFILL, input=_OBJECT),
+)
+def backfill(key: Named, body: Sent, caller: Asking, here: Here, accept: Accept = "") -> Response:
+    """Makes a run for every occurrence in [from, to) that has none; with `force`, another one for each."""
+    wish, dry_run = _wish(body)
+
+    def work(progress: Progress) -> Any:
+        if dry_run:
+            done = here.backfilling.preview(key, wish, caller)
+        else:
+            done = here.backfilling.backfill(key, wish, caller, progress)
+        return backfill_shape(done, key, force=wish.force, dry_run=dry_run)
+
+    return answered(accept, work)
+
+
+@router.post("/triggers:fire", response_model=Page[FiredShape], openapi_extra=fields_schema(**_FIRE, input=_OBJECT))
+def fire_all(body: Sent, caller: Asking, here: Here, accept: Accept = "") -> Response:
+    """Makes a run now of each of some triggers, by `names` or by `tag`; what one refuses stops no other."""
+    said = body.fields(names=list, tag=str, input=dict, overlap=str)
+    chosen = _chosen(said["names"], said["tag"])
+
+    def work(progress: Progress) -> Any:
+        fired = here.firing.fire_all(chosen, said["input"], caller, said["overlap"], progress)
+        return {"items": [fired_shape(one) for one in fired], "next_cursor": None}
+
+    return answered(accept, work)
+
+
+def _wish(body: Body) -> tuple[Wish, bool]:
+    """What is to be backfilled, and whether only to look. Raises Invalid."""
+    kinds: dict[str, type] = {"from": str, "to": str, "force": bool, "dry_run": bool, "overlap": str, "input": dict}
+    said = body.fields("from", "to", **kinds)
+    since, until = moment(said["from"], "from"), moment(said["to"], "to")
+    assert since is not None
+    assert until is not None
+    wish = Wish(since, until, bool(said["force"]), said["overlap"], said["input"])
+    return wish, bool(said["dry_run"])
+
+
+def _chosen(names: list[Any] | None, tag: str | None) -> list[TriggerKey] | str:
+    """Raises Invalid unless it is either some names, each once, or a tag."""
+    if names is None and tag:
+        return tag
+    if tag is not None or not names:
+        raise Invalid.at("names", "either some names or a tag must be sent", 'send {"names": […]} or {"tag": "…"}')
+    if faults := [fault for index, name in enumerate(names) for fault in _faults(name, f"names[{index}]")]:
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    if len(set(names)) < len(names):
+        raise Invalid.at("names", "names a trigger twice", "name each once")
+    return [TriggerKey.parse(name) for name in names]
+
+
+def _faults(name: Any, path: str) -> Iterator[Fault]:
+    if not is_a(name, str):
+        yield Fault(path, "must be a string", "send project/domain/task/name")
+        return
+    try:
+        key = TriggerKey.parse(name)
+    except Invalid as error:
+        yield Fault(path, error.errors[0].message, error.errors[0].hint)
+        return
+    yield from name_faults(f"{path}.", **key._asdict())

@@ -1,0 +1,116 @@
+"""What all that people start by hand has in common: the trigger under its lock, its input, and freezes (X-11, S-13)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from reconcile.calendars import read_terms
+from reconcile.rules.terms import Terms, start_by
+from revisions import chain
+from revisions.errors import Conflict, Invalid, NotFound
+from revisions.ids import TriggerKey, utc_text
+from revisions.store import holds
+from revisions.store import status as status_store
+from revisions.store import tasks as task_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database
+from revisions.store.runs import NewRun
+from revisions.store.status import StatusRow
+from revisions.triggers import Trigger
+
+MANUAL = "manual"
+"""The source of a run that is fired now; only such a one may come too late to start (X-18)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A trigger that is not deleted, what it did, and what its spec means, at one instant."""
+
+    trigger: Trigger
+    status: StatusRow
+    terms: Terms
+    now: datetime
+
+    def run(
+        self,
+        id: str,
+        occurrence_id: str,
+        scheduled_at: datetime,
+        *,
+        source: str,
+        overlap: str,
+        actor: str,
+        input: Mapping[str, Any] | None,
+    ) -> NewRun:
+        """A run of it that somebody asks for; `input` stands over the trigger's own, name by name."""
+        key = self.trigger.key
+        return NewRun(
+            id=id,
+            trigger_id=self.trigger.trigger_id,
+            occurrence_id=occurrence_id,
+            revision=self.trigger.revision,
+            project=key.project,
+            domain=key.domain,
+            task=key.task,
+            task_version=trigger_store.task_key(self.trigger).version,
+            source=source,
+            overlap=overlap,
+            max_attempts=self.terms.max_attempts,
+            actor=actor,
+            scheduled_at=scheduled_at,
+            created_at=self.now,
+            input=chain.canonical({**json.loads(self.terms.input), **(input or {})}),
+            start_by=start_by(self.terms, self.now) if source == MANUAL else None,
+        )
+
+
+def locked(database: Database, connection: Connection, key: TriggerKey) -> Target:
+    """The trigger as it is under its status row's lock (L-15). Raises NotFound, also for a deleted one."""
+    found = _existing(trigger_store.get(connection, key), key)
+    status = status_store.lock(connection, [found.trigger_id])[0]
+    trigger = _existing(trigger_store.by_id(connection, found.trigger_id), key)
+    return _target(database, connection, trigger, status)
+
+
+def read(database: Database, connection: Connection, key: TriggerKey) -> Target:
+    """The trigger as it is, without a lock: for what changes nothing. Raises NotFound, also for a deleted one."""
+    trigger = _existing(trigger_store.get(connection, key), key)
+    status = status_store.get(connection, trigger.trigger_id)
+    assert status is not None
+    return _target(database, connection, trigger, status)
+
+
+def refuse_frozen(connection: Connection, project: str, now: datetime) -> None:
+    """A freeze stops what people start, too (S-13). Raises Conflict."""
+    for freeze in holds.frozen(connection, now):
+        if freeze.project in (None, project):
+            what = freeze.project or "everything"
+            end = f"until {utc_text(freeze.until_at)}" if freeze.until_at else "until somebody lifts it"
+            detail = f"{what} is frozen {end} by {freeze.owner}, so nothing is started: {freeze.reason}"
+            command = "triggerctl unfreeze" + (f" --project {what}" if freeze.project else "")
+            raise Conflict.hinted("freeze", detail, f"wait for its end, or lift it with `{command}`")
+
+
+def check_input(connection: Connection, trigger: Trigger, input: Mapping[str, Any] | None) -> None:
+    """Raises Invalid for an input that the task does not declare."""
+    task = task_store.get(connection, trigger_store.task_key(trigger))
+    declared = json.loads(task.spec).get("inputs") if task else None
+    unknown = sorted(set(input or {}) - set(declared)) if declared else []
+    if unknown:
+        known = f"the task declares {', '.join(sorted(declared or {}))}"
+        raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", known)
+
+
+def _existing(trigger: Trigger | None, key: TriggerKey) -> Trigger:
+    if trigger is None:
+        raise NotFound.trigger(key)
+    if trigger.deleted:
+        raise NotFound.deleted(key, trigger.revision)
+    return trigger
+
+
+def _target(database: Database, connection: Connection, trigger: Trigger, status: StatusRow) -> Target:
+    terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
+    return Target(trigger, status, terms, database.clock.now(connection))
