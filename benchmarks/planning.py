@@ -20,7 +20,10 @@ EXPRESSIONS = ("* * * * *", "*/5 * * * *", "0 8 * * 1-5", "30 2 1 * *", "0 0 29 
 
 
 def measure() -> list[Ratio]:
-    """Plans and fires per second, the median of seven rounds, in turn."""
+    """Occurrences planned and fires found per second, the median of seven rounds, in turn.
+
+    An hour of minutes is fewer than the cap, so what is compared is the cost of each occurrence that is planned.
+    """
     year, hour = timedelta(days=365), timedelta(hours=1)
     ratios = [_compare("a year of missed minutes planned, against an hour", _plan(year), _plan(hour), 1 / 1.2)]
     for expression in EXPRESSIONS:
@@ -29,36 +32,36 @@ def measure() -> list[Ratio]:
     return ratios
 
 
-def _plan(missed: timedelta) -> Callable[[int], object]:
-    """The whole plan and the first part of its backlog, under a cap of a hundred."""
+def _plan(missed: timedelta) -> Callable[[int], int]:
+    """The whole plan and the first part of its backlog, under a cap of a hundred; answers how many it starts."""
     spec = {"task_version": "v1", "schedule": {"cron": "* * * * *"}, "catchup": {"policy": "all"}}
     read, situation = terms(canonical(spec), "{}"), Situation(NOW, timedelta(minutes=1))
 
-    def plan(call: int) -> object:
+    def plan(call: int) -> int:
         made = catchup.plan(read, NOW - missed, situation)
         assert made.backlog is not None
-        return catchup.drain(read, *made.backlog, CAP, situation)
+        return len(made.starts) + len(catchup.drain(read, *made.backlog, CAP, situation).starts)
 
     return plan
 
 
-def _fire(expression: str) -> Callable[[int], object]:
+def _fire(expression: str) -> Callable[[int], int]:
     schedule = parse({"cron": expression})
-    return lambda call: fires(schedule, NOW + timedelta(hours=7 * call), None, 1)
+    return lambda call: len(fires(schedule, NOW + timedelta(hours=7, seconds=1) * call, None, 1))
 
 
-def _croniter(expression: str) -> Callable[[int], object]:
-    return lambda call: croniter(expression, NOW + timedelta(hours=7 * call)).get_next(datetime)
+def _croniter(expression: str) -> Callable[[int], int]:
+    return lambda call: croniter(expression, NOW + timedelta(hours=7, seconds=1) * call).get_next(datetime) is not None
 
 
-def _compare(name: str, ours: Callable[[int], object], bare: Callable[[int], object], goal: float) -> Ratio:
-    rounds = [(_rate(ours), _rate(bare)) for _ in range(ROUNDS)]
+def _compare(name: str, ours: Callable[[int], int], bare: Callable[[int], int], goal: float) -> Ratio:
+    """No call is made twice, for ours keeps what it found."""
+    rounds = [(_rate(ours, round), _rate(bare, round)) for round in range(ROUNDS)]
     middle = ROUNDS // 2
     return Ratio(name, sorted(r[0] for r in rounds)[middle], sorted(r[1] for r in rounds)[middle], goal)
 
 
-def _rate(do: Callable[[int], object]) -> float:
+def _rate(do: Callable[[int], int], round: int) -> float:
     began = time.perf_counter()
-    for call in range(CALLS):
-        do(call)
-    return CALLS / (time.perf_counter() - began)
+    done = sum(do(call) for call in range(round * CALLS, (round + 1) * CALLS))
+    return done / (time.perf_counter() - began)

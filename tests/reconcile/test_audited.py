@@ -130,7 +130,7 @@ def check(life: Life) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     database=None,
     derandomize=True,
