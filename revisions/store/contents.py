@@ -23,6 +23,7 @@ MOVED: Mapping[str, Table] = {
         tables.occurrences,
         tables.runs,
         tables.run_logs,
+        tables.costs,
         tables.calendars,
         tables.holds,
     )

@@ -43,6 +43,7 @@ class StatusRow:
     started_count: int
     asked_fire_at: datetime | None
     asked_by_run_id: str | None
+    success_count: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,13 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-SCHEMA = "0004"
+SCHEMA = "0005"
 """The schema version this release works with: the newest migration."""
 
 _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -137,6 +138,12 @@ triggers = Table(
         postgresql_where=text("until IS NOT NULL"),
         sqlite_where=text("until IS NOT NULL"),
     ),
+    Index(
+        "triggers_over_budget_idx",
+        "trigger_id",
+        postgresql_where=text("deactivated_reason = 'budget'"),
+        sqlite_where=text("deactivated_reason = 'budget'"),
+    ),
 )
 
 trigger_revisions = Table(
@@ -194,6 +201,7 @@ trigger_status = Table(
     Column("started_count", Integer, nullable=False, server_default="0"),
     Column("asked_fire_at", Instant),
     Column("asked_by_run_id", Text),
+    Column("success_count", Integer, nullable=False, server_default="0"),
     Index(None, "next_fire_at"),
     Index(
         "trigger_status_waiting_idx",
@@ -247,6 +255,11 @@ runs = Table(
     Column("caused_by_run_id", Text),
     Column("caused_by_trigger_id", Text),
     Column("start_by", Instant),
+    Column("serialize_key", Text),
+    Column("trigger_limit", Integer),
+    Column("task_limit", Integer),
+    Column("reserved", Float),
+    Column("cancel_forced", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("trigger_id", "occurrence_id"),
     Index(None, "trigger_id", "scheduled_at"),
     Index(None, "trigger_id", "id"),
@@ -270,6 +283,14 @@ runs = Table(
         sqlite_where=text("status = 'running'"),
     ),
     Index(
+        "runs_key_idx",
+        "project",
+        "serialize_key",
+        unique=True,
+        postgresql_where=text("status = 'running' AND serialize_key IS NOT NULL"),
+        sqlite_where=text("status = 'running' AND serialize_key IS NOT NULL"),
+    ),
+    Index(
         "runs_live_idx",
         "trigger_id",
         postgresql_where=text("status IN ('pending', 'running', 'waiting', 'parked')"),
@@ -289,6 +310,18 @@ occurrences = Table(
     Column("reason", Text, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("count", Integer),
+)
+
+costs = Table(
+    "costs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("trigger_id", Text, nullable=False),
+    Column("project", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("amount", Float, nullable=False),
+    Index(None, "trigger_id", "at"),
 )
 
 run_logs = Table(

@@ -1,0 +1,59 @@
+"""Keys, limits and budgets of runs; what they cost."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from revisions.store.tables import Instant
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+_HOLDS_A_KEY = sa.text("status = 'running' AND serialize_key IS NOT NULL")
+_OVER_BUDGET = sa.text("deactivated_reason = 'budget'")
+
+
+def upgrade() -> None:
+    op.add_column("trigger_status", sa.Column("success_count", sa.Integer(), nullable=False, server_default="0"))
+    op.add_column("runs", sa.Column("serialize_key", sa.Text(), nullable=True))
+    op.add_column("runs", sa.Column("trigger_limit", sa.Integer(), nullable=True))
+    op.add_column("runs", sa.Column("task_limit", sa.Integer(), nullable=True))
+    op.add_column("runs", sa.Column("reserved", sa.Float(), nullable=True))
+    op.add_column("runs", sa.Column("cancel_forced", sa.Boolean(), nullable=False, server_default=sa.false()))
+    op.create_index(
+        "runs_key_idx",
+        "runs",
+        ["project", "serialize_key"],
+        unique=True,
+        postgresql_where=_HOLDS_A_KEY,
+        sqlite_where=_HOLDS_A_KEY,
+    )
+    op.create_index(
+        "triggers_over_budget_idx",
+        "triggers",
+        ["trigger_id"],
+        unique=False,
+        postgresql_where=_OVER_BUDGET,
+        sqlite_where=_OVER_BUDGET,
+    )
+    op.create_table(
+        "costs",
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("trigger_id", sa.Text(), nullable=False),
+        sa.Column("project", sa.Text(), nullable=False),
+        sa.Column("at", Instant(), nullable=False),
+        sa.Column("amount", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("run_id", "attempt", name=op.f("costs_pkey")),
+    )
+    op.create_index(op.f("costs_trigger_id_at_idx"), "costs", ["trigger_id", "at"], unique=False)
+
+
+def downgrade() -> None:
+    op.drop_table("costs")
+    op.drop_index("triggers_over_budget_idx", "triggers")
+    op.drop_index("runs_key_idx", "runs")
+    for column in ("cancel_forced", "reserved", "task_limit", "trigger_limit", "serialize_key"):
+        op.drop_column("runs", column)
+    op.drop_column("trigger_status", "success_count")
