@@ -148,11 +148,7 @@ def _runner(settings: Settings, database: Database, deploying: Deploying, observ
         max_running=settings.max_running,
         lease=timedelta(seconds=settings.lease_seconds),
     )
-
-    def deactivate(trigger_id: str, reason: str) -> None:
-        deploying.stop(trigger_id, reason)
-
-    return Runner(database, observations, launchers(), settings=chosen, deactivate=deactivate)
+    return Runner(database, observations, launchers(), settings=chosen, deactivate=deploying.stop)
 
 
 def _ready(settings: Settings) -> Database:

@@ -59,12 +59,12 @@ class Attempt:
             self.work.cancel(force=True)
         return None
 
-    def end(self, why: Outcome, now: float) -> None:
-        """Asks the work to end, for the first reason that is given."""
+    def end(self, why: Outcome, now: float, *, force: bool = False) -> None:
+        """Asks the work to end, for the first reason that is given; with `force` it is not asked."""
         if self._ending is None:
             self._ending = why
-            self._force_at = now + SECONDS_TO_END
-            self.work.cancel()
+            self._force_at = now if force else now + SECONDS_TO_END
+            self.work.cancel(force=force)
 
     def printed(self, limit: int) -> list[logs.Piece]:
         """What is in the log and not stored, about `limit` bytes at most; `stored` moves when it is."""

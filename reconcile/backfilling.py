@@ -85,7 +85,8 @@ class Backfilling:
         """Makes what is not there yet, batch by batch; broken off anywhere, it can be asked for again.
 
         Raises NotFound (also for a deleted trigger), Invalid for a time that is none or holds too much and for an input
-        that the task does not declare, and Conflict under a freeze and for an idempotency key with another input.
+        that the task does not declare, and Conflict under a freeze, for more than the budget buys, and for an
+        idempotency key with another input.
         """
         order = self._order(key, wish, caller)
         made: list[tuple[Fire, str | None]] = []
@@ -119,7 +120,7 @@ class Backfilling:
             raise Invalid.at("from", "lies not before `to`", "name a time that ends after it begins")
         with self._database.read() as connection:
             target = byhand.read(self._database, connection, key)
-            byhand.check_input(connection, target.trigger, wish.input)
+            byhand.check_input(target, wish.input)
         schedule, late = target.terms.schedule, bounds.offset(target.terms.spread, str(key))
         after, high = wish.since - MOMENT, min(wish.until - MOMENT, target.now - late)
         number = count(schedule, after, high, MOST + 1)
@@ -135,7 +136,7 @@ class Backfilling:
         with self._database.write() as connection:
             target = byhand.locked(self._database, connection, order.key)
             byhand.refuse_frozen(connection, order.key.project, target.now)
-            byhand.check_input(connection, target.trigger, order.wish.input)
+            byhand.check_input(target, order.wish.input)
             named = fires(target.terms.schedule, after, order.high, BATCH)
             wanted = _wanted(connection, target, order.wish, named)
             new = [_run(target, order, fire) for fire in wanted]
@@ -160,7 +161,6 @@ def _wanted(connection: Connection, target: Target, wish: Wish, named: list[Fire
 
 def _run(target: Target, order: _Order, fire: Fire) -> NewRun:
     return target.run(
-        ids.fresh(target.now),
         order.prefix + fire.id,
         fire.at,
         source="backfill",
@@ -172,8 +172,12 @@ def _run(target: Target, order: _Order, fire: Fire) -> NewRun:
 
 def _insert(connection: Connection, target: Target, order: _Order, new: Sequence[NewRun]) -> set[str]:
     """The ids of those that came to be: the insert decides that, not a look before it (X-01)."""
+    names = [run.occurrence_id for run in new]
+    if target.terms.budget:
+        existing = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
+        target.refuse_beyond(len(new) - len(existing))
     run_store.create(connection, new)
-    there = run_store.by_occurrence(connection, target.trigger.trigger_id, [run.occurrence_id for run in new])
+    there = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
     for run in new if order.prefix else ():
         if there[run.occurrence_id].input != run.input:
             used = f"run {there[run.occurrence_id].id}"

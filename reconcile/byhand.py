@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from reconcile import budgets
 from reconcile.calendars import read_terms
-from reconcile.rules.terms import Terms, start_by
+from reconcile.creating import new_run
+from reconcile.rules.budget import Spending, expected
+from reconcile.rules.terms import Terms, start_by, task_terms
 from revisions import chain
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
+from revisions.store import facts as facts_store
 from revisions.store import holds
 from revisions.store import status as status_store
-from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
+from revisions.store.facts import Facts
 from revisions.store.runs import NewRun
 from revisions.store.status import StatusRow
 from revisions.triggers import Trigger
@@ -26,16 +30,22 @@ MANUAL = "manual"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A trigger that is not deleted, what it did, and what its spec means, at one instant."""
+    """A trigger that is not deleted, what it did, what its spec means and what it spent, at one instant."""
 
     trigger: Trigger
     status: StatusRow
+    facts: Facts
     terms: Terms
+    spending: Spending | None
     now: datetime
+
+    def refuse_beyond(self, number: int) -> None:
+        """Raises Conflict where its budget does not buy so many more runs (X-08)."""
+        if self.terms.budget and self.spending:
+            budgets.refuse_beyond(self.trigger.key, self.terms.budget, self.spending, self.now, number)
 
     def run(
         self,
-        id: str,
         occurrence_id: str,
         scheduled_at: datetime,
         *,
@@ -45,24 +55,18 @@ class Target:
         input: Mapping[str, Any] | None,
     ) -> NewRun:
         """A run of it that somebody asks for; `input` stands over the trigger's own, name by name."""
-        key = self.trigger.key
-        return NewRun(
-            id=id,
-            trigger_id=self.trigger.trigger_id,
+        return new_run(
+            self.facts,
+            self.terms,
+            self.now,
             occurrence_id=occurrence_id,
-            revision=self.trigger.revision,
-            project=key.project,
-            domain=key.domain,
-            task=key.task,
-            task_version=trigger_store.task_key(self.trigger).version,
+            scheduled_at=scheduled_at,
             source=source,
             overlap=overlap,
-            max_attempts=self.terms.max_attempts,
             actor=actor,
-            scheduled_at=scheduled_at,
-            created_at=self.now,
             input=chain.canonical({**json.loads(self.terms.input), **(input or {})}),
             start_by=start_by(self.terms, self.now) if source == MANUAL else None,
+            reserved=expected(self.terms.budget, self.spending) if self.terms.budget and self.spending else None,
         )
 
 
@@ -93,13 +97,12 @@ def refuse_frozen(connection: Connection, project: str, now: datetime) -> None:
             raise Conflict.hinted("freeze", detail, f"wait for its end, or lift it with `{command}`")
 
 
-def check_input(connection: Connection, trigger: Trigger, input: Mapping[str, Any] | None) -> None:
+def check_input(target: Target, input: Mapping[str, Any] | None) -> None:
     """Raises Invalid for an input that the task does not declare."""
-    task = task_store.get(connection, trigger_store.task_key(trigger))
-    declared = json.loads(task.spec).get("inputs") if task else None
-    unknown = sorted(set(input or {}) - set(declared)) if declared else []
+    declared = task_terms(target.facts.task_spec).inputs if target.facts.task_spec else None
+    unknown = sorted(set(input or {}) - declared) if declared else []
     if unknown:
-        known = f"the task declares {', '.join(sorted(declared or {}))}"
+        known = f"the task declares {', '.join(sorted(declared or ()))}"
         raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", known)
 
 
@@ -113,4 +116,9 @@ def _existing(trigger: Trigger | None, key: TriggerKey) -> Trigger:
 
 def _target(database: Database, connection: Connection, trigger: Trigger, status: StatusRow) -> Target:
     terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
-    return Target(trigger, status, terms, database.clock.now(connection))
+    facts = facts_store.read(connection, [trigger.trigger_id])[trigger.trigger_id]
+    now = database.clock.now(connection)
+    spending = None
+    if terms.budget:
+        spending = budgets.read(connection, {trigger.trigger_id: terms.budget}, now)[trigger.trigger_id]
+    return Target(trigger, status, facts, terms, spending, now)

@@ -4,18 +4,23 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from reconcile import calendars
+from reconcile import budgets, calendars
 from reconcile.rules import bounds
 from reconcile.rules.blackouts import Blackout
+from reconcile.rules.budget import Spending, affordable, expected, is_used_up
 from reconcile.rules.catchup import Situation
 from reconcile.rules.schedule import Fire
+from reconcile.rules.stopping import Stop, worn_out
 from reconcile.rules.terms import Terms
+from revisions.store import facts as facts_store
 from revisions.store import holds, quarantines
-from revisions.store import status as status_store
 from revisions.store.database import Connection
+from revisions.store.facts import Facts
 from revisions.store.holds import Hold
-from revisions.store.status import Facts, StatusRow
+from revisions.store.status import StatusRow
+from revisions.triggers import StopReason, spec_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +32,33 @@ class Case:
     terms: Terms
     situation: Situation
     late: timedelta
+    spending: Spending | None
+
+    @property
+    def reserve(self) -> float | None:
+        """What is set aside for each run that starts; None without a budget."""
+        budget = self.terms.budget
+        return expected(budget, self.spending) if budget and self.spending else None
+
+    def stop(self, now: datetime) -> Stop | None:
+        """Whether nothing may start any more in this period."""
+        budget = self.terms.budget
+        if budget and self.spending and is_used_up(budget, self.spending):
+            return Stop(StopReason.BUDGET, budget.until(now))
+        return None
 
 
 @dataclass(slots=True)
 class Read:
-    """The cases of a batch, and those of it that are none: unreadable (why), at their failure limit, or held until an
-    instant by a freeze or in quarantine.
+    """The cases of a batch, and those of it that are none: unreadable (why), to be stopped, or held until an instant by
+    a freeze or in quarantine.
 
     `waiting` is how many of the batch have waited for a token, `tried_again` are cases that were in quarantine.
     """
 
     cases: list[Case] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
-    failing: list[str] = field(default_factory=list)
+    stopping: dict[str, Stop] = field(default_factory=dict)
     held: list[tuple[StatusRow, datetime | None]] = field(default_factory=list)
     tried_again: list[str] = field(default_factory=list)
     waiting: int = 0
@@ -50,9 +69,10 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
     found = Read()
     if not rows:
         return found
-    facts = status_store.facts(connection, [row.trigger_id for row in rows])
+    facts = facts_store.read(connection, [row.trigger_id for row in rows])
     holding = holds.lasting(connection, min(row.watermark for row in rows))
     apart = quarantines.get(connection, [row.trigger_id for row in rows])
+    known: list[_Known] = []
     for row in rows:
         of = facts.get(row.trigger_id)
         if of is None or not of.active:
@@ -71,17 +91,29 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
         except ValueError as error:
             found.unreadable[row.trigger_id] = str(error)
             continue
-        if row.consecutive_failures >= terms.deactivate_after:
-            found.failing.append(row.trigger_id)
+        if stop := worn_out(spec_of(of.spec), row.consecutive_failures, row.success_count):
+            found.stopping[row.trigger_id] = stop
             continue
         if quarantine:
             found.tried_again.append(row.trigger_id)
         found.waiting += row.rate_waiting_since is not None
-        found.cases.append(_case(row, of, terms, over, now, grace))
+        known.append(_Known(row, of, terms, over))
+    spendings = budgets.read(connection, {of.row.trigger_id: b for of in known if (b := of.terms.budget)}, now)
+    found.cases = [_case(one, spendings.get(one.row.trigger_id), now, grace) for one in known]
     return found
 
 
-def _case(row: StatusRow, facts: Facts, terms: Terms, over: Sequence[Hold], now: datetime, grace: timedelta) -> Case:
+class _Known(NamedTuple):
+    """What is read of a case before what it has spent."""
+
+    row: StatusRow
+    facts: Facts
+    terms: Terms
+    over: Sequence[Hold]
+
+
+def _case(known: _Known, spending: Spending | None, now: datetime, grace: timedelta) -> Case:
+    row, facts, terms, over = known
     late = bounds.offset(terms.spread, "/".join((facts.project, facts.domain, facts.task, facts.name)))
     blackouts = (
         Blackout(hold.from_at, hold.until_at, hold.mode)
@@ -94,13 +126,14 @@ def _case(row: StatusRow, facts: Facts, terms: Terms, over: Sequence[Hold], now:
     situation = Situation(
         now=now - late,
         live_grace=grace,
-        busy=facts.has_live_run,
+        live=facts.live_runs,
         rate_waiting_since=row.rate_waiting_since - late if row.rate_waiting_since else None,
         remaining=None if terms.count is None else max(0, terms.count - row.started_count),
         asked=asked,
+        affordable=affordable(terms.budget, spending) if terms.budget and spending else None,
         blackouts=tuple(blackout.earlier(late) for blackout in blackouts),
     )
-    return Case(row, facts, terms, situation, late)
+    return Case(row, facts, terms, situation, late, spending)
 
 
 def _covers(hold: Hold, facts: Facts) -> bool:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconcile.observe import Observations
-from revisions.store import claims, expiry, runs, triggers
+from reconcile.rules.turns import Turns
+from revisions.store import claims, expiry, holds, queue, runs, triggers
 from revisions.store.claims import Claimed
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,34 @@ def take(
         now = database.clock.now(connection)
         expired = expiry.expire(connection, now)
         names = triggers.keys(connection, [one.trigger_id for one in expired]) if expired else {}
-        claimed = claims.claim(
-            connection, now, claimed_by=claimed_by, lease=lease, limit=limit, max_running=max_running
-        )
+        claimed = claim(connection, now, claimed_by=claimed_by, lease=lease, limit=limit, max_running=max_running)
     for one in expired:
         facts = {"run_id": one.run_id, "trigger_id": one.trigger_id, "source": one.source}
         observations.emit("run.expired", trigger=str(names.get(one.trigger_id)), **facts)
     if claimed:
         observations.emit("run.claimed", count=len(claimed), seconds=database.clock.monotonic() - begun)
     return Taken(now, claimed)
+
+
+def claim(
+    connection: Connection, now: datetime, *, claimed_by: str, lease: timedelta, limit: int, max_running: int
+) -> list[Claimed]:
+    """The runs whose turn it is, claimed. The caller holds `runs.lock_queue` and read `now` after it."""
+    ids = _choose(connection, now, limit, max_running)
+    return claims.claim(connection, ids, now, claimed_by=claimed_by, lease=lease)
+
+
+def _choose(connection: Connection, now: datetime, limit: int, max_running: int) -> list[str]:
+    """Whose turn it is: nobody's beyond `max_running` in all, nor of what is frozen (X-04, S-13)."""
+    running = queue.running(connection)
+    room = min(limit, max_running - len(running))
+    frozen = [hold.project for hold in holds.frozen(connection, now)] if room > 0 else []
+    if room <= 0 or None in frozen:
+        return []
+    turns = Turns(running, room, [project for project in frozen if project is not None])
+    ids: list[str] = []
+    for page in queue.waiting(connection, now, room, turns.full):
+        ids += turns.grant(page)
+        if turns.left == 0:
+            break
+    return ids

@@ -12,7 +12,7 @@ from reconcile.attempts import Ended, facts_of
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.ports import LaunchError
-from reconcile.settle import settle, stop_failing
+from reconcile.settle import settle, stop
 from revisions.errors import Conflict, NotFound
 from revisions.store import claims, runs
 from revisions.store.claims import Claimed
@@ -38,8 +38,8 @@ class Completing:
             one = _get(connection, run_id)
         ours = replace(one.run, attempt=attempt)
         settled = settle(self._database, self._observations, ours, ended, trigger=one.trigger, fence=claims.works_on)
-        if settled.at_failure_limit:
-            stop_failing(self._observations, self._deploying.stop, ours, one.trigger)
+        if settled.stop:
+            stop(self._observations, self._deploying.stop, ours, settled.stop, one.trigger)
         with self._database.read() as connection:
             run = _get(connection, run_id).run
         if settled.decision is None:

@@ -14,6 +14,7 @@ from reconcile.rules.block import EPOCH
 from reconcile.rules.catchup import Plan
 from reconcile.rules.pace import Pace
 from reconcile.rules.schedule import fires
+from reconcile.rules.stopping import Stop
 from revisions.store import limits, quarantines
 from revisions.store import status as status_store
 from revisions.store.database import Connection, Database
@@ -28,13 +29,13 @@ class Decided:
     """What a pass did, for the loop to follow up; nothing of it is needed for the truth.
 
     `alarms` are (trigger, revision, span until it is due again, None when no fire is left); `busy` are triggers whose
-    row somebody else held; `failing` have reached their failure limit; `unreadable` could not be decided, and why.
+    row somebody else held; `stopping` are to stop by themselves, and why; `unreadable` could not be decided, and why.
     `refused`: something waits for a token.
     """
 
     alarms: list[tuple[str, int, timedelta | None]] = field(default_factory=list)
     busy: list[str] = field(default_factory=list)
-    failing: list[str] = field(default_factory=list)
+    stopping: dict[str, Stop] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     started: int = 0
     refused: bool = False
@@ -44,7 +45,7 @@ class Decided:
         return Decided(
             alarms=self.alarms + other.alarms,
             busy=self.busy + other.busy,
-            failing=self.failing + other.failing,
+            stopping=self.stopping | other.stopping,
             unreadable=self.unreadable | other.unreadable,
             started=self.started + other.started,
             refused=self.refused or other.refused,
@@ -155,11 +156,15 @@ class Deciding:
         ahead = asked or granted.ahead
         if ahead is None:
             ahead = next(iter(fires(case.terms.schedule, granted.watermark, None, 1)), None)
-        return ahead.at + case.late if ahead else None
+        if ahead:
+            return ahead.at + case.late
+        expires_at = case.terms.expires_at
+        return expires_at if expires_at and granted.watermark < expires_at - case.late else None
 
     def _note(self, connection: Connection, read: Read, now: datetime, decided: Decided) -> None:
         """What of a batch was no case; what is held does not stand in the way of those that wait for a token."""
-        decided.failing = read.failing
+        spent = {case.status.trigger_id: stop for case in read.cases if (stop := case.stop(now))}
+        decided.stopping = read.stopping | spent
         decided.unreadable = read.unreadable
         status_store.stop_waiting(connection, [row.trigger_id for row, _ in read.held])
         for row, until in read.held:

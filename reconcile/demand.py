@@ -7,6 +7,7 @@ from itertools import islice
 from reconcile.calendars import read_terms
 from reconcile.rules import demand
 from reconcile.rules.diff import Difference
+from revisions.store import facts as facts_store
 from revisions.store import status as status_store
 from revisions.store.database import Connection, Database
 
@@ -51,7 +52,7 @@ class Demand:
 
 def rates(connection: Connection, ids: Iterable[str], now: datetime) -> Iterator[tuple[str, float]]:
     """What each of these triggers asks for; one that cannot be read asks for nothing."""
-    for trigger_id, facts in status_store.facts(connection, sorted(ids)).items():
+    for trigger_id, facts in facts_store.read(connection, sorted(ids)).items():
         try:
             terms = read_terms(connection, facts.project, facts.spec, facts.resolved)
         except ValueError:

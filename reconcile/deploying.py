@@ -11,6 +11,7 @@ from reconcile.revising import Caller, Changed, Locked, Request, Revising, close
 from reconcile.rules import changes, preconditions
 from reconcile.rules.changes import Next
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.stopping import Stop
 from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.ids import TaskKey, TriggerKey, name_faults
@@ -179,11 +180,13 @@ class Deploying:
         resumed = [self._by_system(one, self.activate, "pause ended", resumed_at=one.until) for one in ended]
         return [changed for changed in resumed if changed]
 
-    def stop(self, trigger_id: str, reason: str) -> Changed | None:
-        """Deactivates a trigger by the system (`completed`, `failures`); None when somebody changed it meanwhile."""
+    def stop(self, trigger_id: str, stop: Stop) -> Changed | None:
+        """Deactivates a trigger by the system; None when somebody changed it meanwhile."""
         with self._database.read() as connection:
             trigger = store.by_id(connection, trigger_id)
-        return self._by_system(trigger, self.deactivate, reason) if trigger and trigger.active else None
+        if trigger is None or not trigger.active:
+            return None
+        return self._by_system(trigger, self.deactivate, stop.reason, until=stop.until)
 
     def delete_bound(
         self,

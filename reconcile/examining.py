@@ -12,7 +12,7 @@ from reconcile.rules.checks import Check, fault
 from reconcile.rules.pace import Pace
 from reconcile.rules.schedule import count
 from reconcile.rules.zones import TZDATA_VERSION
-from reconcile.scanner import at_failure_limit
+from reconcile.scanner import worn_triggers
 from revisions.clock import Clock
 from revisions.errors import Unavailable
 from revisions.ids import TriggerKey
@@ -22,7 +22,7 @@ from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
 from revisions.store.tables import SCHEMA
-from revisions.triggers import SYSTEM
+from revisions.triggers import SYSTEM, StopReason
 
 MOST_COUNTED = 10_000
 """Occurrences of backlogs that are counted, so that looking never takes long."""
@@ -144,8 +144,8 @@ def _holds(connection: Connection, now: datetime) -> Check:
 
 
 def _failures(connection: Connection, now: datetime) -> Check:
-    stopped = trigger_store.stopped_since(connection, now - LATELY, SYSTEM, "failures")
-    at_limit = list(at_failure_limit(connection))
+    stopped = trigger_store.stopped_since(connection, now - LATELY, SYSTEM, StopReason.FAILURES)
+    at_limit = [found for found, stop in worn_triggers(connection) if stop.reason is StopReason.FAILURES]
     named = trigger_store.keys(connection, at_limit)
     return ailments.failures(
         [named.get(trigger_id, trigger_id) for trigger_id in at_limit], [trigger.key for trigger in stopped]

@@ -7,6 +7,7 @@ from typing import Any
 from reconcile import byhand
 from reconcile.observe import Observations
 from reconcile.revising import NEW_KEY, Caller
+from reconcile.rules.overlap import DISPLACING, POLICIES, room
 from reconcile.verifying import Progress
 from revisions import documents, ids
 from revisions.errors import Conflict, Invalid, NotFound
@@ -16,9 +17,7 @@ from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
-from revisions.store.runs import NewRun, Run
-
-OVERLAPS = ("allow", "skip", "queue_all")
+from revisions.store.runs import Displacement, NewRun, Run
 
 Refusal = NotFound | Invalid | Conflict
 
@@ -42,15 +41,14 @@ class Firing:
         """One pending run; with an idempotency key used before, the run it made then.
 
         `input` stands over the trigger's own, name by name. Raises NotFound (also for a deleted trigger), Invalid for
-        an input that the task does not declare, and Conflict under a freeze, and while a run goes on, unless `overlap`
-        says otherwise.
+        an input that the task does not declare, and Conflict under a freeze, for what the budget does not buy, and
+        while a run goes on, unless `overlap` says otherwise.
         """
         _check(input, overlap)
         with self._database.write() as connection:
             target = byhand.locked(self._database, connection, key)
-            byhand.check_input(connection, target.trigger, input)
+            byhand.check_input(target, input)
             new = target.run(
-                ids.fresh(target.now),
                 f"manual/{caller.idempotency_key or ids.fresh(target.now)}",
                 target.now,
                 source=byhand.MANUAL,
@@ -62,9 +60,13 @@ class Firing:
                 return _same_request(made, new, caller)
             byhand.refuse_frozen(connection, key.project, target.now)
             live = run_store.live_of(connection, new.trigger_id)
-            if live and overlap in (None, "skip"):
+            if live and room(overlap or "skip", target.facts.live_runs) == 0:
                 hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
                 raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
+            target.refuse_beyond(1)
+            if live and overlap in DISPLACING:
+                displaced = Displacement(new.trigger_id, new.id, forced=overlap == "terminate")
+                run_store.displace(connection, [displaced], target.now)
             run_store.create(connection, [new])
             status_store.fired(connection, target.status, new.id, target.now)
             notices.runs_pending(connection)
@@ -102,8 +104,8 @@ class Firing:
 
 
 def _check(input: Mapping[str, Any] | None, overlap: str | None) -> None:
-    if overlap is not None and overlap not in OVERLAPS:
-        raise Invalid.at("overlap", f"{overlap!r} is not known", f"one of {', '.join(OVERLAPS)}")
+    if overlap is not None and overlap not in POLICIES:
+        raise Invalid.at("overlap", f"{overlap!r} is not known", f"one of {', '.join(POLICIES)}")
     documents.check(input or {}, "input")
 
 

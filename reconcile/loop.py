@@ -16,6 +16,7 @@ from reconcile.observe import Observations
 from reconcile.replica import Replica
 from reconcile.rules.demand import is_too_much
 from reconcile.rules.diff import Difference
+from reconcile.rules.stopping import over
 from reconcile.scanner import Finding, Kind, Scanner
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
@@ -23,6 +24,7 @@ from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
+from revisions.triggers import spec_of
 
 BATCH = 500
 """Triggers decided in one transaction, at most."""
@@ -192,8 +194,8 @@ class Loop:
         for trigger in decided.busy:
             if trigger in jobs:
                 self.timers.set(trigger, jobs[trigger], ASKED_AGAIN)
-        for trigger in decided.failing:
-            self._deploying.stop(trigger, "failures")
+        for trigger, stop in decided.stopping.items():
+            self._deploying.stop(trigger, stop)
         for trigger, error in decided.unreadable.items():
             self._set_apart(trigger, error)
         if any(span is None for _, _, span in decided.alarms):
@@ -220,8 +222,8 @@ class Loop:
     def _stop_finished(self) -> None:
         with self._database.read() as connection:
             finished = status_store.finished(connection)
-        for trigger in finished:
-            self._deploying.stop(trigger, "completed")
+        for trigger_id, spec in finished:
+            self._deploying.stop(trigger_id, over(spec_of(spec)))
 
     def _run(self) -> None:
         clock = self._database.clock

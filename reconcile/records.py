@@ -5,17 +5,18 @@ from datetime import datetime
 from typing import Any
 
 from reconcile.cases import Case
+from reconcile.creating import new_run
 from reconcile.revising import skip_of
 from reconcile.rules.catchup import Plan
+from reconcile.rules.overlap import DISPLACING
 from reconcile.rules.schedule import Fire
 from reconcile.rules.terms import start_by
-from revisions import ids
 from revisions.store import notices, occurrences
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store.database import Connection
 from revisions.store.occurrences import Skip
-from revisions.store.runs import NewRun
+from revisions.store.runs import Displacement, NewRun
 from revisions.store.status import Backlog
 from revisions.triggers import SYSTEM
 
@@ -29,12 +30,15 @@ class Records:
         self.skips: list[Skip] = []
         self.backlogs: list[Backlog] = []
         self.waited: list[float] = []
+        self._displaced: list[Displacement] = []
         self._statuses: list[dict[str, Any]] = []
 
     def add(self, case: Case, plan: Plan, **moved: datetime | None) -> None:
         """A trigger's decision; `moved` are the status columns that go with it."""
         row, left = case.status, (*plan.skips, *plan.then)
         runs = [self._run(case, fire) for fire in plan.starts]
+        if runs and case.facts.live_runs and case.terms.overlap in DISPLACING:
+            self._displaced.append(Displacement(row.trigger_id, runs[-1].id, case.terms.overlap == "terminate"))
         told = (row.last_outcome, row.last_outcome_at)
         if runs:
             told = ("started", self.now)
@@ -64,6 +68,7 @@ class Records:
             self.backlogs.append(Backlog(row.trigger_id, after, until, self.now, served_at=after))
 
     def store(self, connection: Connection) -> None:
+        run_store.displace(connection, self._displaced, self.now)
         if run_store.create(connection, self.runs) < len(self.runs):
             firsts = run_store.firsts(connection, self.runs)
             kept = Counter(run.trigger_id for run in self.runs if firsts[run.id] != run.id)  # counted when it was made
@@ -77,22 +82,16 @@ class Records:
             notices.runs_pending(connection)
 
     def _run(self, case: Case, fire: Fire) -> NewRun:
-        facts = case.facts
-        return NewRun(
-            id=ids.fresh(self.now),
-            trigger_id=facts.trigger_id,
+        return new_run(
+            case.facts,
+            case.terms,
+            self.now,
             occurrence_id=fire.id,
-            revision=facts.revision,
-            project=facts.project,
-            domain=facts.domain,
-            task=facts.task,
-            task_version=facts.task_version,
+            scheduled_at=fire.at,
             source="schedule",
             overlap=case.terms.overlap,
-            max_attempts=case.terms.max_attempts,
             actor=SYSTEM,
-            scheduled_at=fire.at,
-            created_at=self.now,
             input=case.terms.input,
             start_by=start_by(case.terms, self.now),
+            reserved=case.reserve,
         )

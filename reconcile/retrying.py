@@ -24,8 +24,9 @@ class Retrying:
     def retry(self, run_id: str, caller: Caller) -> Run:
         """The same run, pending, with as many attempts ahead as its revision allows; their numbers go on.
 
-        One that was to be skipped beside a live run waits for its turn instead. Raises NotFound, also where the trigger
-        is deleted, and Conflict for a run that goes on or has succeeded, and under a freeze.
+        One that was not allowed beside a live run waits for its turn. Raises NotFound, also where the trigger
+        is deleted, and Conflict for a run that goes on or has succeeded, under a freeze, and for what the budget does
+        not buy.
         """
         with self._database.write() as connection:
             found = runs.get(connection, run_id)
@@ -41,8 +42,9 @@ class Retrying:
             _refuse(run)
             now = self._database.clock.now(connection)
             byhand.refuse_frozen(connection, run.project, now)
+            byhand.read(self._database, connection, trigger.key).refuse_beyond(1)
             more = _max_attempts(connection, run)
-            overlap = "queue_all" if run.overlap == "skip" else run.overlap
+            overlap = "allow" if run.overlap == "allow" else "queue_all"
             runs.begin_again(connection, run, now, max_attempts=run.attempt + more, overlap=overlap)
             notices.runs_pending(connection)
             again = runs.get(connection, run_id)

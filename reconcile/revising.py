@@ -217,7 +217,7 @@ def _baseline(locked: Locked, following: Next, resumed_at: datetime | None) -> B
     """Where the trigger stands from this revision on; None when it stands where it stood (R-21)."""
     current, status = locked.trigger, locked.status
     if status is not None and changes.keeps_watermark(current, following):
-        if current is not None and following.active == current.active:
+        if current is not None and following.active == current.active and not changes.moves_end(current, following):
             return None
         ahead = changes.next_fire(locked.key, following, status.watermark, closed_days(locked, following.spec))
         return Baseline(status.watermark, ahead, goes_on=True)

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from reconcile.alarms import Alarms
 from reconcile.attempts import Ended
-from reconcile.calendars import read_terms
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.rules.retry import Outcome
+from reconcile.rules.stopping import Stop, worn_out
 from reconcile.settle import settle
 from revisions.ids import utc_text
 from revisions.store import claims, holds
@@ -19,6 +19,7 @@ from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
 from revisions.store.pipeline import write
+from revisions.triggers import spec_of
 
 REAPED_AT_ONCE = 100
 
@@ -26,13 +27,13 @@ REAPED_AT_ONCE = 100
 class Kind(StrEnum):
     """What was found: a job that is missing, of another revision or of nothing; an occurrence that is overdue and that
     nobody decided; a claim that nobody renews and no runner took; a task's summary that is off; a trigger that is
-    active at its failure limit; a watermark ahead of now."""
+    active at a limit of its runs; a watermark ahead of now."""
 
     JOB = "job"
     OVERDUE = "overdue"
     CLAIM = "claim"
     SUMMARY = "summary"
-    FAILURES = "failures"
+    LIMIT = "limit"
     WATERMARK = "watermark"
 
 
@@ -67,12 +68,12 @@ class Scanner:
             now = self._database.clock.now(connection)
             found += self._overdue(connection, now)
             found += self._ahead(connection, now)
-            failing = list(at_failure_limit(connection))
+            stopping = list(worn_triggers(connection))
             wrong = task_store.wrong_summaries(connection)
             lapsed = claims.lapsed(connection, now - self._patience, REAPED_AT_ONCE)
-        for trigger_id in failing:
-            self._deploying.stop(trigger_id, "failures")
-            found.append(Finding(Kind.FAILURES, trigger_id, "was active at its failure limit"))
+        for trigger_id, stop in stopping:
+            self._deploying.stop(trigger_id, stop)
+            found.append(Finding(Kind.LIMIT, trigger_id, f"was active at its limit ({stop.reason})"))
         if wrong:
             with self._database.write() as connection:
                 task_store.lock(connection, wrong)
@@ -81,8 +82,8 @@ class Scanner:
         for run in lapsed:
             lost = Ended(Outcome.LOST, "its worker stopped renewing the lease, and no runner took the run over")
             settled = settle(self._database, self._observations, run, lost)
-            if settled.at_failure_limit:
-                self._deploying.stop(run.trigger_id, "failures")
+            if settled.stop:
+                self._deploying.stop(run.trigger_id, settled.stop)
             found.append(Finding(Kind.CLAIM, run.id, "was claimed by a worker that is no more"))
         for finding in found:
             self._observations.emit("scan.found", kind=finding.kind, subject=finding.subject, detail=finding.detail)
@@ -113,15 +114,9 @@ class Scanner:
             yield Finding(Kind.WATERMARK, trigger_id, told)
 
 
-def at_failure_limit(connection: Connection) -> Iterator[str]:
-    """Active triggers whose runs failed as often in a row as they may."""
-    for trigger_id, failures in status_store.failing(connection):
+def worn_triggers(connection: Connection) -> Iterator[tuple[str, Stop]]:
+    """Active triggers that are to stop for what their runs came to."""
+    for trigger_id, failures, successes in status_store.wearing(connection):
         trigger = trigger_store.by_id(connection, trigger_id)
-        if trigger is None:
-            continue
-        try:
-            terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
-        except ValueError:
-            continue  # the due pass puts it in quarantine
-        if failures >= terms.deactivate_after:
-            yield trigger_id
+        if trigger and (stop := worn_out(spec_of(trigger.spec), failures, successes)):
+            yield trigger_id, stop

@@ -6,29 +6,28 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from reconcile import budgets
 from reconcile.attempts import Ended, facts_of
 from reconcile.observe import Observations
-from reconcile.rules import asking, retry, state
+from reconcile.rules import asking, bounds, retry, state
 from reconcile.rules.asking import Asked
+from reconcile.rules.budget import budget_of, is_used_up
 from reconcile.rules.retry import Decision, Final, HandBack, Outcome, Retry
 from reconcile.rules.state import State
+from reconcile.rules.stopping import Stop, worn_out
 from revisions.errors import TriggerctlError
-from revisions.ids import TriggerKey
-from revisions.store import claims, logs, notices, runs, states, status, triggers
+from revisions.ids import TriggerKey, utc_text
+from revisions.store import claims, costs, logs, notices, runs, states, status, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
-from revisions.triggers import SYSTEM
+from revisions.triggers import SYSTEM, StopReason, spec_of
 
 LONGEST_ERROR = 4_000
 """Characters kept of an error."""
-DEACTIVATE_AFTER = 5
-"""Consecutive failed runs, where the trigger does not say (X-07)."""
-FAILURES = "failures"
-"""Why a trigger is deactivated that failed too often."""
 
-Deactivate = Callable[[str, str], object]
-"""Deactivates a trigger (its id, the reason) as the system."""
+Deactivate = Callable[[str, Stop], object]
+"""Deactivates a trigger (its id, why) as the system."""
 Fence = Callable[[Run | None, Run], bool]
 """Whether the run, locked, is still that of whoever settles."""
 
@@ -37,12 +36,12 @@ Fence = Callable[[Run | None, Run], bool]
 class Settled:
     """What became of an attempt. `decision` is None when the claim was no longer held, and then nothing was changed.
 
-    `at_failure_limit`: the trigger has failed so often that it is to be deactivated, in a transaction of its own.
+    `stop`: the trigger is to be deactivated for what its runs came to, in a transaction of its own.
     `asked` is the next fire that the run asked for.
     """
 
     decision: Decision | None
-    at_failure_limit: bool = False
+    stop: Stop | None = None
     asked: Asked | None = None
 
 
@@ -84,12 +83,12 @@ def settle(
     return settled
 
 
-def stop_failing(
-    observations: Observations, deactivate: Deactivate, run: Run, trigger: TriggerKey | None = None
+def stop(
+    observations: Observations, deactivate: Deactivate, run: Run, why: Stop, trigger: TriggerKey | None = None
 ) -> None:
-    """Deactivates a trigger at its failure limit; the scanner finishes what is left open (L-16)."""
+    """Deactivates a trigger for what its runs came to; the scanner finishes what is left open (L-16)."""
     try:
-        deactivate(run.trigger_id, FAILURES)
+        deactivate(run.trigger_id, why)
     except TriggerctlError as error:
         observations.emit("deactivation.failed", **facts_of(run, trigger), error=error.detail)
 
@@ -131,13 +130,16 @@ def _write(
     logs.append(connection, {(run.id, run.attempt): printed})
     if made and not made.fault:
         states.put(connection, states.State(run.trigger_id, made.text, now, SYSTEM, run.id))
-    output, error, cost = _json(ended.output), _text(ended.error), _cost(run.cost, ended.output)
+    output, error, amount = _json(ended.output), _text(ended.error), _cost(ended.output)
+    if amount is not None:
+        costs.record(connection, run, now, amount)
+    cost = run.cost if amount is None else (run.cost or 0.0) + amount
     if isinstance(decision, Retry):
         claims.retry(connection, run, decision.at, output=output, error=error, cost=cost)
         return Settled(decision)
     claims.finish(connection, run, now, decision.status, output=output, error=error, cost=cost)
-    at_limit = any(_keep(connection, row, run, decision.status, error, now) for row in locked)
-    return Settled(decision, at_limit, _ask(connection, run, asking.asked(ended.output, now)))
+    stops = [_keep(connection, row, run, decision.status, error, now) for row in locked]
+    return Settled(decision, next(filter(None, stops), None), _ask(connection, run, asking.asked(ended.output, now)))
 
 
 def _failed(ended: Ended, error: str) -> Ended:
@@ -153,29 +155,38 @@ def _ask(connection: Connection, run: Run, asked: Asked | None) -> Asked | None:
     trigger = triggers.by_id(connection, run.trigger_id)
     if trigger is None or not trigger.active:
         return Asked(None, f"{asking.KEY}: the trigger is not active any more")
+    expires_at = bounds.expires_at(spec_of(trigger.spec))
+    if expires_at and asked.at >= expires_at:
+        return Asked(None, f"{asking.KEY}: the trigger expires before that, at {utc_text(expires_at)}")
     status.ask(connection, run.trigger_id, asked.at, run.id)
     triggers.announce_again(connection, trigger.trigger_id, trigger.revision)
     return asked
 
 
-def _keep(connection: Connection, row: StatusRow, run: Run, ended_as: str, error: str | None, now: datetime) -> bool:
-    """Writes what the trigger's status keeps; answers whether the failure limit is reached now."""
+def _keep(
+    connection: Connection, row: StatusRow, run: Run, ended_as: str, error: str | None, now: datetime
+) -> Stop | None:
+    """Writes what the trigger's status keeps; answers whether it is to stop for that."""
     failed = retry.failures(
         row.consecutive_failures, ended_as, run_revision=run.revision, current_revision=row.revision
     )
-    kept: dict[str, Any] = {"trigger_id": row.trigger_id, "consecutive_failures": failed}
+    succeeded = row.success_count + (ended_as == "succeeded")
+    kept: dict[str, Any] = {"trigger_id": row.trigger_id, "consecutive_failures": failed, "success_count": succeeded}
     match ended_as:
         case "succeeded":
             kept |= {"last_success_at": now, "last_error": None}
         case "failed" | "timed_out":
             kept |= {"last_error": error or ended_as.replace("_", " ")}
     status.save(connection, [kept])
-    if failed <= row.consecutive_failures:
-        return False
     trigger = triggers.by_id(connection, row.trigger_id)
     if trigger is None or not trigger.active:
-        return False
-    return failed >= int(json.loads(trigger.spec).get("deactivate_after", DEACTIVATE_AFTER))
+        return None
+    spec = spec_of(trigger.spec)
+    if (budget := budget_of(spec)) and is_used_up(
+        budget, budgets.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
+    ):
+        return Stop(StopReason.BUDGET, budget.until(now))
+    return worn_out(spec, failed, succeeded)
 
 
 def _tell(
@@ -205,11 +216,11 @@ def _text(error: str | None) -> str | None:
     return error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
-def _cost(so_far: float | None, output: Mapping[str, Any] | None) -> float | None:
-    """What all attempts cost together."""
+def _cost(output: Mapping[str, Any] | None) -> float | None:
+    """What the attempt says it cost, None where it does not say."""
     match (output or {}).get("cost"):
         case bool():
-            return so_far
+            return None
         case int() | float() as cost if cost >= 0:
-            return (so_far or 0.0) + cost
-    return so_far
+            return float(cost)
+    return None

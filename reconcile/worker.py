@@ -16,7 +16,7 @@ from reconcile.attempts import Attempt, Ended, facts_of
 from reconcile.observe import Observations
 from reconcile.ports import Launcher, LaunchError
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Deactivate, settle, stop_failing
+from reconcile.settle import Deactivate, settle, stop
 from reconcile.workplace import WorkPlace
 from revisions.errors import Unavailable
 from revisions.ids import TriggerKey, fresh
@@ -167,8 +167,8 @@ class Worker:
     def _settle(self, run: Run, trigger: TriggerKey | None, ended: Ended, printed: Sequence[logs.Piece] = ()) -> None:
         settled = settle(self._database, self._observations, run, ended, printed, trigger=trigger)
         self._counted["settled"] += settled.decision is not None
-        if settled.at_failure_limit:
-            stop_failing(self._observations, self._deactivate, run, trigger)
+        if settled.stop:
+            stop(self._observations, self._deactivate, run, settled.stop, trigger)
 
     def _ask(self) -> None:
         adoption = self._adoption or self._move_in()
@@ -228,7 +228,7 @@ class Worker:
             if not standing.held:
                 self._drop(attempt)
             elif standing.cancel_requested:
-                attempt.end(Outcome.CANCELLED, self._monotonic())
+                attempt.end(Outcome.CANCELLED, self._monotonic(), force=standing.cancel_forced)
 
     def _drop(self, attempt: Attempt) -> None:
         """Ends work whose claim is another's or was settled; settling it changes nothing any more, and records that."""

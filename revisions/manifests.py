@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
 
 from revisions import documents
@@ -15,8 +15,7 @@ API_VERSION = "triggerctl/v1"
 AUTOMATIONS = ("schedule",)
 LATER = frozenset(
     {
-        "event", "webhook", "file", "table", "action", "serialize_key", "limits", "scopes", "requires_approval",
-        "debounce", "secrets", "concurrency", "expect",
+        "event", "webhook", "file", "table", "action", "scopes", "requires_approval", "debounce", "secrets", "expect",
     }
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
@@ -69,6 +68,25 @@ class Retry(_Strict):
     max_attempts: Annotated[StrictInt, Field(ge=1, le=100)] = 3
 
 
+class Concurrency(_Strict):
+    """How many runs may run at once (X-04)."""
+
+    limit: Annotated[StrictInt, Field(ge=1)]
+
+
+Cost = Annotated[StrictInt | StrictFloat, Field(ge=0, allow_inf_nan=False)]
+
+
+class Limits(_Strict):
+    """What ends a trigger by itself (X-08); `expires_at` is judged by `reconcile.rules.bounds`."""
+
+    max_runs: Annotated[StrictInt | None, Field(ge=1), BeforeValidator(_written)] = None
+    expires_at: Optional = None
+    max_cost: Annotated[Cost | None, Field(gt=0), BeforeValidator(_written)] = None
+    estimate: Annotated[Cost | None, BeforeValidator(_written)] = None
+    budget_period: Literal["day", "week", "month", "year"] = "month"
+
+
 class TriggerSpec(_Strict):
     task_version: Text
     active: Annotated[StrictBool | None, BeforeValidator(_written)] = None
@@ -77,7 +95,10 @@ class TriggerSpec(_Strict):
     input: dict[str, Any] = {}
     input_builder: Literal["static"] = "static"
     catchup: Catchup = Catchup()
-    overlap: Literal["allow", "skip", "queue_all"] | None = None
+    overlap: Literal["allow", "skip", "queue_one", "queue_all", "cancel", "terminate"] | None = None
+    serialize_key: Annotated[Optional, Field(min_length=1, max_length=256)] = None
+    concurrency: Concurrency | None = None
+    limits: Limits = Limits()
     start_within: Optional = None
     retry: Retry = Retry()
     deactivate_after: Annotated[StrictInt, Field(ge=1)] = 5
@@ -143,6 +164,7 @@ class TaskSpec(BaseModel):
     timeout: Text = "1h"
     inputs: dict[str, dict[str, Any]] = {}
     outputs: dict[str, dict[str, Any]] = {}
+    concurrency: Concurrency | None = None
 
     @property
     def block(self) -> Any:

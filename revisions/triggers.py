@@ -23,6 +23,17 @@ class Action(StrEnum):
     DELETE = "DELETE"
 
 
+class StopReason(StrEnum):
+    """Why the system itself deactivates a trigger: its schedule has no fire left, its time is over, too many runs
+    failed in a row, as many succeeded as may, or it spent what it may in this period (S-15, X-07, X-08)."""
+
+    COMPLETED = "completed"
+    EXPIRED = "expired"
+    FAILURES = "failures"
+    MAX_RUNS = "max_runs"
+    BUDGET = "budget"
+
+
 @dataclass(frozen=True, slots=True)
 class Revision:
     """One immutable change with the whole spec (R-03); texts named `spec`, `resolved` and `scopes` are canonical JSON.

@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.cli import files
 from controller.cli.client import Client, Refused
-from reconcile.rules import outlook
+from reconcile.rules import bounds, outlook
 from reconcile.rules.block import EPOCH
 from reconcile.rules.demand import Demanded
 from reconcile.rules.plan import CalendarRow, Change, Declared, Key, Past, Plan, Row, Server, Verb
@@ -161,8 +161,10 @@ def _may_be_over(change: Change) -> bool:
     assert change.declared is not None
     if not isinstance(change.declared.manifest, Trigger):
         return False
-    block = change.declared.manifest.written["schedule"]
-    ends = any(field in block for field in ("at", "until", "exclude", "calendars"))
-    if not ends and not ("cron" in block and never_fires(schedule_of(block, "{}"), EPOCH)):
+    written = change.declared.manifest.written
+    block = written["schedule"]
+    ends = any(field in block for field in ("at", "until", "exclude", "calendars")) or bounds.expires_at(written)
+    if not ends and not ("cron" in block and never_fires(schedule_of(written, "{}"), EPOCH)):
         return False
-    return any(difference.path.startswith(("spec.schedule", "active")) for difference in change.differences)
+    told = ("spec.schedule", "spec.limits.expires_at", "active")
+    return any(difference.path.startswith(told) for difference in change.differences)

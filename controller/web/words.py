@@ -14,6 +14,9 @@ LATE_SECONDS = 10
 DEACTIVATED: Mapping[str, str] = {
     "failures": "too many failed runs in a row",
     "completed": "completed: its schedule has no fire left",
+    "expired": "expired: its time is over",
+    "max_runs": "as many runs succeeded as it may have",
+    "budget": "its budget is used up until the period ends",
 }
 """Reasons that the product itself gives."""
 
@@ -23,6 +26,7 @@ SKIPPED: Mapping[str, str] = {
     "concurrency": "a run of this trigger was still going on",
     "rate": "the rate of starts was used up until its time had passed",
     "blackout": "it fell into a blackout",
+    "budget": "the budget of its period was used up",
     "count": "as many had started as `count` allows",
     "next_fire_at": "a run asked for another time",
 }

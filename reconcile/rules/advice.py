@@ -74,6 +74,15 @@ STATUSES: Final[Mapping[str, Advice]] = {
 
 DEACTIVATED: Final[Mapping[str, Advice]] = {
     "completed": Advice("its schedule had no fire left", "deploy it with a schedule that has one"),
+    "expired": Advice("its `limits.expires_at` had come", "deploy it with a later one, then activate it"),
+    "max_runs": Advice(
+        "as many runs had succeeded as `limits.max_runs` allows",
+        "`triggerctl activate {trigger}` has them counted anew; or raise the limit first",
+    ),
+    "budget": Advice(
+        "it spent what `limits.max_cost` allows in a period",
+        "wait for the next period; or raise it, then `triggerctl activate {trigger}`",
+    ),
     "failures": Advice(
         "too many runs failed in a row",
         "`triggerctl runs list --trigger {trigger} --status failed` shows them; then `triggerctl activate {trigger}`",

@@ -60,12 +60,14 @@ class Bounded:
 Schedule = Beat | Bounded
 
 
-def parse(block: Mapping[str, Any], at: datetime | None = None, calendars: Closed = ()) -> Schedule:
+def parse(
+    block: Mapping[str, Any], at: datetime | None = None, calendars: Closed = (), expires_at: datetime | None = None
+) -> Schedule:
     """Makes a schedule of the block as written.
 
     `at` is the instant to which its deploy resolved an `in` (S-15), `calendars` are the days of those the block names
-    (S-13). A key that is null counts as absent. Raises ScheduleError at the key that is wrong (S-02). Whether anything
-    is still to come depends on the time: see `never_fires`.
+    (S-13). From `expires_at` on nothing fires (X-08). A key that is null counts as absent. Raises ScheduleError at the
+    key that is wrong (S-02). Whether anything is still to come depends on the time: see `never_fires`.
     """
     given = {key: value for key, value in block.items() if value is not None}
     beat = _beat(given, at)
@@ -77,7 +79,12 @@ def parse(block: Mapping[str, Any], at: datetime | None = None, calendars: Close
     start, until = bounds.ends(given)
     excluded = bounds.excluded(given)
     closed = ((("exclude", excluded),) if excluded else ()) + calendars
-    if isinstance(beat, Once) or (start, until, closed) == (None, None, ()):
+    if isinstance(beat, Once):
+        return beat
+    if expires_at:
+        final = expires_at - SECOND
+        until = min(until, final) if until else final
+    if (start, until, closed) == (None, None, ()):
         return beat
     return Bounded(beat, start, until, closed)
 

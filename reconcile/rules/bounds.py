@@ -1,6 +1,6 @@
 """What narrows a trigger: its ends, days off, how often it starts, how far it is spread, how long a start may wait.
 
-S-07, S-12, S-13, X-18.
+S-07, S-12, S-13, X-08, X-18.
 """
 
 import hashlib
@@ -73,6 +73,12 @@ def start_within(text: str | None) -> timedelta | None:
     if not timedelta(seconds=1) <= span <= LONGEST_WAIT:
         raise ScheduleError("start_within", f"{shown(text)} is not between 1s and 1y", "write a span such as 10m")
     return span
+
+
+def expires_at(spec: Mapping[str, Any]) -> datetime | None:
+    """When a trigger ends, None for never (X-08). Raises ScheduleError."""
+    text = spec.get("limits", {}).get("expires_at")
+    return None if text is None else instant(text, "expires_at", whole=True)
 
 
 def offset(window: timedelta, trigger: str) -> timedelta:

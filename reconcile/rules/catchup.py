@@ -5,10 +5,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconcile.rules import blackouts, ranges
+from reconcile.rules import blackouts, overlap, ranges
 from reconcile.rules.blackouts import Blackout, Piece
 from reconcile.rules.block import Schedule
-from reconcile.rules.ranges import ASKED, BLACKOUT, CONCURRENCY, COUNT, MISSED, MOMENT, RATE, SUPERSEDED, Range, span
+from reconcile.rules.ranges import (
+    ASKED,
+    BLACKOUT,
+    BUDGET,
+    CONCURRENCY,
+    COUNT,
+    MISSED,
+    MOMENT,
+    RATE,
+    SUPERSEDED,
+    Range,
+    span,
+)
 from reconcile.rules.schedule import Fire, fires, last
 from reconcile.rules.terms import Terms
 
@@ -20,14 +32,16 @@ MOST_DEFERRED = 500
 class Situation:
     """What deciding depends on beside the trigger's terms and its watermark.
 
-    `busy`: a run of it goes on (X-09). `rate_waiting_since`: when an occurrence first was refused a token alone; what
+    `live`: how many runs of it go on, as far as that matters (X-09). `affordable`: how many its budget still buys, None
+    for any number (X-08). `rate_waiting_since`: when an occurrence first was refused a token alone; what
     was live then and never starts is skipped with reason `rate`. `remaining`: how many may still start (S-07).
     `asked`: the next fire that a run asked for (S-08).
     """
 
     now: datetime
     live_grace: timedelta
-    busy: bool = False
+    live: int = 0
+    affordable: int | None = None
     rate_waiting_since: datetime | None = None
     remaining: int | None = None
     asked: Fire | None = None
@@ -110,7 +124,9 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
     edge = at.now - terms.window - MOMENT if terms.window else cursor
     base = min(max(cursor, edge), until)
     given_up = span(terms.schedule, cursor, base, MISSED)
-    most = limit if at.remaining is None else min(limit, at.remaining)
+    if at.affordable == 0:
+        return _decided(cursor)
+    most = min(most for most in (limit, at.remaining, at.affordable) if most is not None)
     wanted = fires(terms.schedule, base, until, most)
     watermark = until if len(wanted) < most else wanted[-1].at
     return _starting(terms, at, wanted, before=given_up, base=base, watermark=watermark)
@@ -133,10 +149,11 @@ def _starting(
     **more: Any,
 ) -> Plan:
     """What is wanted starts as far as the overlap policy lets it; `older` is skipped along with the last start."""
-    starts = tuple(wanted)
-    if terms.overlap == "skip":
-        starts = () if at.busy else starts[:1]
-    left = (*older, *ranges.of(wanted[len(starts) :], CONCURRENCY))
+    if terms.overlap in overlap.DISPLACING:
+        older, wanted = (*older, *ranges.of(wanted[:-1], CONCURRENCY)), wanted[-1:]
+    beside = wanted[: overlap.room(terms.overlap, at.live)]
+    starts = tuple(beside[: at.affordable])
+    left = (*older, *ranges.of(beside[len(starts) :], BUDGET), *ranges.of(wanted[len(beside) :], CONCURRENCY))
     if not starts:
         return Plan((*before, *left), watermark, (), (), watermark, **more)
     return Plan(before, base, starts, left, watermark, **more)

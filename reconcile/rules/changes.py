@@ -1,16 +1,16 @@
 """What the next revision of a trigger is to be, and what its baseline; pure, so that every case is a plain call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from reconcile.rules import bounds, ranges
-from reconcile.rules.block import Closed
+from reconcile.rules.block import Closed, Once, parse
 from reconcile.rules.notation import ScheduleError, duration, instant
 from reconcile.rules.ranges import SUPERSEDED, Range
 from reconcile.rules.schedule import fires, never_fires
-from reconcile.rules.terms import resolve, schedule_of, timing
+from reconcile.rules.terms import ends_by_expiry, resolve, schedule_of, timing
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
@@ -77,8 +77,9 @@ def deploy(
     same_timing = existing is not None and timing(block) == timing(_block(existing))
     resolved = existing.resolved if existing and same_timing else resolve(block, now)
     active = named if named is not None else existing is None or existing.active
-    if not same_timing or (active and existing and not existing.active):
-        _refuse_without_fire(block, resolved, now, calendars)
+    same_end = existing is not None and bounds.expires_at(manifest.written) == bounds.expires_at(spec_of(existing.spec))
+    if not (same_timing and same_end) or (active and existing and not existing.active):
+        _refuse_without_fire(manifest.written, resolved, now, calendars)
     return Next(
         action=Action.DEPLOY,
         active=active,
@@ -99,9 +100,8 @@ def activate(current: Trigger, now: datetime, *, reason: str, started: int = 0, 
     """
     if current.active:
         return None
-    block = _block(current)
-    _refuse_without_fire(block, current.resolved, now, calendars)
-    if (most := bounds.count(block)) is not None and started >= most:
+    _refuse_without_fire(spec_of(current.spec), current.resolved, now, calendars)
+    if (most := bounds.count(_block(current))) is not None and started >= most:
         hint = "deploy another schedule, or a greater count"
         raise Invalid.at("spec.schedule.count", f"all {most} occurrences have started", hint)
     return replace(_same(current, Action.ACTIVATE, reason), active=True, until=None)
@@ -145,10 +145,11 @@ def next_fire(key: TriggerKey, following: Next, after: datetime, calendars: Clos
     """When a revision fires first after a nominal instant, None for one that is inactive or has no fire left."""
     if not following.active:
         return None
-    block = spec_of(following.spec)["schedule"]
-    schedule = schedule_of(block, following.resolved, calendars)
-    late = bounds.offset(bounds.spread(block), str(following.key or key))
-    return next((fire.at + late for fire in fires(schedule, after, None, 1)), None)
+    spec = spec_of(following.spec)
+    schedule = schedule_of(spec, following.resolved, calendars)
+    late = bounds.offset(bounds.spread(spec["schedule"]), str(following.key or key))
+    end = bounds.expires_at(spec) if ends_by_expiry(spec) else None
+    return next((fire.at + late for fire in fires(schedule, after, None, 1)), end)
 
 
 def beginning(
@@ -179,7 +180,7 @@ def beginning(
 def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], calendars: Closed) -> Range | None:
     """What is superseded; of a spec that cannot be read nobody can say, and it must be possible to be rid of it."""
     try:
-        schedule = schedule_of(_block(current), current.resolved, calendars)
+        schedule = schedule_of(spec_of(current.spec), current.resolved, calendars)
     except ScheduleError:
         return None
     return ranges.joined(schedule, spans, SUPERSEDED)
@@ -205,6 +206,13 @@ def keeps_watermark(current: Trigger | None, following: Next) -> bool:
     return not current.deleted and following.action is not Action.DELETE and following.active == current.active
 
 
+def moves_end(current: Trigger | None, following: Next) -> bool:
+    """Whether a change lets the trigger expire at another time (X-08)."""
+    if current is None:
+        return False
+    return bounds.expires_at(spec_of(current.spec)) != bounds.expires_at(spec_of(following.spec))
+
+
 def has_occurrences(trigger: Trigger) -> bool:
     """Whether the time that goes by now counts: of what is inactive or deleted only where its spec says so (R-21)."""
     return trigger.active or _counts_inactive(spec_of(trigger.spec))
@@ -219,7 +227,8 @@ def faults(manifest: Manifest) -> list[Fault]:
     found = []
     try:
         block = manifest.written["schedule"]
-        schedule_of(block, resolve(block, _ANY_TIME))
+        parse(timing(block), _ANY_TIME if "in" in block else None)
+        resolve(block, _ANY_TIME)
     except ScheduleError as error:
         found.append(Fault(f"spec.schedule.{error.path}".rstrip("."), error.message, error.hint))
     if manifest.spec.catchup.window is not None:
@@ -231,7 +240,27 @@ def faults(manifest: Manifest) -> list[Fault]:
         bounds.start_within(manifest.spec.start_within)
     except ScheduleError as error:
         found.append(Fault("spec.start_within", error.message, error.hint))
-    return found
+    return [*found, *_limit_faults(manifest)]
+
+
+def _limit_faults(manifest: Manifest) -> Iterator[Fault]:
+    limits, written = manifest.spec.limits, manifest.written.get("limits", {})
+    try:
+        bounds.expires_at(manifest.written)
+    except ScheduleError as error:
+        yield Fault("spec.limits.expires_at", error.message, error.hint)
+    if limits.max_cost is None:
+        for field in ("estimate", "budget_period"):
+            if field in written:
+                yield Fault(
+                    f"spec.limits.{field}", "means something only beside max_cost", "add max_cost, or remove it"
+                )
+    elif limits.estimate is not None and limits.estimate > limits.max_cost:
+        detail = f"is {limits.estimate}, so max_cost {limits.max_cost} would let nothing start"
+        yield Fault("spec.limits.estimate", detail, "lower it, or raise max_cost")
+    if "{{" in (manifest.spec.serialize_key or ""):
+        hint = "write a plain value: this version does not fill templates in"
+        yield Fault("spec.serialize_key", "looks like a template", hint)
 
 
 def _same(current: Trigger, action: Action, reason: str) -> Next:
@@ -258,15 +287,24 @@ def _block(trigger: Trigger) -> Mapping[str, Any]:
     return block
 
 
-def _refuse_without_fire(block: Mapping[str, Any], resolved: str, now: datetime, calendars: Closed) -> None:
-    schedule = schedule_of(block, resolved, calendars)
+def _refuse_without_fire(spec: Mapping[str, Any], resolved: str, now: datetime, calendars: Closed) -> None:
+    block, expires_at = spec["schedule"], bounds.expires_at(spec)
+    if expires_at and expires_at <= now:
+        detail = f"{utc_text(expires_at)} is past"
+        raise Invalid.at("spec.limits.expires_at", detail, "name an instant ahead, or leave it out")
+    schedule = schedule_of(spec, resolved, calendars)
+    if isinstance(schedule, Once) and expires_at and schedule.at >= expires_at:
+        detail = f"lies not after the only fire, {utc_text(schedule.at)}"
+        raise Invalid.at("spec.limits.expires_at", detail, "name a later instant, or leave it out")
     if not never_fires(schedule, now):
         return
     if "until" in block and instant(block["until"]) <= now:
         raise Invalid.at("spec.schedule.until", f"{block['until']} is past", "name an instant ahead, or leave it out")
     bounded = [field for field in ("start", "until", "exclude", "calendars") if field in block]
+    bounded += ["limits.expires_at"] if expires_at else []
     kind = next(field for field in ("cron", "at", "in", "every") if field in block)
-    if bounded and not never_fires(schedule_of({kind: block[kind], **_wall(block)}, resolved), now):
+    bare = {"schedule": {kind: block[kind], **_wall(block)}}
+    if bounded and not never_fires(schedule_of(bare, resolved), now):
         why, hint = f"has no fire ahead within {', '.join(bounded)}", "widen the bounds"
     elif kind == "cron":
         why, hint = "never fires within 50 years", "look at its day and month"

@@ -45,6 +45,6 @@ def _rate(spec: Mapping[str, Any], now: datetime) -> float:
     if not block or "in" in block:
         return 0.0
     try:
-        return per_second(schedule_of(block, "{}"), now)
+        return per_second(schedule_of(spec, "{}"), now)
     except ValueError:
         return 0.0

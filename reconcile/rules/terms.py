@@ -9,6 +9,7 @@ from typing import Any
 
 from reconcile.rules import bounds
 from reconcile.rules.block import Closed, Schedule, parse
+from reconcile.rules.budget import Budget, budget_of
 from reconcile.rules.notation import duration, instant
 from revisions.chain import canonical
 from revisions.manifests import TriggerSpec
@@ -19,7 +20,8 @@ class Terms:
     """A spec with its defaults filled in; they never change within an apiVersion (R-10).
 
     `count` is how many occurrences may start since the baseline (S-07), `spread` the window within which the trigger
-    has its place (S-12). `start_within` is how long a run may wait for its start (X-18).
+    has its place (S-12). `start_within` is how long a run may wait for its start (X-18). `expires_at` is there only
+    where it is what ends the schedule (X-08).
     """
 
     schedule: Schedule
@@ -32,6 +34,19 @@ class Terms:
     start_within: timedelta | None
     deactivate_after: int
     input: str
+    serialize_key: str | None
+    trigger_limit: int | None
+    budget: Budget | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTerms:
+    """What a task version means for deciding: how many of its runs may run at once, and the inputs it declares, None
+    where it declares none and takes any."""
+
+    limit: int | None
+    inputs: frozenset[str] | None
 
 
 @lru_cache(maxsize=200_000)
@@ -41,9 +56,10 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
     Raises ValueError for one this release cannot read (L-13).
     """
     read = TriggerSpec.model_validate_json(spec)
-    block = json.loads(spec)["schedule"]
+    written = json.loads(spec)
+    block, expires_at = written["schedule"], bounds.expires_at(written)
     return Terms(
-        schedule=schedule_of(block, resolved, calendars),
+        schedule=schedule_of(written, resolved, calendars),
         count=bounds.count(block),
         spread=bounds.spread(block),
         policy=read.catchup.policy,
@@ -53,6 +69,21 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
         start_within=bounds.start_within(read.start_within),
         deactivate_after=read.deactivate_after,
         input=canonical(read.input),
+        serialize_key=read.serialize_key,
+        trigger_limit=read.concurrency.limit if read.concurrency else None,
+        budget=budget_of(written),
+        expires_at=expires_at if ends_by_expiry(written) else None,
+    )
+
+
+@lru_cache(maxsize=20_000)
+def task_terms(spec: str) -> TaskTerms:
+    """The terms of a task's canonical spec text."""
+    written = json.loads(spec)
+    inputs = written.get("inputs")
+    return TaskTerms(
+        limit=written.get("concurrency", {}).get("limit"),
+        inputs=frozenset(inputs) if inputs else None,
     )
 
 
@@ -68,10 +99,19 @@ def calendars_of(spec: str) -> tuple[str, ...]:
     return tuple(json.loads(spec)["schedule"].get("calendars", ()))
 
 
-def schedule_of(block: Mapping[str, Any], resolved: str, calendars: Closed = ()) -> Schedule:
-    """A `schedule` block with the instant that its deploy worked out for an `in` (S-15)."""
+def schedule_of(spec: Mapping[str, Any], resolved: str, calendars: Closed = ()) -> Schedule:
+    """A spec's schedule with the instant that its deploy worked out for an `in` (S-15), up to its expiry (X-08)."""
     at: str | None = json.loads(resolved).get("at")
-    return parse(timing(block), instant(at) if at else None, calendars)
+    return parse(timing(spec["schedule"]), instant(at) if at else None, calendars, bounds.expires_at(spec))
+
+
+def ends_by_expiry(spec: Mapping[str, Any]) -> bool:
+    """Whether it is `limits.expires_at` that ends the schedule, and not its own last fire."""
+    expires_at, block = bounds.expires_at(spec), spec["schedule"]
+    if expires_at is None or not ("cron" in block or "every" in block):
+        return False
+    _, until = bounds.ends(block)
+    return until is None or expires_at <= until
 
 
 def timing(block: Mapping[str, Any]) -> dict[str, Any]:

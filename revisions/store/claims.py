@@ -3,21 +3,18 @@
 Whoever writes to a running run names the claim's number; when it is no longer the run's, the write changes nothing.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from revisions.ids import TriggerKey
-from revisions.store import holds as hold_store
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
-_PAGE, _SPARE = 500, 20
-"""Runs read at once when looking for what may go; the first time, no more beyond what is wanted than these."""
-_TAKEN = ("running", "waiting", "parked")
+_STANDING = (runs.c.id, runs.c.claim, runs.c.cancel_requested_at, runs.c.cancel_forced)
 _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 
 
@@ -39,10 +36,11 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a claim stands."""
+    """How a claim stands; `cancel_forced`: the work is to be ended without being asked."""
 
     held: bool
     cancel_requested: bool
+    cancel_forced: bool = False
 
 
 Standings = dict[tuple[str, int], Standing]
@@ -50,21 +48,9 @@ Standings = dict[tuple[str, int], Standing]
 
 
 def claim(
-    connection: Connection, now: datetime, *, claimed_by: str, lease: timedelta, limit: int, max_running: int
+    connection: Connection, ids: Sequence[str], now: datetime, *, claimed_by: str, lease: timedelta
 ) -> list[Claimed]:
-    """Takes up to `limit` pending runs whose time has come, longest waiting first, never beyond `max_running` in all.
-
-    The caller holds `runs.lock_queue` and read `now` after it. What is frozen waits (S-13). A run with overlap
-    `queue_all` goes only when it is its trigger's oldest pending one and no other of that trigger is under way.
-    """
-    running: int = connection.execute(select(func.count()).select_from(runs).where(in_status("running"))).scalar_one()
-    room = min(limit, max_running - running)
-    if room <= 0:
-        return []
-    frozen = {hold.project for hold in hold_store.frozen(connection, now)}
-    if None in frozen:
-        return []
-    ids = _candidates(connection, now, room, [project for project in frozen if project is not None])
+    """Takes these pending runs, longest waiting first. The caller holds `runs.lock_queue` and chose them under it."""
     if not ids:
         return []
     connection.execute(
@@ -93,14 +79,14 @@ def renew(connection: Connection, held: Collection[Run], now: datetime, lease: t
         update(runs)
         .where(_among(held), runs.c.claimed_by.in_({run.claimed_by for run in held}))
         .values(lease_until=now + lease)
-        .returning(runs.c.id, runs.c.claim, runs.c.cancel_requested_at)
+        .returning(*_STANDING)
     )
     return _standings(held, connection.execute(still))
 
 
 def standings(connection: Connection, held: Collection[Run]) -> Standings:
     """How each claim stands, without prolonging any."""
-    found = select(runs.c.id, runs.c.claim, runs.c.cancel_requested_at).where(_among(held))
+    found = select(*_STANDING).where(_among(held))
     return _standings(held, connection.execute(found)) if held else {}
 
 
@@ -206,67 +192,10 @@ def _among(some: Collection[Run]) -> ColumnElement[bool]:
 
 
 def _standings(held: Collection[Run], rows: Any) -> Standings:
-    found = {(row.id, row.claim): Standing(True, row.cancel_requested_at is not None) for row in rows}
+    found = {
+        (row.id, row.claim): Standing(True, row.cancel_requested_at is not None, row.cancel_forced) for row in rows
+    }
     return {key: found.get(key, Standing(False, False)) for key in ((run.id, run.claim) for run in held)}
-
-
-def _candidates(connection: Connection, now: datetime, room: int, frozen: Collection[str]) -> list[str]:
-    """Which pending runs may go now, longest waiting first.
-
-    Read in pages, each trigger with a queue judged once, for all its runs: a queue may be thousands of runs deep, and
-    asking for each of them whether it is the first takes seconds.
-    """
-    found: list[tuple[datetime, str]] = []
-    judged: set[str] = set()
-    last: tuple[datetime, str] | None = None
-    while len(found) < room:
-        size = _PAGE if last else min(room + _SPARE, _PAGE)
-        page = connection.execute(_page(now, judged, last, size, frozen)).all()
-        found += [(row.available_at, row.id) for row in page if row.overlap != "queue_all"]
-        queues = {row.trigger_id for row in page if row.overlap == "queue_all"}
-        found += _heads(connection, queues, now) if queues else []
-        judged |= queues
-        if len(page) < size:
-            break
-        last = (page[-1].available_at, page[-1].id)
-    return [run_id for _, run_id in sorted(found)[:room]]
-
-
-def _page(
-    now: datetime, judged: Collection[str], last: tuple[datetime, str] | None, size: int, frozen: Collection[str]
-) -> Select[Any]:
-    statement = (
-        select(runs.c.id, runs.c.trigger_id, runs.c.overlap, runs.c.available_at)
-        .where(in_status("pending"), runs.c.available_at <= now)
-        .order_by(runs.c.available_at, runs.c.id)
-        .limit(size)
-    )
-    if frozen:
-        statement = statement.where(runs.c.project.not_in(frozen))
-    if judged:
-        statement = statement.where(or_(runs.c.overlap != "queue_all", runs.c.trigger_id.not_in(judged)))
-    if last:
-        statement = statement.where(tuple_(runs.c.available_at, runs.c.id) > last)
-    return statement
-
-
-def _heads(connection: Connection, queues: Collection[str], now: datetime) -> list[tuple[datetime, str]]:
-    """The first of each queue whose trigger has nothing under way, where it is a queued run and its time has come."""
-    live = select(runs.c.trigger_id).where(in_status("pending", *_TAKEN), runs.c.trigger_id.in_(queues))
-    taken = set(connection.execute(live.where(in_status(*_TAKEN)).distinct()).scalars())
-    free = [trigger_id for trigger_id in queues if trigger_id not in taken]
-    if not free:
-        return []
-    place = func.row_number().over(partition_by=runs.c.trigger_id, order_by=(runs.c.scheduled_at, runs.c.id))
-    ranked = (
-        select(runs.c.id, runs.c.overlap, runs.c.available_at, place.label("place"))
-        .where(in_status("pending"), in_status("pending", *_TAKEN), runs.c.trigger_id.in_(free))
-        .subquery()
-    )
-    heads = select(ranked.c.available_at, ranked.c.id).where(
-        ranked.c.place == 1, ranked.c.overlap == "queue_all", ranked.c.available_at <= now
-    )
-    return [(row.available_at, row.id) for row in connection.execute(heads)]
 
 
 def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed]:

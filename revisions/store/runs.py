@@ -47,6 +47,14 @@ class NewRun:
     reserved: float | None = None
 
 
+class Displacement(NamedTuple):
+    """That a trigger's runs give way to a new one, `forced`: without being asked to end."""
+
+    trigger_id: str
+    run_id: str
+    forced: bool
+
+
 class First(NamedTuple):
     """The run that an occurrence has."""
 
@@ -254,6 +262,18 @@ def request_cancel(connection: Connection, run_id: str, now: datetime, by: str) 
     return get(connection, run_id)
 
 
+def displace(connection: Connection, displaced: Sequence[Displacement], now: datetime) -> None:
+    """Ends what goes on of these triggers, as `request_cancel` does, in favour of a run that takes its place (X-09)."""
+    if displaced:
+        lock_queue(connection)  # a claimer updates many rows too, and in another order
+    for one in displaced:
+        asked = {"cancel_requested_at": now, "cancel_requested_by": f"run/{one.run_id}", "cancel_forced": one.forced}
+        live = update(runs).where(runs.c.trigger_id == one.trigger_id, in_status(*LIVE), runs.c.id != one.run_id)
+        waits = live.where(runs.c.status != "running")
+        connection.execute(waits.values(status="cancelled", finished_at=now, **asked))
+        connection.execute(live.where(in_status("running"), runs.c.cancel_requested_at.is_(None)).values(asked))
+
+
 def begin_again(connection: Connection, ended: Run, now: datetime, *, max_attempts: int, overlap: str) -> None:
     """Makes a locked run that has ended pending once more (X-11); its attempts go on counting, so their logs stay."""
     connection.execute(
@@ -267,6 +287,7 @@ def begin_again(connection: Connection, ended: Run, now: datetime, *, max_attemp
             overlap=overlap,
             cancel_requested_at=None,
             cancel_requested_by=None,
+            cancel_forced=False,
         )
     )
 

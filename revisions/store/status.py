@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, select, true, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, or_, select, true, update
 
 from revisions.store.database import among, update_many
 from revisions.store.occurrences import Skip
 from revisions.store.pipeline import Write
-from revisions.store.runs import LIVE, in_status
-from revisions.store.tables import catchup_backlogs, quarantines, runs, trigger_status, triggers
+from revisions.store.tables import catchup_backlogs, quarantines, trigger_status, triggers
 from revisions.triggers import Action, Revision
 
 
@@ -70,24 +69,6 @@ class Backlog:
     served_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What deciding for one trigger needs beside its status; read after the status lock, in a later statement."""
-
-    trigger_id: str
-    project: str
-    domain: str
-    task: str
-    name: str
-    task_version: str
-    revision: int
-    active: bool
-    tags: str
-    spec: str
-    resolved: str
-    has_live_run: bool
-
-
 _INSERT = insert(trigger_status)
 _DROP_BACKLOGS = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindparam("of_trigger"))
 _UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
@@ -116,28 +97,13 @@ def lock(connection: Connection, ids: Sequence[str], *, skip_locked: bool = Fals
     return [StatusRow(*row) for row in connection.execute(statement)]
 
 
-def facts(connection: Connection, ids: Sequence[str]) -> dict[str, Facts]:
-    """Facts of triggers whose status is locked: a later statement, so that it sees what the lock waited for."""
-    live = exists().where(runs.c.trigger_id == triggers.c.trigger_id, in_status(*LIVE))
-    statement = select(
-        triggers.c.trigger_id,
-        triggers.c.project,
-        triggers.c.domain,
-        triggers.c.task,
-        triggers.c.name,
-        triggers.c.task_version,
-        triggers.c.revision,
-        triggers.c.active,
-        triggers.c.tags,
-        triggers.c.spec,
-        triggers.c.resolved,
-        live,
-    ).where(among(connection, triggers.c.trigger_id, ids))
-    return {row[0]: Facts(*tuple(row)) for row in connection.execute(statement)}
+def following(
+    revision: Revision, baseline: Baseline | None, *, created: bool, counts_anew: bool = False
+) -> Iterator[Write]:
+    """What brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new.
 
-
-def following(revision: Revision, baseline: Baseline | None, *, created: bool) -> Iterator[Write]:
-    """What brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new."""
+    `counts_anew`: its successes so far no longer count (X-08).
+    """
     values: dict[str, Any] = {"revision": revision.revision}
     if baseline:
         values |= {"watermark": baseline.watermark, "next_fire_at": baseline.next_fire_at, "rate_waiting_since": None}
@@ -145,6 +111,8 @@ def following(revision: Revision, baseline: Baseline | None, *, created: bool) -
             values |= {"asked_fire_at": None, "asked_by_run_id": None}
         if not baseline.goes_on and revision.active:
             values["started_count"] = 0
+    if counts_anew:
+        values["success_count"] = 0
     if created:
         yield _INSERT, values | {"trigger_id": revision.trigger_id, "run_count": 0, "consecutive_failures": 0}
         return
@@ -236,15 +204,15 @@ def fired(connection: Connection, row: StatusRow, run_id: str, now: datetime, nu
     connection.execute(this.values(**values, run_count=row.run_count + number))
 
 
-def finished(connection: Connection) -> list[str]:
-    """Active triggers that have no fire left and no backlog: everything is decided (S-15)."""
+def finished(connection: Connection) -> list[tuple[str, str]]:
+    """Active triggers that have no fire left and no backlog, with their spec: everything is decided (S-15)."""
     backlog = exists().where(catchup_backlogs.c.trigger_id == trigger_status.c.trigger_id)
     statement = (
-        select(trigger_status.c.trigger_id)
-        .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
+        select(triggers.c.trigger_id, triggers.c.spec)
+        .join(trigger_status, triggers.c.trigger_id == trigger_status.c.trigger_id)
         .where(triggers.c.active == true(), trigger_status.c.next_fire_at.is_(None), ~backlog)
     )
-    return list(connection.execute(statement).scalars())
+    return [(row[0], row[1]) for row in connection.execute(statement)]
 
 
 def look_again_at_all(connection: Connection, now: datetime) -> None:
@@ -263,15 +231,18 @@ def ahead(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
 
-def failing(connection: Connection) -> list[tuple[str, int]]:
-    """Active triggers whose last runs failed, and how many in a row."""
+def wearing(connection: Connection) -> list[tuple[str, int, int]]:
+    """Active triggers of which runs failed lately or succeeded at all: how many in a row, and how many."""
     statement = (
-        select(trigger_status.c.trigger_id, trigger_status.c.consecutive_failures)
+        select(trigger_status.c.trigger_id, trigger_status.c.consecutive_failures, trigger_status.c.success_count)
         .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
-        .where(triggers.c.active == true(), trigger_status.c.consecutive_failures > 0)
+        .where(
+            triggers.c.active == true(),
+            or_(trigger_status.c.consecutive_failures > 0, triggers.c.spec.contains('"max_runs":')),
+        )
         .order_by(trigger_status.c.trigger_id)
     )
-    return [(row[0], row[1]) for row in connection.execute(statement)]
+    return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
 
 
 def active_ids(connection: Connection) -> list[str]:

@@ -33,7 +33,7 @@ from revisions.store.database import ask_and_look_at, insert_if_absent
 from revisions.store.pipeline import Write, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.triggers import Action, Revision, Trigger, apply, fold, spec_of
+from revisions.triggers import Action, Revision, StopReason, Trigger, apply, fold, spec_of
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IDENTITY = ("trigger_id", *(column.name for column in _KEY))
@@ -191,12 +191,19 @@ def append(
         connection,
         (_APPEND, _revision_columns(revision)),
         *rewrites,
-        *status.following(revision, baseline, created=previous is None),
+        *status.following(revision, baseline, created=previous is None, counts_anew=_counts_anew(previous, current)),
         _announcement(connection, revision.trigger_id, revision.revision),
         *task_store.summarising(touched),
         is_last=is_last,
     )
     return current
+
+
+def _counts_anew(previous: Trigger | None, current: Trigger) -> bool:
+    """Whether successes begin to count anew: for what was deleted, and for what had succeeded as often as it may."""
+    if previous is None or not current.active:
+        return False
+    return previous.deleted or previous.deactivated_reason == StopReason.MAX_RUNS
 
 
 def _rename(connection: Connection, current: Trigger) -> None:

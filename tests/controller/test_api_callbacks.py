@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from reconcile import claiming
 from revisions.clock import HandClock
-from revisions.store import claims
 from revisions.store.database import Database
 from tests.controller.asking import Api, T
 
@@ -17,7 +17,7 @@ def run(api: Api, database: Database, clock: HandClock) -> str:
     api.create()
     run: str = api.post(f"{T}/fire").json()["id"]
     with database.write() as connection:
-        claims.claim(connection, clock.now(), claimed_by="w", lease=timedelta(seconds=60), limit=1, max_running=1)
+        claiming.claim(connection, clock.now(), claimed_by="w", lease=timedelta(seconds=60), limit=1, max_running=1)
     return run
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import backfilling
+from reconcile import backfilling, claiming
 from reconcile.auditing import Auditing
 from reconcile.backfilling import Backfilled, Wish
 from reconcile.explaining import Explaining
@@ -16,7 +16,7 @@ from reconcile.revising import Caller
 from reconcile.rules.audit import Kind
 from reconcile.rules.pace import Pace
 from revisions.errors import Conflict, Invalid, NotFound
-from revisions.store import claims, occurrences, runs
+from revisions.store import occurrences, runs
 from tests.world import UNLIMITED, World, key
 
 MINUTE = timedelta(minutes=1)
@@ -41,7 +41,7 @@ def claimed(world: World, number: int = 10) -> list[int]:
     with world.database.write() as connection:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
-        got = claims.claim(connection, now, claimed_by="w", lease=LEASE, limit=number, max_running=100)
+        got = claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=number, max_running=100)
     return [round((one.run.scheduled_at - world.start) / MINUTE) for one in got]
 
 
@@ -212,7 +212,7 @@ def test_the_limit_of_running_runs_holds(world: World) -> None:
     with world.database.write() as connection:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
-        assert len(claims.claim(connection, now, claimed_by="w", lease=LEASE, limit=9, max_running=4)) == 4
+        assert len(claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=9, max_running=4)) == 4
 
 
 @pytest.mark.parametrize(("first", "end"), [(4, 4), (5, 4)])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reconcile import claiming
 from reconcile.attempts import Ended
 from reconcile.auditing import Auditing
 from reconcile.calendaring import Calendaring
@@ -17,7 +18,7 @@ from reconcile.settle import settle
 from revisions.errors import Invalid
 from revisions.ids import utc_text
 from revisions.manifests import Calendar
-from revisions.store import claims, runs
+from revisions.store import runs
 from revisions.store.runs import Run
 from tests.world import World, key
 
@@ -174,7 +175,7 @@ def claimed(world: World) -> Run:
     with world.database.write() as connection:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
-        (one,) = claims.claim(connection, now, claimed_by="w", lease=timedelta(minutes=1), limit=1, max_running=100)
+        (one,) = claiming.claim(connection, now, claimed_by="w", lease=timedelta(minutes=1), limit=1, max_running=100)
     return one.run
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from reconcile import claiming
 from reconcile.holding import Holding, Scope
 from reconcile.revising import Caller
 from revisions.errors import Conflict, Invalid, NotFound
-from revisions.store import claims, runs
+from revisions.store import runs
 from tests.world import World, key
 
 ANN = Caller("ann", "maintenance")
@@ -77,7 +78,7 @@ def claim(world: World) -> int:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
         lease = timedelta(minutes=1)
-        return len(claims.claim(connection, now, claimed_by="w", lease=lease, limit=10, max_running=10))
+        return len(claiming.claim(connection, now, claimed_by="w", lease=lease, limit=10, max_running=10))
 
 
 def test_a_manual_fire_is_refused_with_reason_and_end(world: World) -> None:

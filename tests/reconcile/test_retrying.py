@@ -4,13 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from reconcile import claiming
 from reconcile.attempts import Ended
 from reconcile.holding import Holding
 from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle
 from revisions.errors import Conflict, NotFound
-from revisions.store import claims, logs, runs
+from revisions.store import logs, runs
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
 from tests.world import World, key
@@ -30,7 +31,7 @@ def attempted(world: World, ended: Ended, printed: bytes = b"") -> Run:
     with world.database.write() as connection:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
-        (one,) = claims.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
+        (one,) = claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
     settle(world.database, world.observations, one.run, ended, [Piece(0, printed)])
     return get(world, one.run)
 
@@ -134,12 +135,12 @@ def test_it_does_not_start_beside_another_where_that_was_not_allowed(world: Worl
     with world.database.write() as connection:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
-        claims.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
+        claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
     assert world.retrying.retry(run.id, ANN).overlap == "queue_all"
     with world.database.write() as connection:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
-        assert claims.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100) == []
+        assert claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100) == []
 
 
 def test_who_retried_is_told(world: World) -> None:

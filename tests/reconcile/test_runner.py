@@ -13,12 +13,14 @@ from reconcile.holding import Holding
 from reconcile.observe import Observations
 from reconcile.ports import LaunchError, Lost
 from reconcile.revising import Caller
+from reconcile.rules.stopping import Stop
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
 from revisions.store import logs, runs, status
 from revisions.store.database import Database
 from revisions.store.runs import Run
+from revisions.triggers import StopReason
 from tests.reconcile.scripted import ScriptedLauncher, ScriptedWork
 from tests.rows import Rows
 from tests.waiting import eventually
@@ -41,7 +43,7 @@ class Scene:
         self.observations = Observations()
         self.seen: list[tuple[str, Mapping[str, Any]]] = []
         self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
-        self.deactivated: list[tuple[str, str]] = []
+        self.deactivated: list[tuple[str, Stop]] = []
 
     def runner(self, machine: str = "here", **settings: Any) -> Runner:
         return Runner(
@@ -49,7 +51,7 @@ class Scene:
             self.observations,
             {"scripted": self.launcher},
             settings=RunnerSettings(self.folder / machine, self.folder, **settings),
-            deactivate=lambda trigger_id, reason: self.deactivated.append((trigger_id, reason)),
+            deactivate=lambda trigger_id, stop: self.deactivated.append((trigger_id, stop)),
         )
 
     def started(self, runner: Runner, **values: Any) -> tuple[str, ScriptedWork]:
@@ -202,7 +204,7 @@ def test_five_failed_runs_deactivate_the_trigger(scene: Scene) -> None:
         _, work = scene.started(runner, max_attempts=1)
         work.fail()
         runner.run_pass()
-    assert scene.deactivated == [(scene.trigger.trigger_id, "failures")]
+    assert scene.deactivated == [(scene.trigger.trigger_id, Stop(StopReason.FAILURES))]
 
 
 def test_a_deactivation_that_fails_stops_nobody(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

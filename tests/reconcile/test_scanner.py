@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from reconcile import claiming
 from reconcile import replica as replicas
 from reconcile.replica import Replica
 from reconcile.rules.pace import Pace
 from reconcile.scanner import Kind
 from revisions.ids import TaskKey
-from revisions.store import claims, runs, tasks
 from revisions.store import replicas as replica_store
+from revisions.store import runs, tasks
 from revisions.store.tables import trigger_status
 from tests.world import World
 
@@ -84,7 +85,7 @@ def test_a_claim_that_nobody_renews_or_takes_over_is_given_up(world: World) -> N
     with world.database.write() as connection:
         runs.lock_queue(connection)
         now = world.clock.now(connection)
-        claims.claim(connection, now, claimed_by="gone", lease=timedelta(minutes=1), limit=1, max_running=1)
+        claiming.claim(connection, now, claimed_by="gone", lease=timedelta(minutes=1), limit=1, max_running=1)
     (run,) = world.runs()
     world.advance(seconds=90)
     world.resync()
@@ -110,7 +111,7 @@ def test_failures_at_the_limit_deactivate(world: World) -> None:
     """L-16: what a kill between settle and deactivation left open is finished."""
     world.create(deactivate_after=3)
     by_hand(world, "UPDATE trigger_status SET consecutive_failures = 3")
-    assert found(world) == [(Kind.FAILURES, world.id("tick"))]
+    assert found(world) == [(Kind.LIMIT, world.id("tick"))]
     newest = world.history()[0]
     assert (newest.active, newest.reason, newest.actor) == (False, "failures", "system")
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from reconcile import claiming
 from reconcile.attempts import Ended
 from reconcile.observe import Observations
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
 from reconcile.rules.state import LARGEST
+from reconcile.rules.stopping import Stop
 from reconcile.settle import LONGEST_ERROR, Settled, settle
 from revisions.clock import HandClock
 from revisions.store import claims, logs, runs, states, status
@@ -17,7 +19,7 @@ from revisions.store.database import Database
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
-from revisions.triggers import Trigger
+from revisions.triggers import StopReason, Trigger
 from tests.rows import Rows
 
 LEASE = timedelta(seconds=60)
@@ -39,7 +41,7 @@ class Scene:
     def claimed(self, trigger: Trigger | None = None, **values: Any) -> Run:
         self.rows.run(trigger or self.trigger, **values)
         with self.database.write() as connection:
-            (one,) = claims.claim(connection, self.rows.now, claimed_by="worker", lease=LEASE, limit=1, max_running=100)
+            (one,) = claiming.claim(connection, self.rows.now, claimed_by="w", lease=LEASE, limit=1, max_running=99)
         return one.run
 
     def settle(self, run: Run, ended: Ended, *printed: Piece) -> Settled:
@@ -116,7 +118,7 @@ def test_costs_of_all_attempts_add_up(scene: Scene, clock: HandClock) -> None:
     scene.settle(run := scene.claimed(), Ended(Outcome.FAILED, "broken", {"cost": 1.5}))
     clock.advance(timedelta(seconds=2))
     with scene.database.write() as connection:
-        (one,) = claims.claim(connection, clock.now(), claimed_by="w", lease=LEASE, limit=1, max_running=9)
+        (one,) = claiming.claim(connection, clock.now(), claimed_by="w", lease=LEASE, limit=1, max_running=9)
     scene.settle(one.run, Ended(Outcome.SUCCEEDED, output={"cost": 1}))
     assert scene.run(run).cost == 2.5
     for wrong in (-1, True, "1", None):
@@ -169,15 +171,15 @@ def test_a_cancelled_run_is_over(scene: Scene) -> None:
 
 def test_the_failure_limit_is_reached_at_five(scene: Scene) -> None:
     """X-07: five runs failed in a row, each after its own retries."""
-    reached = [scene.once(BROKEN, max_attempts=1).at_failure_limit for _ in range(5)]
-    assert reached == [False, False, False, False, True]
+    reached = [scene.once(BROKEN, max_attempts=1).stop for _ in range(5)]
+    assert reached == [None, None, None, None, Stop(StopReason.FAILURES)]
 
 
 def test_the_current_specs_limit_counts(scene: Scene) -> None:
     """X-07: `deactivate_after` of the trigger as it is now."""
     scene.trigger = scene.rows.redeploy(scene.trigger, deactivate_after=2)
-    reached = [scene.once(BROKEN, max_attempts=1).at_failure_limit for _ in range(2)]
-    assert reached == [False, True]
+    reached = [scene.once(BROKEN, max_attempts=1).stop for _ in range(2)]
+    assert reached == [None, Stop(StopReason.FAILURES)]
 
 
 def test_failures_of_an_older_revision_do_not_count(scene: Scene) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import literal_column, select, text
 
+from reconcile import claiming
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
 from revisions.store import claims, runs
@@ -32,7 +33,7 @@ def claim(database: Database, by: str = "worker", limit: int = 100, max_running:
     with database.write() as connection:
         runs.lock_queue(connection)
         now = database.clock.now(connection)
-        return claims.claim(connection, now, claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
+        return claiming.claim(connection, now, claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
 
 
 def claimed_ids(database: Database, **options: int) -> list[str]:

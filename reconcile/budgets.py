@@ -1,0 +1,43 @@
+"""What triggers with a budget have spent, read where something of theirs is to start or has ended (X-08)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from reconcile.rules import budget as rules
+from reconcile.rules.budget import Budget, Spending
+from revisions.errors import Conflict
+from revisions.ids import TriggerKey, utc_text
+from revisions.store import costs
+from revisions.store.costs import SetAside
+from revisions.store.database import Connection
+
+
+def read(connection: Connection, budgets: Mapping[str, Budget], now: datetime) -> dict[str, Spending]:
+    """The spending of these triggers, by id, whose status rows are locked: whoever changes it holds that lock too."""
+    if not budgets:
+        return {}
+    spent: dict[str, float] = {}
+    for at in {budget.since(now) for budget in budgets.values()}:
+        spent |= costs.since(connection, [id for id, budget in budgets.items() if budget.since(now) == at], at)
+    aside = costs.set_aside(connection, list(budgets))
+    found = {}
+    for trigger_id, budget in budgets.items():
+        reserved, live = aside.get(trigger_id, SetAside(0.0, 0))
+        dearest = costs.dearest(connection, trigger_id, rules.RECENT) if budget.estimate is None else None
+        found[trigger_id] = Spending(spent.get(trigger_id, 0.0), reserved, live, dearest)
+    return found
+
+
+def refuse_beyond(key: TriggerKey, budget: Budget, spending: Spending, now: datetime, number: int) -> None:
+    """Raises Conflict where a trigger cannot afford so many more runs."""
+    most = rules.affordable(budget, spending)
+    if most is None or number <= most:
+        return
+    left = max(0.0, budget.max_cost - spending.spent - spending.reserved)
+    detail = (
+        f"{key} may spend {budget.max_cost:g} in a {budget.period} and has {left:g} left, which is enough for "
+        f"{most} of the {number} runs: {spending.spent:g} is spent and {spending.reserved:g} set aside for "
+        f"{spending.live} that go on"
+    )
+    hint = f"raise limits.max_cost, or wait until {utc_text(budget.until(now))}, when the next {budget.period} begins"
+    raise Conflict.hinted("limits.max_cost", detail, hint)

@@ -1,0 +1,48 @@
+"""A run before there is one: the same for the schedule and for what people start by hand (X-02)."""
+
+from datetime import datetime
+
+from reconcile.rules.terms import TaskTerms, Terms, task_terms
+from revisions import ids
+from revisions.store.facts import Facts
+from revisions.store.runs import NewRun
+
+
+def new_run(
+    facts: Facts,
+    terms: Terms,
+    now: datetime,
+    *,
+    occurrence_id: str,
+    scheduled_at: datetime,
+    source: str,
+    overlap: str,
+    actor: str,
+    input: str,
+    start_by: datetime | None,
+    reserved: float | None,
+) -> NewRun:
+    """A pending run of a trigger as it is now; `input` is canonical text."""
+    task = task_terms(facts.task_spec) if facts.task_spec else TaskTerms(None, None)
+    return NewRun(
+        id=ids.fresh(now),
+        trigger_id=facts.trigger_id,
+        occurrence_id=occurrence_id,
+        revision=facts.revision,
+        project=facts.project,
+        domain=facts.domain,
+        task=facts.task,
+        task_version=facts.task_version,
+        source=source,
+        overlap=overlap,
+        max_attempts=terms.max_attempts,
+        actor=actor,
+        scheduled_at=scheduled_at,
+        created_at=now,
+        input=input,
+        start_by=start_by,
+        serialize_key=terms.serialize_key,
+        trigger_limit=terms.trigger_limit,
+        task_limit=task.limit,
+        reserved=reserved,
+    )

@@ -1,0 +1,106 @@
+"""What a trigger may spend in a calendar period, and how many runs that still buys (X-08)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from reconcile.rules import zones
+
+RECENT: Final = 10
+"""Runs of which the dearest says what one more may cost, where the trigger does not say."""
+_ALMOST: Final = 1e-9
+"""What floating point may take from a sum that comes out even."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most `max_cost` in each `period`, as the clocks of a zone count it; a run is taken to cost `estimate`."""
+
+    max_cost: float
+    period: str
+    estimate: float | None
+    zone: ZoneInfo
+
+    def since(self, now: datetime) -> datetime:
+        """When the period began that holds `now`."""
+        day = now.astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+        match self.period:
+            case "day":
+                first = day
+            case "week":
+                first = day - timedelta(days=day.weekday())
+            case "month":
+                first = day.replace(day=1)
+            case _:
+                first = day.replace(month=1, day=1)
+        return first.astimezone(UTC)
+
+    def until(self, now: datetime) -> datetime:
+        """When the next period begins."""
+        first = self.since(now).astimezone(self.zone)
+        match self.period:
+            case "day":
+                following = first + timedelta(days=1)
+            case "week":
+                following = first + timedelta(days=7)
+            case "month":
+                following = (first + timedelta(days=32)).replace(day=1)
+            case _:
+                following = first.replace(year=first.year + 1)
+        return following.replace(hour=0, fold=0).astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a trigger's runs cost in the period, what is set aside for the `live` ones that go on, and what the dearest
+    of the last ten cost, None where none has ended yet."""
+
+    spent: float
+    reserved: float
+    live: int
+    dearest: float | None
+
+
+def budget_of(spec: Mapping[str, Any]) -> Budget | None:
+    """The budget of a trigger's spec; its periods are those of the schedule's zone."""
+    limits = spec.get("limits", {})
+    if "max_cost" not in limits:
+        return None
+    return Budget(
+        max_cost=limits["max_cost"],
+        period=limits.get("budget_period", "month"),
+        estimate=limits.get("estimate"),
+        zone=zones.zone(spec.get("schedule", {}).get("timezone", "UTC")),
+    )
+
+
+def expected(budget: Budget, spending: Spending) -> float:
+    """What one more run is taken to cost."""
+    return budget.estimate if budget.estimate is not None else spending.dearest or 0.0
+
+
+def affordable(budget: Budget, spending: Spending) -> int | None:
+    """How many more runs may start, None for any number.
+
+    While nothing is spent or set aside one may always go: it is the one that crosses the budget, if it does. While
+    nobody can say what a run costs they go one at a time.
+    """
+    left = budget.max_cost - spending.spent - spending.reserved
+    if left <= _ALMOST:
+        return 0
+    if budget.estimate is None and spending.dearest is None:
+        return 0 if spending.live else 1
+    each = expected(budget, spending)
+    if each <= 0:
+        return None
+    number = int(left / each + _ALMOST)
+    return number or int(spending.spent == 0 and spending.reserved == 0)
+
+
+def is_used_up(budget: Budget, spending: Spending) -> bool:
+    """Whether nothing may start until the period ends, whatever comes of the runs that go on."""
+    if spending.spent >= budget.max_cost - _ALMOST:
+        return True
+    return spending.live == 0 and affordable(budget, spending) == 0

@@ -1,0 +1,82 @@
+"""What runs cost: one row for each attempt that named a cost, kept when the run itself is gone (X-08)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, insert, select
+
+from revisions.store.database import among
+from revisions.store.runs import LIVE, Run, in_status
+from revisions.store.tables import costs, runs
+
+
+class SetAside(NamedTuple):
+    """What the runs of a trigger that go on are expected to cost, and how many they are."""
+
+    reserved: float
+    live: int
+
+
+class Spent(NamedTuple):
+    """What attempts in a time cost together; a trigger that is gone is named by its id."""
+
+    trigger_id: str
+    project: str
+    amount: float
+    runs: int
+
+
+def record(connection: Connection, run: Run, at: datetime, amount: float) -> None:
+    """Notes what an attempt cost; a second word about the same attempt would be a second claim, and there is none."""
+    of = {"run_id": run.id, "attempt": run.attempt, "trigger_id": run.trigger_id, "project": run.project}
+    connection.execute(insert(costs).values(**of, at=at, amount=amount))
+
+
+def since(connection: Connection, ids: Sequence[str], at: datetime) -> dict[str, float]:
+    """What the attempts of these triggers cost that ended at an instant or after it; nothing is left out."""
+    statement = (
+        select(costs.c.trigger_id, func.sum(costs.c.amount))
+        .where(among(connection, costs.c.trigger_id, ids), costs.c.at >= at)
+        .group_by(costs.c.trigger_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def set_aside(connection: Connection, ids: Sequence[str]) -> Mapping[str, SetAside]:
+    """What is set aside for the runs of these triggers that go on; one without such runs is left out."""
+    statement = (
+        select(runs.c.trigger_id, func.coalesce(func.sum(runs.c.reserved), 0.0), func.count())
+        .where(among(connection, runs.c.trigger_id, ids), in_status(*LIVE))
+        .group_by(runs.c.trigger_id)
+    )
+    return {row[0]: SetAside(row[1], row[2]) for row in connection.execute(statement)}
+
+
+def dearest(connection: Connection, trigger_id: str, number: int) -> float | None:
+    """What the dearest of the newest so many ended runs of a trigger cost; None where none has ended."""
+    ended = (
+        select(func.coalesce(runs.c.cost, 0.0).label("cost"))
+        .where(runs.c.trigger_id == trigger_id, runs.c.status.in_(("succeeded", "failed", "timed_out")))
+        .order_by(runs.c.id.desc())
+        .limit(number)
+        .subquery()
+    )
+    found: float | None = connection.execute(select(func.max(ended.c.cost))).scalar()
+    return found
+
+
+def within(
+    connection: Connection, from_at: datetime | None, to_at: datetime | None, *, project: str | None = None
+) -> list[Spent]:
+    """What each trigger's attempts that ended in [from, to) cost."""
+    statement = select(
+        costs.c.trigger_id, costs.c.project, func.sum(costs.c.amount), func.count(costs.c.run_id.distinct())
+    ).group_by(costs.c.trigger_id, costs.c.project)
+    if from_at is not None:
+        statement = statement.where(costs.c.at >= from_at)
+    if to_at is not None:
+        statement = statement.where(costs.c.at < to_at)
+    if project is not None:
+        statement = statement.where(costs.c.project == project)
+    return [Spent(*row) for row in connection.execute(statement.order_by(costs.c.trigger_id))]
