@@ -125,11 +125,7 @@ def test_a_number_where_a_text_belongs_is_told_to_be_quoted() -> None:
         ({"schedule": {"every": "1m", "achor": "x"}}, "spec.schedule.achor", "did you mean anchor?"),
         ({"catchup": {"polcy": "all"}}, "spec.catchup.polcy", "did you mean policy?"),
         ({"catchup": {"policy": "some"}}, "spec.catchup.policy", "one of 'all', 'latest' or 'none'"),
-        (
-            {"overlap": "queue"},
-            "spec.overlap",
-            "one of 'allow', 'skip', 'queue_one', 'queue_all', 'cancel' or 'terminate'",
-        ),
+        ({"input_builder": "x"}, "spec.input_builder", "one of 'static'"),
         ({"webhook": {"scheme": "github"}}, "spec.webhook", "leave it out"),
     ],
 )
