@@ -9,6 +9,7 @@ from controller.api import (
     calendars,
     catchup,
     changes,
+    costs,
     demand,
     doctor,
     health,
@@ -58,6 +59,7 @@ def create_app(services: Services) -> FastAPI:
         calendars,
         holds,
         runs,
+        costs,
     )
     for resource in (*resources, demand):
         app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)

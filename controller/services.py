@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Self
 
 from controller.settings import Settings
+from reconcile.accounting import Accounting
 from reconcile.auditing import Auditing
 from reconcile.backfilling import Backfilling
 from reconcile.backlogs import Backlogs
@@ -67,6 +68,7 @@ class Services:
     holding: Holding
     backlogs: Backlogs
     seeding: Seeding
+    accounting: Accounting
     auditing: Auditing
     explaining: Explaining
     examining: Examining
@@ -95,6 +97,7 @@ class Services:
             holding=Holding(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),
             seeding=Seeding(database, heard),
+            accounting=Accounting(database),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
             examining=Examining(database, settings.pace, HostClock()),

@@ -74,7 +74,7 @@ class Concurrency(_Strict):
     limit: Annotated[StrictInt, Field(ge=1)]
 
 
-Cost = Annotated[StrictInt | StrictFloat, Field(ge=0, allow_inf_nan=False)]
+Cost = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
 
 
 class Limits(_Strict):

@@ -3,6 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from reconcile import claiming
+from reconcile.attempts import Ended
 from reconcile.backfilling import Backfilled, Backfilling, Wish
 from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
@@ -15,6 +17,8 @@ from reconcile.retrying import Retrying
 from reconcile.revising import Caller, Changed
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.retry import Outcome
+from reconcile.settle import Settled, settle, stop
 from revisions.clock import Clock, HandClock
 from revisions.ids import TriggerKey
 from revisions.manifests import Task, Trigger
@@ -111,6 +115,31 @@ class World:
         """Of [first, end), in minutes since the start."""
         wish = Wish(self.start + timedelta(minutes=first), self.start + timedelta(minutes=end), **how)
         return self.backfilling.backfill(key(name), wish, caller or Caller("ann"), lambda done, total: None)
+
+    def claim(self, limit: int = 100, max_running: int = 100, by: str = "worker") -> list[Run]:
+        """The runs whose turn it is, claimed by a worker."""
+        claimed = claiming.take(
+            self.database,
+            self.observations,
+            claimed_by=by,
+            lease=timedelta(seconds=60),
+            limit=limit,
+            max_running=max_running,
+        )
+        return [one.run for one in claimed.claimed]
+
+    def settle(self, run: Run, outcome: Outcome = Outcome.SUCCEEDED, **output: Any) -> Settled:
+        """The end of a claimed run, and what follows for its trigger."""
+        settled = settle(self.database, self.observations, run, Ended(outcome, output=output))
+        if settled.stop:
+            stop(self.observations, self.deploying.stop, run, settled.stop)
+        return settled
+
+    def finish(self, outcome: Outcome = Outcome.SUCCEEDED, **output: Any) -> Run:
+        """Claims the run whose turn it is, and ends it."""
+        (run,) = self.claim(limit=1)
+        self.settle(run, outcome, **output)
+        return run
 
     def advance(self, **span: float) -> None:
         """Lets time go by; nothing happens until a pass is called."""

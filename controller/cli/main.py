@@ -13,6 +13,7 @@ from controller.cli import (
     catchup,
     changes,
     changing,
+    costs,
     db,
     doctor,
     histories,
@@ -46,6 +47,7 @@ for resource in (
     states,
     plan,
     holds,
+    costs,
     doctor,
     histories,
 ):

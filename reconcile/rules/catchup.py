@@ -124,12 +124,23 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
     edge = at.now - terms.window - MOMENT if terms.window else cursor
     base = min(max(cursor, edge), until)
     given_up = span(terms.schedule, cursor, base, MISSED)
+    if terms.overlap in overlap.DISPLACING:
+        return _drain_newest(terms, base, until, at, given_up)
     if at.affordable == 0:
         return _decided(cursor)
     most = min(most for most in (limit, at.remaining, at.affordable) if most is not None)
     wanted = fires(terms.schedule, base, until, most)
     watermark = until if len(wanted) < most else wanted[-1].at
     return _starting(terms, at, wanted, before=given_up, base=base, watermark=watermark)
+
+
+def _drain_newest(terms: Terms, base: datetime, until: datetime, at: Situation, given_up: tuple[Range, ...]) -> Plan:
+    """Of a backlog whose runs would displace each other only the newest starts, and never in place of one after it."""
+    newest = last(terms.schedule, base, until)
+    if newest is None or at.live:
+        return _decided(until, *given_up, *span(terms.schedule, base, until, CONCURRENCY))
+    older = span(terms.schedule, base, newest.at - MOMENT, CONCURRENCY)
+    return _starting(terms, at, [newest], before=given_up, base=base, watermark=until, older=older)
 
 
 def _decided(watermark: datetime, *skips: Range, ahead: Fire | None = None) -> Plan:

@@ -88,6 +88,12 @@ class Locked(NamedTuple):
     now: datetime
 
 
+def tags(connection: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
+    """The tags that these triggers bear now."""
+    statement = select(triggers.c.trigger_id, triggers.c.tags).where(triggers.c.trigger_id.in_(list(ids)))
+    return {row[0]: json.loads(row[1]) for row in connection.execute(statement)}
+
+
 def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, clock: Clock) -> Locked:
     """Task rows, the current row and its status, locked in this order: the first part of every change. Then the time.
 

@@ -1,0 +1,20 @@
+"""What was spent, by trigger, tag or project (X-08)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from controller.api.context import Here, moment
+from controller.shapes.costs import CostsShape, costs_shape
+from reconcile.accounting import By
+
+router = APIRouter(tags=["costs"])
+
+From = Annotated[str | None, Query(alias="from", description="an instant, which is in; left out, since ever")]
+To = Annotated[str | None, Query(description="an instant, which is out; left out, now")]
+
+
+@router.get("/costs")
+def costs(here: Here, by: By = "trigger", since: From = None, to: To = None, project: str | None = None) -> CostsShape:
+    """What attempts that ended in [from, to) cost, the dearest first, under the names and tags that are borne now."""
+    return costs_shape(here.accounting.account(by, moment(since, "from"), moment(to, "to"), project))

@@ -1,0 +1,61 @@
+"""What was spent, by trigger, tag or project (X-08)."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from revisions.store import costs
+from revisions.store import triggers as trigger_store
+from revisions.store.costs import Spent
+from revisions.store.database import Database
+
+By = Literal["trigger", "tag", "project"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What bears a name cost together; a trigger that is gone is named by its id."""
+
+    name: str
+    amount: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Shares, the dearest first, and what all cost together: with several tags a trigger stands under each."""
+
+    shares: list[Share]
+    amount: float
+    runs: int
+
+
+class Accounting:
+    """Changes nothing."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def account(
+        self, by: By, from_at: datetime | None = None, to_at: datetime | None = None, project: str | None = None
+    ) -> Account:
+        """What attempts that ended in [from, to) cost, under the names and tags that triggers bear now."""
+        with self._database.read() as connection:
+            spent = costs.within(connection, from_at, to_at, project=project)
+            ids = [one.trigger_id for one in spent]
+            keys = trigger_store.keys(connection, ids)
+            tags = trigger_store.tags(connection, ids) if by == "tag" else {}
+        names: dict[By, Callable[[Spent], Collection[str]]] = {
+            "trigger": lambda one: [str(keys.get(one.trigger_id, one.trigger_id))],
+            "tag": lambda one: tags.get(one.trigger_id, ()),
+            "project": lambda one: [one.project],
+        }
+        sums: dict[str, tuple[float, int]] = {}
+        for one in spent:
+            for name in names[by](one):
+                amount, runs = sums.get(name, (0.0, 0))
+                sums[name] = (amount + one.amount, runs + one.runs)
+        shares = [Share(name, *values) for name, values in sums.items()]
+        shares.sort(key=lambda share: (-share.amount, share.name))
+        return Account(shares, sum(one.amount for one in spent), sum(one.runs for one in spent))
