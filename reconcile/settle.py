@@ -21,7 +21,7 @@ from revisions.store import claims, costs, logs, notices, runs, states, status, 
 from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
-from revisions.triggers import SYSTEM, StopReason, spec_of
+from revisions.triggers import SYSTEM, StopReason, Trigger, spec_of
 
 LONGEST_ERROR = 4_000
 """Characters kept of an error."""
@@ -136,7 +136,7 @@ def _write(
     cost = run.cost if amount is None else (run.cost or 0.0) + amount
     if isinstance(decision, Retry):
         claims.retry(connection, run, decision.at, output=output, error=error, cost=cost)
-        return Settled(decision)
+        return Settled(decision, _spent(connection, run.trigger_id, now) if amount else None)
     claims.finish(connection, run, now, decision.status, output=output, error=error, cost=cost)
     stops = [_keep(connection, row, run, decision.status, error, now) for row in locked]
     return Settled(decision, next(filter(None, stops), None), _ask(connection, run, asking.asked(ended.output, now)))
@@ -181,12 +181,21 @@ def _keep(
     trigger = triggers.by_id(connection, row.trigger_id)
     if trigger is None or not trigger.active:
         return None
-    spec = spec_of(trigger.spec)
-    if (budget := budget_of(spec)) and is_used_up(
-        budget, budgets.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
-    ):
-        return Stop(StopReason.BUDGET, budget.until(now))
-    return worn_out(spec, failed, succeeded)
+    return _over_budget(connection, trigger, now) or worn_out(spec_of(trigger.spec), failed, succeeded)
+
+
+def _spent(connection: Connection, trigger_id: str, now: datetime) -> Stop | None:
+    """Whether an attempt that is followed by another one leaves nothing for that."""
+    trigger = triggers.by_id(connection, trigger_id)
+    return _over_budget(connection, trigger, now) if trigger and trigger.active else None
+
+
+def _over_budget(connection: Connection, trigger: Trigger, now: datetime) -> Stop | None:
+    budget = budget_of(spec_of(trigger.spec))
+    if budget is None:
+        return None
+    spending = budgets.read(connection, {trigger.trigger_id: budget}, now)[trigger.trigger_id]
+    return Stop(StopReason.BUDGET, budget.until(now)) if is_used_up(budget, spending) else None
 
 
 def _tell(

@@ -22,7 +22,8 @@ def fire(
     tag: Annotated[str | None, typer.Option("--tag", help="All triggers that bear it, each by itself.")] = None,
     input: Input = None,
     overlap: Annotated[
-        str | None, typer.Option(metavar="HOW", help="What if a run goes on: allow, skip or queue_all.")
+        str | None,
+        typer.Option(metavar="HOW", help="If a run goes on: allow, skip, queue_one, queue_all, cancel or terminate."),
     ] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> None:

@@ -100,7 +100,12 @@ def affordable(budget: Budget, spending: Spending) -> int | None:
 
 
 def is_used_up(budget: Budget, spending: Spending) -> bool:
-    """Whether nothing may start until the period ends, whatever comes of the runs that go on."""
+    """Whether nothing may start until the period ends, whatever comes of the runs that go on.
+
+    Attempts that failed are spent, and what is set aside for the next ones of their runs may be more than is left.
+    """
     if spending.spent >= budget.max_cost - _ALMOST:
+        return True
+    if spending.spent > 0 and spending.spent + spending.reserved > budget.max_cost + _ALMOST:
         return True
     return spending.live == 0 and affordable(budget, spending) == 0

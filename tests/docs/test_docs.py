@@ -134,7 +134,9 @@ def test_every_manifest_field_stands_in_the_docs() -> None:
     fields = {field.alias or name for model in models for name, field in model.model_fields.items()}
     fields |= {f"catchup.{name}" for name in manifests.Catchup.model_fields}
     fields |= {f"retry.{name}" for name in manifests.Retry.model_fields}
-    fields = (fields - {"catchup", "retry"}) | manifests.LATER | set(launchers())
+    fields |= {f"concurrency.{name}" for name in manifests.Concurrency.model_fields}
+    fields |= set(manifests.Limits.model_fields)
+    fields = (fields - {"catchup", "retry", "concurrency"}) | manifests.LATER | set(launchers())
     assert sorted(name for name in fields if f"`{name}`" not in page) == []
 
 

@@ -70,5 +70,7 @@ def test_a_budget_is_used_up_when_nothing_can_start_any_more() -> None:
     """X-08: while runs go on that may cost less than was set aside, it is not."""
     assert is_used_up(budget(), spending(spent=1.0, live=3))
     assert is_used_up(budget(estimate=0.5), spending(spent=0.6))
+    assert is_used_up(budget(estimate=0.4), spending(spent=0.4, reserved=0.8, live=2))
+    assert not is_used_up(budget(), spending(reserved=1.2, live=1, dearest=1.2))
     assert not is_used_up(budget(estimate=0.5), spending(spent=0.4, reserved=0.5, live=1))
     assert not is_used_up(budget(estimate=0.5), spending(spent=0.4))
