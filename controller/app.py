@@ -1,6 +1,8 @@
 """The HTTP application: wiring only."""
 
-from fastapi import Depends, FastAPI
+from functools import cache
+
+from fastapi import APIRouter, Depends, FastAPI
 
 from controller.api import (
     audit,
@@ -40,9 +42,17 @@ def create_app(services: Services) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        routes=_resources().routes,
     )
     app.state.services = services
     problems.install(app)
+    return app
+
+
+@cache
+def _resources() -> APIRouter:
+    """All routes, which know no services: they are the same in every application, and take longer than a request."""
+    router = APIRouter()
     checked = [Depends(only_known), Depends(usable)]
     resources = (
         triggers,
@@ -62,7 +72,7 @@ def create_app(services: Services) -> FastAPI:
         costs,
     )
     for resource in (*resources, demand):
-        app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
-    app.include_router(doctor.router, prefix=PREFIX, dependencies=checked[:1], responses=problems.DOCUMENTED)
-    app.include_router(health.router)
-    return app
+        router.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
+    router.include_router(doctor.router, prefix=PREFIX, dependencies=checked[:1], responses=problems.DOCUMENTED)
+    router.include_router(health.router)
+    return router

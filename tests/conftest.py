@@ -1,4 +1,4 @@
-"""One PostgreSQL for the session, a database per test made from a migrated template, and a clock driven by hand."""
+"""One PostgreSQL for the session, a database as new for each test, and a clock driven by hand."""
 
 import os
 import shutil
@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from revisions.clock import HandClock
 from revisions.store import schema
 from revisions.store.database import Database
+from tests.reused import Reused
 from tests.server import Server
 from tests.world import World
 
@@ -59,13 +58,9 @@ def postgresql_log(request: pytest.FixtureRequest, postgresql_url: str) -> Path 
 
 
 @pytest.fixture(scope="session")
-def postgresql_template(postgresql_url: str, worker_id: str) -> str:
-    """A migrated database of this worker's, to be copied."""
-    name = f"template_{worker_id}"
-    _recreate(postgresql_url, name, "template0")
-    with Database(_at(postgresql_url, name)) as database:
-        schema.upgrade(database)
-    return name
+def postgresql(postgresql_url: str, worker_id: str) -> Reused:
+    """This worker's database."""
+    return Reused(postgresql_url, worker_id)
 
 
 @pytest.fixture(scope="session")
@@ -77,11 +72,9 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def postgresql_database_url(postgresql_url: str, postgresql_template: str, worker_id: str) -> str:
-    """An own, migrated PostgreSQL database."""
-    name = f"test_{worker_id}"
-    _recreate(postgresql_url, name, postgresql_template)
-    return _at(postgresql_url, name)
+def postgresql_database_url(postgresql: Reused) -> str:
+    """A migrated PostgreSQL database without rows that no other test uses meanwhile."""
+    return postgresql.as_new()
 
 
 @pytest.fixture
@@ -108,16 +101,6 @@ def database(database_url: str, clock: HandClock) -> Iterator[Database]:
     with Database(database_url) as database:
         database.clock = clock
         yield database
-
-
-def _at(url: str, name: str) -> str:
-    return make_url(url).set(database=name).render_as_string(hide_password=False)
-
-
-def _recreate(url: str, name: str, template: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
 
 
 @pytest.fixture

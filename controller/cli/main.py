@@ -2,9 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from controller.cli import (
     audit,
@@ -113,10 +116,17 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
     return first + rest
 
 
+@cache
+def _command() -> TyperGroup:
+    command = get_command(app)
+    assert isinstance(command, TyperGroup)
+    return command
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its status."""
     try:
-        app(hoisted(sys.argv[1:] if arguments is None else arguments), prog_name="triggerctl")
+        _command()(hoisted(sys.argv[1:] if arguments is None else arguments), prog_name="triggerctl")
     except Exception as error:  # noqa: BLE001  # here every error ends, as a message and a status
         from controller.cli.failures import tell
 

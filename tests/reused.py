@@ -1,0 +1,103 @@
+"""One PostgreSQL database for test after test: emptied in between, made anew where a test changed more than rows."""
+
+from contextlib import suppress
+
+import psycopg
+from psycopg import Connection, sql
+from sqlalchemy import make_url
+
+from revisions.store import schema
+from revisions.store.database import Database
+
+_PAGES_TO_TRUNCATE = 64
+"""Emptying a table of a few rows takes a tenth of truncating it; what grew large is truncated, lest it stay large."""
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+_MADE = """
+SELECT md5(string_agg(line, '' ORDER BY line)) FROM (
+    SELECT (oid, relname, relnamespace, relkind, relowner, relacl, reloptions)::text
+    FROM pg_class WHERE oid >= 16384 AND relkind <> 't'
+    UNION ALL SELECT a::text FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
+    WHERE attrelid >= 16384 AND relkind <> 't'
+    UNION ALL SELECT o::text FROM pg_attrdef o
+    UNION ALL SELECT o::text FROM pg_constraint o WHERE oid >= 16384
+    UNION ALL SELECT o::text FROM pg_trigger o
+    UNION ALL SELECT o::text FROM pg_event_trigger o
+    UNION ALL SELECT o::text FROM pg_proc o WHERE oid >= 16384
+    UNION ALL SELECT o::text FROM pg_namespace o WHERE oid >= 16384
+    UNION ALL SELECT o::text FROM pg_db_role_setting o JOIN pg_database d ON d.oid = setdatabase
+    WHERE datname = current_database()
+    UNION ALL SELECT o::text FROM alembic_version o
+    UNION ALL SELECT o::text FROM schema_support o
+) AS everything(line)
+"""
+"""All but the rows of the tables a test may fill; a table's size and its statistics are left out."""
+_TABLES = """
+SELECT relname, relpages_now FROM (
+    SELECT relname, pg_relation_size(oid) / current_setting('block_size')::int AS relpages_now
+    FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+) AS sized WHERE relpages_now > 0 AND relname NOT IN ('alembic_version', 'schema_support') ORDER BY relname
+"""
+_GUARDS = "SELECT tgrelid::regclass::name, tgname FROM pg_trigger WHERE tgenabled = 'A' ORDER BY tgname"
+_RESTART = "SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace"
+
+
+class Reused:
+    """A migrated database, as new whenever it is asked for."""
+
+    def __init__(self, server: str, name: str) -> None:
+        self._server, self._name, self._template = server, f"test_{name}", f"template_{name}"
+        self._recreate(self._template, "template0")
+        with Database(self._url(self._template)) as database:
+            schema.upgrade(database)
+        self._made: str | None = None
+
+    def as_new(self) -> str:
+        """Its URL; nobody is connected to it, and it has no rows."""
+        if self._made is None or not self._emptied():
+            self._recreate(self._name, self._template)
+            with psycopg.connect(self._url(self._name)) as connection:
+                self._made = _scalar(connection, _MADE)
+        return self._url(self._name)
+
+    def _emptied(self) -> bool:
+        """Whether it could be emptied: it is there, and all but its rows is as it was made."""
+        with suppress(psycopg.Error), psycopg.connect(self._url(self._name)) as connection:
+            connection.execute(_END_OTHERS)
+            if _scalar(connection, _MADE) == self._made:
+                _empty(connection)
+                return True
+        return False
+
+    def _url(self, name: str) -> str:
+        return make_url(self._server).set(database=name).render_as_string(hide_password=False)
+
+    def _recreate(self, name: str, template: str) -> None:
+        with psycopg.connect(self._server, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+
+
+def _empty(connection: Connection) -> None:
+    """Takes the guards of history down for it; whoever looks from outside sees them stand all the time."""
+    sizes: dict[str, int] = dict(connection.execute(_TABLES).fetchall())
+    guards = [(table, guard) for table, guard in connection.execute(_GUARDS).fetchall() if table in sizes]
+    for table in {table for table, _ in guards}:
+        _run(connection, "ALTER TABLE {} DISABLE TRIGGER USER", table)
+    for table, pages in sizes.items():
+        _run(connection, "TRUNCATE {}" if pages > _PAGES_TO_TRUNCATE else "DELETE FROM {}", table)
+    for table, guard in guards:
+        _run(connection, "ALTER TABLE {} ENABLE ALWAYS TRIGGER {}", table, guard)
+    connection.execute(_RESTART)
+
+
+def _run(connection: Connection, statement: str, *names: str) -> None:
+    connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def _scalar(connection: Connection, question: str) -> str:
+    row = connection.execute(question).fetchone()
+    assert row is not None
+    return str(row[0])
