@@ -25,8 +25,8 @@ def timeout_of(claimed: Claimed) -> timedelta:
     return duration(task_spec(claimed).get("timeout", "1h"), "timeout")
 
 
-def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str) -> Launch:
-    """What one attempt is started with."""
+def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str, secrets: Mapping[str, str]) -> Launch:
+    """What one attempt is started with; the values of its secrets stand in the document and nowhere else (X-12)."""
     spec = task_spec(claimed)
     environment = {"TRIGGERCTL_RUN_ID": claimed.run.id}
     if url:
@@ -37,12 +37,12 @@ def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str) 
         folder=folder,
         root=root,
         spec=spec[spec["launcher"]],
-        input=document(claimed, now),
+        input=document(claimed, now, secrets),
         environment=environment,
     )
 
 
-def document(claimed: Claimed, now: datetime) -> dict[str, Any]:
+def document(claimed: Claimed, now: datetime, secrets: Mapping[str, str]) -> dict[str, Any]:
     """What the task sees (X-03)."""
     run = claimed.run
     scheduled_at = utc_text(run.scheduled_at)
@@ -69,7 +69,7 @@ def document(claimed: Claimed, now: datetime) -> dict[str, Any]:
         "now": utc_text(now),
         "is_first_run": claimed.last_success_at is None,
         "event": None,
-        "secrets": {},
+        "secrets": dict(secrets),
         "untrusted": False,
         "allow_destructive": False,
     }
