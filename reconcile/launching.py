@@ -8,6 +8,7 @@ from typing import Any
 
 from reconcile.ports import Launch, Launcher, LaunchError
 from reconcile.rules.notation import duration
+from reconcile.rules.trust import allows_destructive, is_untrusted
 from revisions.ids import utc_text
 from revisions.store.claims import Claimed
 
@@ -43,7 +44,7 @@ def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str, 
 
 
 def document(claimed: Claimed, now: datetime, secrets: Mapping[str, str]) -> dict[str, Any]:
-    """What the task sees (X-03)."""
+    """What the task sees (X-03, E-15)."""
     run = claimed.run
     scheduled_at = utc_text(run.scheduled_at)
     given = json.loads(run.input)
@@ -70,8 +71,8 @@ def document(claimed: Claimed, now: datetime, secrets: Mapping[str, str]) -> dic
         "is_first_run": claimed.last_success_at is None,
         "event": None,
         "secrets": dict(secrets),
-        "untrusted": False,
-        "allow_destructive": False,
+        "untrusted": is_untrusted(run.source),
+        "allow_destructive": allows_destructive(trigger),
     }
 
 

@@ -103,6 +103,7 @@ class TriggerSpec(_Strict):
     retry: Retry = Retry()
     deactivate_after: Annotated[StrictInt, Field(ge=1)] = 5
     secret_scope: Optional = None
+    allow_destructive: StrictBool = False
 
 
 def _tags(value: Any) -> Any:
