@@ -80,7 +80,7 @@ def configure(level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for chatty in ("alembic", "apscheduler", "httpx", "httpcore", "uvicorn.error"):
+    for chatty in ("alembic", "apscheduler", "httpx", "httpcore", "kubernetes", "urllib3", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

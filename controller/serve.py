@@ -15,7 +15,7 @@ from controller import logs
 from controller.api.origin import OwnPagesOnly
 from controller.app import create_app
 from controller.metrics import Metrics
-from controller.services import Services
+from controller.services import Services, vault
 from controller.settings import Settings
 from controller.version import VERSION
 from controller.web import pages
@@ -145,6 +145,7 @@ def _runner(settings: Settings, database: Database, deploying: Deploying, observ
         work_dir=settings.attempts,
         task_root=settings.root,
         url=settings.public_url,
+        vault=vault(settings),
         max_running=settings.max_running,
         lease=timedelta(seconds=settings.lease_seconds),
     )

@@ -20,10 +20,12 @@ from reconcile.firing import Firing
 from reconcile.holding import Holding
 from reconcile.importing import Importing
 from reconcile.observe import Observations
+from reconcile.ports import SecretPlaces
 from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
 from reconcile.retrying import Retrying
 from reconcile.seeding import Seeding
+from reconcile.vault import Vault
 from reconcile.verifying import Verifying
 from revisions.clock import HostClock
 from revisions.store.database import Database
@@ -49,6 +51,12 @@ class SchemaGate:
     def forget(self) -> None:
         """Something went wrong: the next request looks again."""
         self._seen = False
+
+
+def vault(settings: Settings) -> Vault:
+    """Where the secrets of runs are."""
+    folder = settings.secrets_dir.absolute() if settings.secrets_dir else None
+    return Vault(tuple(settings.secrets_from.split(",")), SecretPlaces(folder, settings.secrets_namespace))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,14 @@ class Services:
             deploying=deploying,
             registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
-            completing=Completing(database, heard, deploying, timedelta(seconds=settings.lease_seconds)),
+            completing=Completing(
+                database,
+                heard,
+                deploying,
+                timedelta(seconds=settings.lease_seconds),
+                vault=vault(settings),
+                work_dir=settings.attempts,
+            ),
             backfilling=Backfilling(database, heard),
             retrying=Retrying(database, heard),
             calendaring=Calendaring(database, heard),

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
+from reconcile.plugins import secret_sources
 from reconcile.rules.notation import ScheduleError, duration
 from reconcile.rules.pace import Pace
 from revisions import documents
@@ -53,6 +54,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _kinds(value: str) -> str:
+    kinds = [kind.strip() for kind in value.split(",")]
+    for kind in kinds:
+        if kind not in secret_sources():
+            raise ValueError(f"{kind!r} is no source of secrets; there are {', '.join(secret_sources())}")
+    return ",".join(kinds)
+
+
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
@@ -82,6 +91,9 @@ class Settings(BaseSettings):
     stop_grace: Span = Field("10s", validate_default=True)
     task_root: Path | None = None
     work_dir: Path | None = None
+    secrets_from: Annotated[str, AfterValidator(_kinds)] = "environment,files"
+    secrets_dir: Path | None = None
+    secrets_namespace: str | None = None
     checkpoint_key_file: Path | None = None
     checkpoint_public_key: str | None = None
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = "info"

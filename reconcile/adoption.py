@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reconcile import launching
+from reconcile import handed, launching
 from reconcile.attempts import Attempt, Ended
 from reconcile.ports import Launcher, LaunchError
+from reconcile.rules.masks import Mask
 from reconcile.rules.retry import Outcome
 from reconcile.workplace import WorkPlace
 from revisions.ids import TriggerKey
@@ -99,6 +100,7 @@ class Adoption:
                 work.cancel(force=True)
                 work.forget()
         shutil.rmtree(folder, ignore_errors=True)
+        handed.forget(folder)
 
     def _of_workers(self, workers: Sequence[str], known: Collection[Key]) -> tuple[list[Run], list[Taken]]:
         with self._database.read() as connection:
@@ -131,8 +133,10 @@ class Adoption:
             return Ended(Outcome.LOST, f"cannot be adopted: {error}")
         if work is None:
             # The attempt will begin anew in this folder. Whoever might have started it is no more (or is us).
+            handed.forget(folder)
             shutil.rmtree(folder, ignore_errors=True)
             return Ended(Outcome.HANDED_BACK)
         spent = max(timedelta(0), now - (one.run.started_at or now))
         deadline = self._database.clock.monotonic() + (timeout - spent).total_seconds()
-        return Attempt(one.run, one.trigger, work, deadline, stored)
+        mask = Mask(handed.recall(folder))
+        return Attempt(one.run, one.trigger, work, deadline, mask=mask, stored=stored)

@@ -1,10 +1,11 @@
 """One attempt under way: how it stands, when it must end, what it printed since."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reconcile.ports import Failed, Lost, Progress, Running, Succeeded, Work
+from reconcile.rules.masks import Mask
 from reconcile.rules.retry import Outcome
 from revisions.ids import TriggerKey
 from revisions.store import logs
@@ -16,20 +17,44 @@ SECONDS_TO_END = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended, with what it answered; `output` may be there after a failure too."""
+    """How an attempt ended, with what it answered; `output` may be there after a failure too.
+
+    `is_final`: another attempt would end the same.
+    """
 
     outcome: Outcome
     error: str | None = None
     output: Mapping[str, Any] | None = None
+    is_final: bool = False
+
+    def masked(self, mask: Mask) -> "Ended":
+        """The same, with values hidden in what the task said."""
+        if not mask:
+            return self
+        error = mask.text(self.error, cut=True) if self.error else self.error
+        return replace(self, error=error, output=mask.value(self.output))
 
 
 class Attempt:
-    """Work that was started or adopted for a claimed run; all times are monotonic seconds."""
+    """Work that was started or adopted for a claimed run; all times are monotonic seconds.
 
-    def __init__(self, run: Run, trigger: TriggerKey | None, work: Work, deadline: float, stored: int = 0) -> None:
+    What it says goes through `mask`, so that no value it was handed is stored or told (X-12).
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        trigger: TriggerKey | None,
+        work: Work,
+        deadline: float,
+        *,
+        mask: Mask,
+        stored: int = 0,
+    ) -> None:
         self.run = run
         self.trigger = trigger
         self.work = work
+        self._mask = mask
         self.stored = stored
         self.postponed_until = float("-inf")
         self.elsewhere = False
@@ -51,7 +76,7 @@ class Attempt:
         """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain."""
         progress = self.work.poll()
         if not isinstance(progress, Running):
-            return self._ended(progress)
+            return self._ended(progress).masked(self._mask)
         self.elsewhere = progress.elsewhere
         if now >= self._deadline:
             self.end(Outcome.TIMED_OUT, now)
@@ -66,10 +91,14 @@ class Attempt:
             self._force_at = now if force else now + SECONDS_TO_END
             self.work.cancel(force=force)
 
-    def printed(self, limit: int) -> list[logs.Piece]:
-        """What is in the log and not stored, about `limit` bytes at most; `stored` moves when it is."""
+    def printed(self, limit: int, *, whole: bool = False) -> list[logs.Piece]:
+        """What is in the log and not stored, about `limit` bytes at most; `stored` moves when it is.
+
+        `whole` says that nothing follows, so that nothing has to be left for later.
+        """
         ranges = logs.wanted(self.stored, self.work.log_size(), limit)
-        pieces = [logs.Piece(start, self.work.read_log(start, end - start)) for start, end in ranges]
+        read = self.work.read_log
+        pieces = [logs.Piece(start, self._mask.log(read, start, end, whole=whole)) for start, end in ranges]
         return [piece for piece in pieces if piece.data]
 
     def _ended(self, progress: Progress) -> Ended:

@@ -6,13 +6,16 @@ is changed any more, and that is recorded (X-05).
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
-from reconcile import launching
+from reconcile import handed, launching, workplace
 from reconcile.attempts import Ended, facts_of
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.ports import LaunchError
+from reconcile.rules.masks import Mask
 from reconcile.settle import settle, stop
+from reconcile.vault import Vault
 from revisions.errors import Conflict, NotFound
 from revisions.store import claims, runs
 from revisions.store.claims import Claimed
@@ -21,13 +24,28 @@ from revisions.store.runs import Run
 
 
 class Completing:
-    """Takes callbacks; `lease` is how long a sign of life holds."""
+    """Takes callbacks; `lease` is how long a sign of life holds.
 
-    def __init__(self, database: Database, observations: Observations, deploying: Deploying, lease: timedelta) -> None:
+    What a callback says may hold secrets of the run: those that `vault` knows, and those that this machine's attempts,
+    which live in `work_dir`, were handed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        observations: Observations,
+        deploying: Deploying,
+        lease: timedelta,
+        *,
+        vault: Vault,
+        work_dir: Path,
+    ) -> None:
         self._database = database
         self._observations = observations
         self._deploying = deploying
         self._lease = lease
+        self._vault = vault
+        self._work_dir = work_dir
 
     def complete(self, run_id: str, attempt: int, ended: Ended) -> Run:
         """Settles an attempt that goes on, and answers the run as it is then; its worker finds it settled (X-10).
@@ -37,6 +55,7 @@ class Completing:
         with self._database.read() as connection:
             one = _get(connection, run_id)
         ours = replace(one.run, attempt=attempt)
+        ended = ended.masked(self._mask(one, attempt))
         settled = settle(self._database, self._observations, ours, ended, trigger=one.trigger, fence=claims.works_on)
         if settled.stop:
             stop(self._observations, self._deploying.stop, ours, settled.stop, one.trigger)
@@ -64,6 +83,9 @@ class Completing:
             self._observations.emit("claim.lost", **facts_of(ours, one.trigger), claim=ours.claim)
             raise _over(one.run, attempt)
         return one.run
+
+    def _mask(self, one: Claimed, attempt: int) -> Mask:
+        return Mask((*self._vault.known(one), *handed.recall(workplace.folder(self._work_dir, one.run.id, attempt))))
 
 
 def _get(connection: Connection, run_id: str) -> Claimed:

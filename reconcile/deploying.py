@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from reconcile import calendars
 from reconcile.observe import Observations
 from reconcile.revising import Caller, Changed, Locked, Request, Revising, closed_days
-from reconcile.rules import changes, preconditions
+from reconcile.rules import changes, preconditions, trust
 from reconcile.rules.changes import Next
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.stopping import Stop
@@ -234,7 +235,8 @@ class Deploying:
             same = (Action.DEPLOY, caller.reason, written, tags) == (made.action, made.reason, made.spec, made.tags)
             return same and active in (None, made.active) and origin in (None, made.origin)
 
-        return self._revising.one(key, Request(caller, propose, is_retry), task=task)
+        changed = self._revising.one(key, Request(caller, propose, is_retry), task=task)
+        return replace(changed, warnings=tuple(trust.warnings(manifest.written)))
 
     def _by_system(
         self, trigger: Trigger, change: Callable[..., Changed], reason: str, **options: Any

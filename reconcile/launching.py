@@ -8,6 +8,7 @@ from typing import Any
 
 from reconcile.ports import Launch, Launcher, LaunchError
 from reconcile.rules.notation import duration
+from reconcile.rules.trust import allows_destructive, is_untrusted
 from revisions.ids import utc_text
 from revisions.store.claims import Claimed
 
@@ -25,8 +26,8 @@ def timeout_of(claimed: Claimed) -> timedelta:
     return duration(task_spec(claimed).get("timeout", "1h"), "timeout")
 
 
-def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str) -> Launch:
-    """What one attempt is started with."""
+def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str, secrets: Mapping[str, str]) -> Launch:
+    """What one attempt is started with; the values of its secrets stand in the document and nowhere else (X-12)."""
     spec = task_spec(claimed)
     environment = {"TRIGGERCTL_RUN_ID": claimed.run.id}
     if url:
@@ -37,13 +38,13 @@ def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str) 
         folder=folder,
         root=root,
         spec=spec[spec["launcher"]],
-        input=document(claimed, now),
+        input=document(claimed, now, secrets),
         environment=environment,
     )
 
 
-def document(claimed: Claimed, now: datetime) -> dict[str, Any]:
-    """What the task sees (X-03)."""
+def document(claimed: Claimed, now: datetime, secrets: Mapping[str, str]) -> dict[str, Any]:
+    """What the task sees (X-03, E-15)."""
     run = claimed.run
     scheduled_at = utc_text(run.scheduled_at)
     given = json.loads(run.input)
@@ -69,9 +70,9 @@ def document(claimed: Claimed, now: datetime) -> dict[str, Any]:
         "now": utc_text(now),
         "is_first_run": claimed.last_success_at is None,
         "event": None,
-        "secrets": {},
-        "untrusted": False,
-        "allow_destructive": False,
+        "secrets": dict(secrets),
+        "untrusted": is_untrusted(run.source),
+        "allow_destructive": allows_destructive(trigger),
     }
 
 

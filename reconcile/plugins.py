@@ -8,13 +8,20 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from reconcile import launchers as _launchers
-from reconcile.ports import Launcher
+from reconcile import secrets as _secrets
+from reconcile.ports import Launcher, SecretSource
 
 
 @cache
 def launchers() -> Mapping[str, Launcher]:
     """Every launcher by its kind. Raises TypeError for a module in the folder that holds no `launcher`."""
     return MappingProxyType(_discover(_launchers, "launcher"))
+
+
+@cache
+def secret_sources() -> Mapping[str, SecretSource]:
+    """Every source of secrets by its kind. Raises TypeError for a module in the folder that holds no `source`."""
+    return MappingProxyType(_discover(_secrets, "source"))
 
 
 def launcher(kind: str) -> Launcher:

@@ -23,7 +23,7 @@ class Launch:
     folder: Path
     root: Path
     spec: Mapping[str, Any]
-    input: Mapping[str, Any]
+    input: Mapping[str, Any] = field(repr=False)  # it holds secrets
     environment: Mapping[str, str]
 
 
@@ -104,3 +104,32 @@ class Launcher(Protocol):
 
 class LaunchError(Exception):
     """The work could not be started; the text says why and is shown to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPlaces:
+    """Where sources of secrets look; each reads what is its own. `folder` None: no files; `namespace` None: the pod's
+    own, else `default`."""
+
+    folder: Path | None = None
+    namespace: str | None = None
+
+
+class SecretSource(Protocol):
+    """One place where secrets lie; a file in `reconcile/secrets/` named by the kind it is, holding `source`.
+
+    `scope` None asks for what belongs to no scope. Scopes and names are as `revisions.manifests` lets them be, so
+    neither can lead elsewhere.
+    """
+
+    def place(self, places: SecretPlaces, scope: str | None, name: str) -> str:
+        """Where that is, in words for people."""
+        ...
+
+    def read(self, places: SecretPlaces, scope: str | None, name: str) -> str | None:
+        """The value, None when there is none. Raises SecretUnreadable, whose text never holds a value."""
+        ...
+
+
+class SecretUnreadable(Exception):
+    """A source cannot say whether it holds a secret, or what; it may be able to later."""

@@ -40,13 +40,14 @@ class Caller:
 class Changed:
     """The trigger after a request; `changed` is False when nothing had to be appended (R-06, R-08).
 
-    `before` is the revision it stood at, None when it was created.
+    `before` is the revision it stood at, None when it was created; `warnings` are what whoever asked is to know.
     """
 
     trigger: Trigger
     changed: bool
     created: bool = False
     before: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

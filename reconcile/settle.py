@@ -118,7 +118,7 @@ def _write(
     decision = retry.decide(
         ended.outcome,
         attempt=run.attempt,
-        max_attempts=run.attempt if made and made.fault else run.max_attempts,
+        max_attempts=run.attempt if ended.is_final or (made and made.fault) else run.max_attempts,
         cancel_requested=run.cancel_requested_at is not None,
         now=now,
     )

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reconcile import claiming, launching
+from reconcile import claiming, handed, launching
 from reconcile.adoption import Adoption, Taken
 from reconcile.attempts import Attempt, Ended, facts_of
 from reconcile.observe import Observations
 from reconcile.ports import Launcher, LaunchError
+from reconcile.rules.masks import NOTHING, Mask
 from reconcile.rules.retry import Outcome
 from reconcile.settle import Deactivate, settle, stop
+from reconcile.vault import SecretMissing, Vault
 from reconcile.workplace import WorkPlace
 from revisions.errors import Unavailable
 from revisions.ids import TriggerKey, fresh
@@ -39,12 +41,13 @@ class RunnerSettings:
     """`max_running` holds for all workers together, `capacity` for this one (None: the same).
 
     `work_dir` is where attempts live, of one database's runs only; `task_root` is what tasks' folders are relative to;
-    `url` is where tasks reach the API, "" for nowhere.
+    `url` is where tasks reach the API, "" for nowhere; `vault` where their secrets are.
     """
 
     work_dir: Path
     task_root: Path = field(default_factory=Path.cwd)
     url: str = ""
+    vault: Vault = field(default_factory=Vault)
     max_running: int = 20
     capacity: int | None = None
     lease: timedelta = timedelta(seconds=60)
@@ -150,7 +153,7 @@ class Worker:
             attempt.end(Outcome.HANDED_BACK, now)
 
     def _end(self, attempt: Attempt, ended: Ended) -> None:
-        printed = attempt.printed(LOG_BYTES_AT_END)
+        printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
         if ended.outcome is Outcome.HANDED_BACK:
             self._remove(attempt)  # first, for the same attempt may begin anew in the same folder
         try:
@@ -232,7 +235,7 @@ class Worker:
 
     def _drop(self, attempt: Attempt) -> None:
         """Ends work whose claim is another's or was settled; settling it changes nothing any more, and records that."""
-        printed = attempt.printed(LOG_BYTES_AT_END)
+        printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
         del self._live[attempt.key]
         self._remove(attempt)
         self._settle(attempt.run, attempt.trigger, Ended(Outcome.LOST), printed)
@@ -272,17 +275,23 @@ class Worker:
                 self._launch(place, one, taken.now)
 
     def _launch(self, place: WorkPlace, one: Claimed, now: datetime) -> None:
-        run, settings = one.run, self._settings
+        run, settings, mask = one.run, self._settings, NOTHING
+        folder = place.folder(run.id, run.attempt)
         try:
             launcher, timeout = launching.launcher_of(one, self._launchers), launching.timeout_of(one)
-            folder = place.folder(run.id, run.attempt)
-            work = launcher.start(launching.launch(one, now, folder, settings.task_root, settings.url))
-        except LaunchError as error:
-            self._settle(run, one.trigger, Ended(Outcome.FAILED, str(error)))
+            secrets = settings.vault.values(one)
+            mask = Mask(secrets.values())
+            handed.keep(folder, secrets.values())
+            work = launcher.start(launching.launch(one, now, folder, settings.task_root, settings.url, secrets))
+        except SecretMissing as error:
+            self._settle(run, one.trigger, Ended(Outcome.FAILED, str(error), is_final=True))
         except Exception as error:  # noqa: BLE001 - a stored spec or a plug-in that is wrong fails its run alone
-            self._settle(run, one.trigger, Ended(Outcome.FAILED, f"could not be launched: {error!r}"))
+            said = str(error) if isinstance(error, LaunchError) else f"could not be launched: {error!r}"
+            handed.forget(folder)
+            self._settle(run, one.trigger, Ended(Outcome.FAILED, said).masked(mask))
         else:
-            attempt = Attempt(run, one.trigger, work, self._monotonic() + timeout.total_seconds())
+            deadline = self._monotonic() + timeout.total_seconds()
+            attempt = Attempt(run, one.trigger, work, deadline, mask=mask)
             self._add(attempt)
             self._emit("run.started", **attempt.facts, source=run.source)
 
@@ -294,6 +303,8 @@ class Worker:
         try:
             attempt.work.cancel(force=True)
             attempt.work.forget()
+            if self._adoption is not None:
+                handed.forget(self._adoption.place.folder(attempt.run.id, attempt.run.attempt))
         except OSError as error:
             self._emit("attempt.left_behind", **attempt.facts, error=str(error))
 

@@ -1,6 +1,7 @@
 """The folder where workers of one machine keep their attempts, and where they see which of them are still alive.
 
 <run>-<attempt>/           one attempt; the launcher's
+<run>-<attempt>.secrets    what it was handed, while it lasts
 instances/<instance>.lock  locked by a worker as long as it lives
 """
 
@@ -8,9 +9,14 @@ import re
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from reconcile import locks
+from reconcile import handed, locks
 
 _ATTEMPT = re.compile(r"([0-9A-Z]{26})-([0-9]+)")
+
+
+def folder(root: Path, run_id: str, attempt: int) -> Path:
+    """Where an attempt lives, known from its run and number alone."""
+    return root.absolute() / f"{run_id}-{attempt}"
 
 
 class WorkPlace:
@@ -23,8 +29,8 @@ class WorkPlace:
         self._held = ExitStack()
 
     def folder(self, run_id: str, attempt: int) -> Path:
-        """Where an attempt lives, known from its run and number alone."""
-        return self.root / f"{run_id}-{attempt}"
+        """Where an attempt lives."""
+        return folder(self.root, run_id, attempt)
 
     def occupy(self) -> None:
         """Takes this worker's lock. Raises OSError when the folder cannot be used."""
@@ -61,9 +67,10 @@ class WorkPlace:
                 self._lock(instance).unlink(missing_ok=True)
 
     def attempts(self) -> list[tuple[str, int]]:
-        """(run, attempt) of every folder there is."""
-        found = (_ATTEMPT.fullmatch(path.name) for path in self.root.iterdir())
-        return [(parts[1], int(parts[2])) for parts in found if parts]
+        """(run, attempt) of every folder there is, and of each for which something is kept."""
+        names = {path.name for path in (*self.root.iterdir(), *handed.left(self.root))}
+        found = (_ATTEMPT.fullmatch(name) for name in names)
+        return sorted((parts[1], int(parts[2])) for parts in found if parts)
 
     def _others(self) -> list[str]:
         return [path.stem for path in self._instances.glob("*.lock") if path.stem != self.instance]

@@ -10,6 +10,8 @@ from revisions.errors import Fault, Invalid
 
 NAME = re.compile(r"[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?")
 TASK_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+SECRET = re.compile(r"(?=.{1,128}\Z)[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*")
+"""No `__`, which stands between a scope and a name."""
 VERSION = re.compile(r"[A-Za-z0-9._+-]{1,128}")
 
 
@@ -61,11 +63,13 @@ class CalendarKey(NamedTuple):
 
 
 def name_faults(path: str, **names: str) -> list[Fault]:
-    """Faults of names given as project=, domain=, name=, task= or version=; nothing is folded to lower case (R-01)."""
+    """Faults of names given as project=, domain=, name=, task=, version= or secret=; no case is folded (R-01)."""
     faults = []
     for field, text in names.items():
         if field == "version":
             pattern, rule = VERSION, "1 to 128 of letters, digits and . _ + -"
+        elif field == "secret":
+            pattern, rule = SECRET, "1 to 128 of letters and digits, a letter first, and single _ between"
         elif field == "task":
             pattern, rule = TASK_NAME, "1 to 63 of letters, digits and - _ . between"
         else:

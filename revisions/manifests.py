@@ -1,7 +1,7 @@
 """What people write, checked field by field; what is stored is their own text, never these models."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
@@ -15,7 +15,7 @@ API_VERSION = "triggerctl/v1"
 AUTOMATIONS = ("schedule",)
 LATER = frozenset(
     {
-        "event", "webhook", "file", "table", "action", "scopes", "requires_approval", "debounce", "secrets", "expect",
+        "event", "webhook", "file", "table", "action", "scopes", "requires_approval", "debounce", "expect",
     }
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
@@ -103,6 +103,7 @@ class TriggerSpec(_Strict):
     retry: Retry = Retry()
     deactivate_after: Annotated[StrictInt, Field(ge=1)] = 5
     secret_scope: Optional = None
+    allow_destructive: StrictBool = False
 
 
 def _tags(value: Any) -> Any:
@@ -148,6 +149,8 @@ class Trigger(_Strict):
             faults += [
                 Fault("spec.task_version", f.message, f.hint) for f in name_faults("", version=spec.task_version)
             ]
+        if spec and spec.secret_scope is not None:
+            faults += name_faults("spec.", secret_scope=spec.secret_scope)
         _refuse(faults)
         assert metadata is not None
         assert spec is not None
@@ -165,6 +168,7 @@ class TaskSpec(BaseModel):
     inputs: dict[str, dict[str, Any]] = {}
     outputs: dict[str, dict[str, Any]] = {}
     concurrency: Concurrency | None = None
+    secrets: tuple[Text, ...] = ()
 
     @property
     def block(self) -> Any:
@@ -204,6 +208,7 @@ class Task(_Strict):
             faults += name_faults("metadata.", version=metadata.version)
         if spec:
             faults += _beside_the_block(spec)
+            faults += _secret_faults(spec.secrets)
         _refuse(faults)
         assert metadata is not None
         assert spec is not None
@@ -257,6 +262,14 @@ def _beside_the_block(spec: TaskSpec) -> Iterator[Fault]:
             yield _unknown(f"spec.{name}", name, known)
     if spec.block is None:
         yield Fault(f"spec.{spec.launcher}", "is missing", f"say what to launch under `{spec.launcher}:`")
+
+
+def _secret_faults(names: Sequence[str]) -> Iterator[Fault]:
+    for index, name in enumerate(names):
+        path = f"spec.secrets[{index}]"
+        if name in names[:index]:
+            yield Fault(path, f"{name} stands there twice", "write it once")
+        yield from (Fault(path, fault.message, fault.hint) for fault in name_faults("", secret=name))
 
 
 def _open(document: Any, kind: str, known: set[str]) -> dict[str, Any]:

@@ -169,7 +169,8 @@ def changed(here: Services, made: Changed, response: Response) -> ChangedTrigger
     if row is None:
         raise NotFound.trigger(current.key)
     response.headers["ETag"] = etag(current.revision)
-    return {**trigger_shape(current, row, in_the_way[current.trigger_id]), "changed": made.changed}
+    shape = trigger_shape(current, row, in_the_way[current.trigger_id])
+    return {**shape, "changed": made.changed, "warnings": list(made.warnings)}
 
 
 def _in_the_way(connection: Any, here: Services, shown: Iterable[Trigger]) -> dict[str, InItsWay]:

@@ -120,6 +120,8 @@ class Steps:
         else:
             said = {} if is_calendar else {"origin": origin, "reason": applied(origin)}
             answer = self._client.put(path, document, headers=headers, **said)
+            for warning in answer.get("warnings", ()):
+                note(f"warning: {change.key}: {warning}")
         return Step(change, Outcome.DONE, answer["revision"])
 
     def _say_how_to_undo(self) -> None:

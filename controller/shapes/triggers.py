@@ -69,9 +69,13 @@ class TriggerShape(TypedDict):
 
 
 class ChangedTriggerShape(TriggerShape):
-    """A trigger after a request; `changed` is false when nothing had to be appended."""
+    """A trigger after a request; `changed` is false when nothing had to be appended.
+
+    `warnings` are what whoever deployed it is to know (E-15).
+    """
 
     changed: bool
+    warnings: list[str]
 
 
 class BulkShape(TypedDict):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from reconcile.rules import trust
 from reconcile.rules.demand import Demanded
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
@@ -120,6 +121,16 @@ class Plan:
     paused: tuple[Paused, ...]
     not_in_folder: tuple[TriggerKey, ...]
     demanded: Demanded | None = None
+
+
+def warnings(changes: Sequence[Change]) -> list[str]:
+    """What whoever applies these steps is to know of the triggers that they deploy (E-15)."""
+    return [
+        f"{change.key}: {warning}"
+        for change in changes
+        if change.declared and isinstance(change.declared.manifest, Trigger)
+        for warning in trust.warnings(change.declared.manifest.written)
+    ]
 
 
 def applied(origin: str | None) -> str:

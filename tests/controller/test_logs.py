@@ -1,6 +1,7 @@
 """What stands in a log line."""
 
 import json
+import logging
 from datetime import UTC, datetime
 
 import pytest
@@ -20,3 +21,10 @@ def test_an_instant_is_written_as_everywhere_else(form: str, capsys: pytest.Capt
     assert "datetime" not in line
     if form == "json":
         assert {"event", "trigger", "at"} <= set(json.loads(line))
+
+
+def test_no_client_writes_what_it_was_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    """X-12: the Kubernetes client would, with every secret in it, where everything is logged."""
+    logs.configure("debug", "json")
+    logging.getLogger("kubernetes.client.rest").debug("response body: c2VjcmV0")
+    assert capsys.readouterr().err == ""

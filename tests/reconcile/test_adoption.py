@@ -1,5 +1,6 @@
 """A worker is killed wherever it stands, with real child processes; the next one goes on where it was."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -28,6 +29,16 @@ while not os.path.exists("go"):
     time.sleep(0.01)
 with open(os.environ["TRIGGERCTL_OUTPUT"], "w") as file:
     json.dump({"attempt": json.load(sys.stdin)["run"]["attempt"]}, file)
+"""
+
+LEAK = """
+import json, os, sys, time
+key = json.load(sys.stdin)["secrets"]["KEY"]
+while not os.path.exists("go"):
+    time.sleep(0.01)
+with open(os.environ["TRIGGERCTL_OUTPUT"], "w") as file:
+    json.dump({"key": key}, file)
+sys.exit(f"no s3: {key}")
 """
 
 WORKER = """
@@ -78,9 +89,10 @@ class Scene:
         self.seen: list[str] = []
         self.observations.subscribe(lambda name, facts: self.seen.append(name))
 
-    def worker(self, point: str) -> "subprocess.Popen[bytes]":
+    def worker(self, point: str, **variables: str) -> "subprocess.Popen[bytes]":
         root = Path(plugins.__file__).parents[1]
-        return subprocess.Popen([sys.executable, "-c", WORKER, self.url, self.folder, point], cwd=root)
+        command = [sys.executable, "-c", WORKER, self.url, self.folder, point]
+        return subprocess.Popen(command, cwd=root, env=os.environ | variables)
 
     def runner(self) -> Runner:
         settings = RunnerSettings(self.folder / "work", self.folder)
@@ -145,6 +157,41 @@ def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
     with scene.database.read() as connection:
         assert logs.read(connection, run_id, 1).head == b"begun\n"
     runner.stop(timedelta(0))
+
+
+def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> None:
+    """X-12: in its log, its error and its output, though only the controller that was killed knew the value."""
+    (scene.folder / "leak.py").write_text(LEAK)
+    command = [sys.executable, "-S", "leak.py"]
+    task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
+    run_id = scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(30)
+    runner = scene.runner()
+    assert runner.run_pass().adopted == 1
+    scene.go()
+    eventually(lambda: runner.run_pass().settled)
+    run = scene.run(run_id)
+    assert (run.error, run.output) == ("exited with code 1: no s3: ***", '{"key":"***"}')
+    with scene.database.read() as connection:
+        assert logs.read(connection, run_id, 1).head == b"no s3: ************\n"
+    runner.stop(timedelta(0))
+    assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
+
+
+@pytest.mark.parametrize("point", ["before start", "run.settled"])
+def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str) -> None:
+    """X-12, invariant 5: `kill -9` before the start, and between the end and the removal of its files."""
+    (scene.folder / "leak.py").write_text(LEAK)
+    command = [sys.executable, "-S", "leak.py"]
+    task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
+    scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
+    scene.go()
+    scene.worker(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(30)
+    assert list((scene.folder / "work").glob("*.secrets"))
+    runner = scene.runner()
+    eventually(lambda: runner.run_pass().live == 0)
+    runner.stop(timedelta(0))
+    assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
 
 
 def test_a_live_neighbour_is_left_alone(scene: Scene) -> None:

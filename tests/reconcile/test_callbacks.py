@@ -14,6 +14,7 @@ from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.rules.retry import Outcome
 from reconcile.runner import Runner, RunnerSettings
+from reconcile.vault import Vault
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound
 from revisions.store import claims, logs, runs, triggers
@@ -40,7 +41,9 @@ class Scene:
         self.seen: list[tuple[str, Mapping[str, Any]]] = []
         self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
         self.deploying = Deploying(database, self.observations)
-        self.completing = Completing(database, self.observations, self.deploying, LEASE)
+        self.completing = Completing(
+            database, self.observations, self.deploying, LEASE, vault=Vault(), work_dir=folder / "here"
+        )
         self.runners: list[Runner] = []
 
     def trigger(self, task: str, **spec: Any) -> Trigger:

@@ -1,0 +1,1 @@
+"""Where secrets lie, one file each; found by discovery."""

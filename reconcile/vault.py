@@ -1,0 +1,72 @@
+"""The secrets of a run, looked up in the sources when it is launched and kept nowhere (X-12)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from reconcile import plugins
+from reconcile.ports import LaunchError, SecretPlaces, SecretUnreadable
+from revisions.ids import name_faults
+from revisions.store.claims import Claimed
+
+
+class SecretMissing(LaunchError):
+    """No source has it, so that another attempt would only find the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """`sources` are asked in this order: all of them for `<scope>/<name>`, then all of them for `<name>`."""
+
+    sources: tuple[str, ...] = ("environment", "files")
+    places: SecretPlaces = field(default_factory=SecretPlaces)
+
+    def values(self, claimed: Claimed) -> dict[str, str]:
+        """The value of each secret that the run's task names.
+
+        Raises SecretMissing where there is none, and LaunchError where a source cannot tell; both say where it was
+        looked for, never a value.
+        """
+        scope = _scope(claimed)
+        return {name: self._value(scope, name) for name in _names(claimed)}
+
+    def known(self, claimed: Claimed) -> list[str]:
+        """The values that can be found just now, for hiding them; what cannot be is left out."""
+        found = []
+        for name in _names(claimed):
+            try:
+                found.append(self._value(_scope(claimed), name))
+            except LaunchError:
+                continue
+        return found
+
+    def _value(self, scope: str | None, name: str) -> str:
+        for fault in name_faults("", secret=name, **({"secret_scope": scope} if scope is not None else {})):
+            raise SecretMissing(f"secret {name!r} is not looked for: {fault.message}; {fault.hint}")
+        looked = []
+        for of in dict.fromkeys((scope, None)):
+            for kind in self.sources:
+                source = plugins.secret_sources()[kind]
+                try:
+                    value = source.read(self.places, of, name)
+                except SecretUnreadable as error:
+                    raise LaunchError(f"secret {_called(scope, name)}: {kind}: {error}") from None
+                if value:
+                    return value
+                looked.append(f"{kind} ({source.place(self.places, of, name)})")
+        raise SecretMissing(f"secret {_called(scope, name)} is missing: looked in {', '.join(looked)}")
+
+
+def _called(scope: str | None, name: str) -> str:
+    return f"{name} (scope {scope})" if scope else f"{name} (no scope)"
+
+
+def _names(claimed: Claimed) -> Sequence[str]:
+    spec: Mapping[str, Sequence[str]] = json.loads(claimed.task_spec or "{}")
+    return spec.get("secrets", ())
+
+
+def _scope(claimed: Claimed) -> str | None:
+    """That of the revision that made the run."""
+    scope: str | None = json.loads(claimed.trigger_spec or "{}").get("secret_scope")
+    return scope

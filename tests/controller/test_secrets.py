@@ -1,0 +1,249 @@
+"""Secrets of tasks: where they are found, who gets them, and that they are written nowhere."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from controller import logs
+from reconcile.plugins import launchers
+from reconcile.ports import SecretPlaces
+from reconcile.runner import Runner, RunnerSettings
+from reconcile.vault import Vault
+from revisions.errors import Invalid
+from revisions.manifests import Task, Trigger
+from revisions.store.database import Database
+from revisions.store.runs import Run
+from revisions.store.tables import metadata
+from tests.contract.service import Service
+from tests.controller.asking import IS_NEW, Api, T, manifest
+from tests.waiting import eventually
+from tests.world import World, task_document, trigger_document
+
+KEY = "s3cr3t-Zürich-value"
+
+TASK = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+seen = json.load(sys.stdin)
+key = seen["secrets"]["GA_TOKEN"]
+here = Path(__file__).parent
+told = " ".join(sys.argv) + json.dumps(dict(os.environ)) + Path("/proc/self/cmdline").read_text()
+(here / "ways").write_text(json.dumps([key, key in told]))
+json.dump({"state": {"cursor": key}, "echo": seen, key: [key]}, open(os.environ["TRIGGERCTL_OUTPUT"], "w"))
+half = len(key) // 2
+print("begin", key[:half], end="", flush=True)
+(here / "half").touch()
+while not (here / "go").exists():
+    time.sleep(0.002)
+print(key[half:], json.dumps(key), flush=True)
+sys.exit(f"cannot log in with {key}")
+"""
+
+
+class Scene:
+    """Runners of one machine, with a folder of secrets."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world, self.folder = world, folder
+        self.secrets = folder / "secrets"
+        (folder / "task.py").write_text(TASK)
+
+    def put(self, path: str, value: str = KEY) -> None:
+        (self.secrets / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.secrets / path).write_text(value)
+
+    def runner(self, **vault: Any) -> Runner:
+        settings = RunnerSettings(
+            self.folder / "work", self.folder, vault=Vault(places=SecretPlaces(self.secrets), **vault)
+        )
+        world = self.world
+        return Runner(
+            world.database, world.observations, launchers(), settings=settings, deactivate=world.deploying.stop
+        )
+
+    def run(self, runner: Runner) -> Run:
+        """A run fired now and ended."""
+        self.world.advance(minutes=1)
+        self.world.resync()
+        runner.run_pass()
+        eventually(lambda: runner.run_pass().live == 0)
+        return self.world.runs()[-1]
+
+    def task(self, *names: str, **spec: Any) -> None:
+        spec = {"process": {"command": [sys.executable, "-S", "task.py"], "cwd": "."}, "secrets": list(names)} | spec
+        self.world.register("v2", **spec)
+
+
+@pytest.fixture
+def scene(api: Api, world: World, tmp_path: Path) -> Scene:
+    return Scene(world, tmp_path)
+
+
+def written(database: Database, api: Api) -> str:
+    """Every row of every table, and what the API tells of the trigger and its runs."""
+    parts: list[str] = []
+    with database.read() as connection:
+        for table in metadata.sorted_tables:
+            for row in connection.execute(select(table)):
+                parts += [value.decode() if isinstance(value, bytes) else str(value) for value in row]
+    paths = [T, f"{T}/revisions", f"{T}/state", f"{T}/occurrences", f"{T}/explain", "/runs", "/tasks"]
+    for run in api.get("/runs").json()["items"]:
+        paths += [f"/runs/{run['id']}", f"/runs/{run['id']}/logs"]
+    for path in paths:
+        answer = api.get(path)
+        assert answer.status_code == 200, path
+        parts.append(answer.text)
+    return "\n".join(parts)
+
+
+@pytest.fixture
+def all_logged(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """Everything that any library logs, on standard error."""
+    root = logging.getLogger()
+    before = root.level, root.handlers
+    logs.configure("debug", "json")
+    yield
+    root.setLevel(before[0])
+    root.handlers = before[1]
+
+
+def is_clean(text: str) -> bool:
+    return not any(form in text for form in (KEY, json.dumps(KEY)[1:-1], KEY[:12]))
+
+
+def test_the_task_gets_a_secret_that_is_written_nowhere(
+    scene: Scene, api: Api, database: Database, all_logged: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """X-12: in its document alone; not in a table, a log, an error, an answer, a command line or an environment.
+
+    The task prints it in two halves, answers it, keeps it as state and dies with it, under a controller that logs all.
+    """
+    scene.put("client-7/GA_TOKEN")
+    scene.task("GA_TOKEN")
+    api.create(task_version="v2", secret_scope="client-7", retry={"max_attempts": 1})
+    scene.world.observations.subscribe(logs.subscriber)
+    runner = scene.runner()
+    scene.world.advance(minutes=1)
+    scene.world.resync()
+    runner.run_pass()
+    eventually(lambda: (scene.folder / "half").exists())
+    scene.world.advance(seconds=1)
+    runner.run_pass()  # stores what was printed until now
+    (scene.folder / "go").touch()
+    eventually(lambda: runner.run_pass().live == 0)
+    [run] = scene.world.runs()
+    said = capsys.readouterr().err
+    assert json.loads((scene.folder / "ways").read_text()) == [KEY, False]
+    assert (run.status, run.error) == ("failed", "exited with code 1: cannot log in with ***")
+    assert json.loads(run.output or "")["echo"]["secrets"] == {"GA_TOKEN": "***"}
+    assert "run.settled" in said
+    stars = "*" * len(KEY.encode())
+    printed = api.get(f"/runs/{run.id}/logs").text
+    assert printed.startswith(f'begin {stars} "{"*" * (len(json.dumps(KEY)) - 2)}"\ncannot log in with {stars}')
+    assert api.get(f"{T}/state").json()["state"] == {"cursor": "***"}
+    for text in (written(database, api), said, repr(scene.world.observed)):
+        assert is_clean(text)
+    assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
+
+
+def test_a_missing_secret_ends_the_run_at_once(scene: Scene) -> None:
+    """X-12: in its first attempt; the error names the secret, its scope and where it was looked for."""
+    scene.task("GA_TOKEN")
+    scene.world.create(task_version="v2", secret_scope="client-7")
+    run = scene.run(scene.runner())
+    assert (run.status, run.attempt) == ("failed", 1)
+    assert run.error == (
+        "secret GA_TOKEN (scope client-7) is missing: looked in environment (TRIGGERCTL_SECRET__CLIENT_7__GA_TOKEN), "
+        f"files ({scene.secrets}/client-7/GA_TOKEN), environment (TRIGGERCTL_SECRET__GA_TOKEN), "
+        f"files ({scene.secrets}/GA_TOKEN)"
+    )
+    assert not (scene.folder / "ways").exists()
+
+
+def test_a_source_that_cannot_tell_is_asked_again_by_the_next_attempt(scene: Scene) -> None:
+    """X-12, X-07: unlike one that has nothing."""
+    (scene.secrets / "GA_TOKEN").mkdir(parents=True)
+    (scene.secrets / "GA_TOKEN").rmdir()
+    (scene.secrets / "GA_TOKEN").write_bytes(b"\xff")
+    scene.task("GA_TOKEN")
+    scene.world.create(task_version="v2")
+    run = scene.run(scene.runner())
+    assert (run.status, run.attempt) == ("pending", 1)
+    assert run.error == f"secret GA_TOKEN (no scope): files: {scene.secrets}/GA_TOKEN is not UTF-8"
+
+
+ORDER: Mapping[str, tuple[dict[str, str], dict[str, str], tuple[str, ...], str]] = {
+    "the scope before none": ({"GA_TOKEN": "e"}, {"client-7/GA_TOKEN": "fs"}, ("environment", "files"), "fs"),
+    "the first source": ({"GA_TOKEN": "e"}, {"GA_TOKEN": "f"}, ("environment", "files"), "e"),
+    "the other way round": ({"GA_TOKEN": "e"}, {"GA_TOKEN": "f"}, ("files", "environment"), "f"),
+    "an empty one is none": ({"GA_TOKEN": ""}, {"GA_TOKEN": "f"}, ("environment", "files"), "f"),
+    "only what is named": ({"CLIENT_7__GA_TOKEN": "es"}, {"GA_TOKEN": "f"}, ("files",), "f"),
+}
+
+
+@pytest.mark.parametrize("case", ORDER)
+def test_sources_are_asked_in_the_order_of_the_settings(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """X-12: `<scope>/<name>` in all of them, then `<name>`."""
+    variables, files, sources, expected = ORDER[case]
+    for name, value in variables.items():
+        monkeypatch.setenv(f"TRIGGERCTL_SECRET__{name}", value)
+    for path, value in files.items():
+        scene.put(path, value)
+    (scene.folder / "go").touch()
+    scene.task("GA_TOKEN")
+    scene.world.create(task_version="v2", secret_scope="client-7", retry={"max_attempts": 1})
+    scene.run(scene.runner(sources=sources))
+    assert json.loads((scene.folder / "ways").read_text())[0] == expected
+
+
+def test_a_callback_is_masked_too(scene: Scene, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-12, X-10: what a service says to the API, which never launched anything."""
+    monkeypatch.setenv("TRIGGERCTL_SECRET__GA_TOKEN", KEY)
+    with Service() as service:
+        block = {"launcher": "http", "http": {"url": f"{service.url}/say"}, "secrets": ["GA_TOKEN"]}
+        task = {"spec": block | {"timeout": "1h"}}
+        assert api.put("/tasks/acme/production/report/v2", task).status_code == 201
+        given = {"status": 202, "body": "queued"}
+        answer = api.put(T, manifest(task_version="v2", input=given, retry={"max_attempts": 1}), IS_NEW)
+        assert answer.status_code == 201
+        runner = scene.runner()
+        scene.world.advance(minutes=1)
+        scene.world.resync()
+        runner.run_pass()
+        [run] = scene.world.runs()
+        eventually(lambda: list((scene.folder / "work").glob("*/accepted")))
+        assert json.loads(service.seen[0].body)["secrets"] == {"GA_TOKEN": KEY}
+        said = {"attempt": 1, "outcome": "failed", "error": f"no {KEY}", "output": {"k": KEY}}
+        assert api.post(f"/runs/{run.id}/complete", said).status_code == 200
+        runner.run_pass()
+    [run] = scene.world.runs()
+    assert (run.status, run.error, run.output) == ("failed", "no ***", '{"k":"***"}')
+    assert is_clean(written(scene.world.database, api))
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "", "A__B", "_A", "A_", "1A", "A-B", "x" * 129])
+def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
+    """X-12: when the task is registered; `__` would look like a scope."""
+    with pytest.raises(Invalid, match=r"spec\.secrets\[0\]"):
+        Task.read(task_document(secrets=[name]))
+
+
+@pytest.mark.parametrize("scope", ["../client-7", "client/7", "..", ".", "", "Client", "-a", "x" * 64])
+def test_a_scope_that_could_lead_elsewhere_is_refused(scope: str) -> None:
+    """X-12: when the trigger is deployed."""
+    with pytest.raises(Invalid, match=r"spec\.secret_scope"):
+        Trigger.read(trigger_document(secret_scope=scope))
+
+
+def test_a_name_that_stands_there_twice_is_refused() -> None:
+    """X-12, R-18: with the way out."""
+    with pytest.raises(Invalid, match=r"spec\.secrets\[1\]: A stands there twice"):
+        Task.read(task_document(secrets=["A", "A"]))

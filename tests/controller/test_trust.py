@@ -1,0 +1,57 @@
+"""What a task may do, from the manifest to its document."""
+
+import json
+from pathlib import Path
+
+from reconcile.runner import Runner, RunnerSettings
+from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest
+from tests.controller.conftest import Cli
+from tests.reconcile.scripted import ScriptedLauncher
+from tests.world import World, task_document, trigger_document
+
+
+def test_the_document_says_what_the_trigger_allows(world: World, tmp_path: Path) -> None:
+    """E-15: that it may destroy, by the revision that made the run; no source of today is untrusted."""
+    launcher = ScriptedLauncher()
+    runner = Runner(
+        world.database,
+        world.observations,
+        {"process": launcher},
+        settings=RunnerSettings(tmp_path / "work", tmp_path),
+        deactivate=world.deploying.stop,
+    )
+    world.create(allow_destructive=True, overlap="allow")
+    world.advance(minutes=1)
+    world.resync()
+    world.update("tick", 1, overlap="allow")
+    world.advance(minutes=1)
+    world.resync()
+    runner.run_pass()
+    said = [(work.launch.input["untrusted"], work.launch.input["allow_destructive"]) for work in launcher.works]
+    assert said == [(False, True), (False, False)]
+
+
+def test_opting_in_warns_whoever_deploys(api: Api, cli: Cli, write: object) -> None:
+    """E-15: in the answer, and on standard error beside it; a change that does not deploy warns of nothing."""
+    answer = api.put(T, manifest(allow_destructive=True), IS_NEW).json()
+    assert ["allow_destructive" in warning for warning in answer["warnings"]] == [True]
+    assert api.post(f"{T}/deactivate", headers=at(1)).json()["warnings"] == []
+    assert api.post(f"{T}/rollback", {"to": 1}, at(2)).json()["warnings"] == answer["warnings"]
+    assert api.put(T, manifest(), at(2)).json()["warnings"] == []
+    file = write("tick.yaml", trigger_document(allow_destructive=True))
+    said = cli("--output", "json", "deploy", file, "--expected-revision", "3")
+    assert said.err == f"warning: {answer['warnings'][0]}\n"
+    assert json.loads(said.out)["revision"] == 4
+
+
+def test_a_plan_warns_before_it_is_applied(cli: Cli, world: World, tmp_path: Path) -> None:
+    """E-15, U-02: each trigger by its name, in both forms, and again when it is done."""
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "a.json").write_text(json.dumps(trigger_document(allow_destructive=True)))
+    (tmp_path / "f" / "b.json").write_text(json.dumps(trigger_document("tock")))
+    (tmp_path / "f" / "c.json").write_text(json.dumps(task_document("v2")))
+    assert f"! {NAME}: spec.allow_destructive is on" in cli("plan", "f").out
+    [warning] = json.loads(cli("--output", "json", "plan", "f").out)["warnings"]
+    assert warning.startswith(f"{NAME}: spec.allow_destructive is on")
+    said = cli("--output", "json", "apply", "f", "--yes")
+    assert f"warning: {warning}\n" in said.err
