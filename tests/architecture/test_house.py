@@ -36,6 +36,7 @@ def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
         ("croniter", "reconcile/rules/schedule.py"),
         ("sqlalchemy", "revisions/store/"),
         ("psycopg", "revisions/store/"),
+        ("kubernetes", "reconcile/launchers/kubernetes.py"),
     ],
 )
 def test_a_library_has_one_home(library: str, home: str) -> None:
