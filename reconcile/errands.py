@@ -225,15 +225,13 @@ class _Carrier(threading.Thread):
         return False
 
     def _watch(self) -> Succeeded | Failed | Lost:
-        pause, asked, forced, confirming = FIRST_LOOK, False, False, 0.0
+        pause, confirming = FIRST_LOOK, 0.0
         while True:
             self._wake.clear()
             trouble = "it was not seen to end"
             try:
-                if (self._asked, self._forced) != (asked, forced):
-                    force = self._forced
-                    self._remote.cancel(force=force)
-                    asked, forced, pause = True, force, FIRST_LOOK
+                if self._asked:
+                    self._remote.cancel(force=self._forced)
                 progress = self._remote.look()
             except (Unreachable, LaunchError) as error:  # it may also be that only looking is not allowed, for now
                 progress, trouble = Running(), str(error)
@@ -244,6 +242,8 @@ class _Carrier(threading.Thread):
                     return progress
             if confirming >= SECONDS_TO_CONFIRM:
                 return Failed(f"was given up: {trouble}")
-            if not self._wake.wait(pause) and self._forced:
-                confirming += pause
+            if self._wake.wait(pause):
+                pause = FIRST_LOOK
+                continue
+            confirming += pause if self._forced else 0.0
             pause = min(pause * 1.5, LAST_LOOK)

@@ -1,6 +1,7 @@
 """The systems that work goes to, one for each kind and module."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from tests.contract.cluster import Cluster
 from tests.contract.service import Service
+from tests.contract.workers import Workers
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +30,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with Cluster() as cluster, pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path_factory.mktemp("cluster"))))
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed (.ci/run installs it)")
+    with Workers(tmp_path_factory.mktemp("workers")) as workers, pytest.MonkeyPatch.context() as patch:
+        for name, address in workers.environment.items():
+            patch.setenv(name, address)
+        yield workers

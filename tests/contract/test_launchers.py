@@ -11,7 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,6 +91,7 @@ class Words(NamedTuple):
 
 # What asks for a task, from its name and the address of the system that carries it out, where there is one.
 BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
+    "celery": lambda task, service: {"task": task},
     "http": lambda task, service: {"url": f"{service}/{task}"},
     "kubernetes": lambda task, service: {
         "image": "python:3.12-alpine",
@@ -99,20 +100,34 @@ BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "process": lambda task, service: {"command": [sys.executable, "-S", "../tasks.py", task], "cwd": "below"},
     "python": lambda task, service: {"callable": f"tasks:{task}"},
 }
-SYSTEMS = {"http": "service", "kubernetes": "cluster"}
+SYSTEMS = {"celery": "workers", "http": "service", "kubernetes": "cluster"}
 """The fixtures of the systems that work goes to."""
 CHILDREN = ("process", "python")
 """The kinds whose work is a child process."""
-ERRANDS = ("kubernetes",)
+ERRANDS = ("celery", "kubernetes")
 """The kinds whose work goes on in a system elsewhere."""
+PRINTING = (*CHILDREN, "kubernetes")
+"""The kinds whose log is what the task prints."""
+WRITING = (*PRINTING, "http")
+"""The kinds whose output is a text that the task writes."""
 CHILD = Words("exited with code 3: could not reach the moon", "killed by SIGTERM")
 WORDS: Mapping[str, Words] = {
+    "celery": Words("RuntimeError: could not reach the moon", "was revoked"),
     "http": Words('answered 500 Internal Server Error: {"state": {"kept": 1}}', exchanges.ABANDONED),
     "kubernetes": Words("exited with code 3: could not reach the moon", pods.GONE),
     "process": CHILD,
     "python": CHILD,
 }
 WRONG_BLOCKS: Mapping[str, list[tuple[Any, str]]] = {
+    "celery": [
+        (None, ""),
+        ({}, "task"),
+        ({"task": 1}, "task"),
+        ({"task": "a", "queues": []}, "queues"),
+        ({"task": "a", "queue": ""}, "queue"),
+        ({"task": "a", "broker": "redis://:secret@broker/0"}, "broker"),
+        ({"task": "a", "backend": "TRIGGERCTL_DATABASE_URL"}, "backend"),
+    ],
     "http": [
         (None, ""),
         ({}, "url"),
@@ -240,23 +255,22 @@ def made(request: pytest.FixtureRequest, root: Path) -> Iterator[Bench]:
         work.forget()
 
 
-@pytest.fixture(params=plugins.launchers())
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    with made(request, tmp_path) as bench:
-        yield bench
+def a_bench(kinds: Iterable[str]) -> Any:
+    """A fixture for some kinds; the tests of a system stay together, so that each is started once."""
+
+    @pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in kinds])
+    def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+        with made(request, tmp_path) as bench:
+            yield bench
+
+    return bench
 
 
-@pytest.fixture(params=CHILDREN)
-def child(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    with made(request, tmp_path) as bench:
-        yield bench
-
-
-@pytest.fixture(params=(*CHILDREN, *ERRANDS))
-def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    """The kinds whose work goes on when the controller is killed."""
-    with made(request, tmp_path) as bench:
-        yield bench
+bench = a_bench(plugins.launchers())
+child = a_bench(CHILDREN)
+lasting = a_bench((*CHILDREN, *ERRANDS))
+printing = a_bench(PRINTING)
+writing = a_bench(WRITING)
 
 
 def is_running(work: Work) -> bool:
@@ -312,9 +326,9 @@ def test_a_failure_tells_why_and_keeps_the_output(bench: Bench) -> None:
     ],
     ids=["list", "cut", "nan", "infinite", "nul", "deep", "large"],
 )
-def test_an_answer_that_is_no_output_fails_the_run(bench: Bench, text: str, words: str) -> None:
+def test_an_answer_that_is_no_output_fails_the_run(writing: Bench, text: str, words: str) -> None:
     """X-10: exit 0 with an unusable answer is a failure that says what is wrong."""
-    failed = end(bench.start("write_output", text=text))
+    failed = end(writing.start("write_output", text=text))
     assert isinstance(failed, Failed)
     assert words in failed.error
 
@@ -356,9 +370,9 @@ def test_the_files_of_an_attempt_are_private_and_removed(bench: Bench) -> None:
     assert work.poll() == Succeeded({})
 
 
-def test_the_log_is_read_in_pieces_as_bytes(lasting: Bench) -> None:
+def test_the_log_is_read_in_pieces_as_bytes(printing: Bench) -> None:
     """X-17: standard output and error, merged, as they were written: 2 MiB and a line."""
-    work = lasting.start("print_bytes", times=8192)
+    work = printing.start("print_bytes", times=8192)
     assert end(work) == Succeeded({})
     assert work.log_size() == 2**21 + 4
     assert work.read_log(255, 3) == b"\xff\x00\x01"
