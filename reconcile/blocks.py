@@ -1,10 +1,15 @@
 """Judging a task's own block by hand: what the launchers' `faults` have in common."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any
 
 from revisions.errors import Fault
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Names that a shell hands on; some drop all others."""
 
 
 def unknown_fields(block: Mapping[str, Any], known: Iterable[str]) -> Iterator[Fault]:
@@ -31,3 +36,40 @@ def folder_faults(path: str, value: Any) -> Iterator[Fault]:
         yield Fault(
             path, "is an absolute path", "write it relative to TASK_ROOT, so that it means the same on every machine"
         )
+
+
+def env_faults(env: Any) -> Iterator[Fault]:
+    """What is wrong with further environment variables of a task."""
+    if not isinstance(env, Mapping):
+        yield Fault("env", "must be a mapping", "write env: {NAME: text}")
+        return
+    for name, value in env.items():
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            yield Fault(f"env.{name}", "is not a name of a variable", "letters, digits and _, no digit first")
+        else:
+            yield from text_faults(f"env.{name}", value)
+
+
+def texts_faults(path: str, value: Any) -> Iterator[Fault]:
+    """What keeps a value from being a list of texts."""
+    if not isinstance(value, list):
+        yield Fault(path, "must be a list", f"write {path}: [text]")
+        return
+    for index, one in enumerate(value):
+        yield from text_faults(f"{path}[{index}]", one)
+
+
+def pairs_faults(path: str, value: Any, *, names: str = "NAME") -> Iterator[Fault]:
+    """What keeps a value from being a mapping of texts to texts."""
+    if not isinstance(value, Mapping):
+        yield Fault(path, "must be a mapping", f"write {path}: {{{names}: text}}")
+        return
+    for name, one in value.items():
+        yield from text_faults(f"{path}.{name}", name, empty=False)
+        yield from text_faults(f"{path}.{name}", one)
+
+
+def extra_faults(extra: str, *modules: str) -> Iterator[Fault]:
+    """Whether the packages of one of our extras are there."""
+    if missing := [module for module in modules if find_spec(module) is None]:
+        yield Fault("", f"needs {', '.join(missing)}, not installed here", f"pip install 'triggerctl[{extra}]'")

@@ -183,7 +183,7 @@ class Child:
 def _started_before(folder: Path) -> Child:
     if child := adopt(folder):
         return child
-    raise LaunchError("this attempt was given up before it started")
+    raise LaunchError(folders.GIVEN_UP)
 
 
 def _spawn(folder: Path, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> "subprocess.Popen[bytes]":

@@ -15,15 +15,12 @@ there is neither: then its controller is gone, and nobody knows what became of t
 """
 
 import json
-import os
 import shutil
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any
 
-from reconcile import folders, locks
+from reconcile import ends, folders, locks
 from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded
 from reconcile.sending import Accepted, Request, Sending
 
@@ -57,7 +54,7 @@ def start(launch: Launch, request: Request) -> "Exchange":
         thread.start()
     except FileExistsError:
         lock.close()
-        raise LaunchError(_GIVEN_UP) from None
+        raise LaunchError(folders.GIVEN_UP) from None
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         lock.close()
         shutil.rmtree(folder, ignore_errors=True)
@@ -85,7 +82,7 @@ class Exchange:
             return self._end
         # The lock first: whoever gives it up has written all the rest.
         is_waiting = locks.held(self._folder / "lock")
-        self._end = _recorded(self._folder)
+        self._end = ends.recorded(self._folder)
         if self._end is None:
             if (self._folder / "accepted").exists():
                 return Running(elsewhere=True)
@@ -100,8 +97,8 @@ class Exchange:
             case Running(elsewhere):
                 end = Failed(NOT_CALLED_BACK if elsewhere else ABANDONED)
                 with suppress(OSError):  # a full disk must not keep anybody from ending it
-                    _record(self._folder, end)
-                self._end = _recorded(self._folder) or end
+                    ends.record(self._folder, end)
+                self._end = ends.recorded(self._folder) or end
         if self._sending is not None:
             self._sending.abandon()
 
@@ -119,13 +116,10 @@ class Exchange:
         folders.remove(self._folder)
 
 
-_GIVEN_UP = "this attempt was given up before it started"
-
-
 def _started_before(folder: Path) -> Exchange:
     if found := adopt(folder):
         return found
-    raise LaunchError(_GIVEN_UP)
+    raise LaunchError(folders.GIVEN_UP)
 
 
 def _send(folder: Path, sending: Sending, lock: ExitStack) -> None:
@@ -135,22 +129,4 @@ def _send(folder: Path, sending: Sending, lock: ExitStack) -> None:
             case Accepted():
                 folders.write_new(folder / "accepted", "")
             case Succeeded() | Failed() as end:
-                _record(folder, end)
-
-
-def _record(folder: Path, end: Succeeded | Failed) -> None:
-    """Whole or not at all, and never a second time."""
-    error = end.error if isinstance(end, Failed) else None
-    with NamedTemporaryFile("w", dir=folder, encoding="utf-8") as file:
-        json.dump({"error": error, "output": end.output}, file)
-        file.flush()
-        with suppress(FileExistsError):
-            os.link(file.name, folder / "end")
-
-
-def _recorded(folder: Path) -> Succeeded | Failed | None:
-    text = folders.read(folder / "end")
-    if not text:
-        return None
-    end: dict[str, Any] = json.loads(text)
-    return Succeeded(end["output"]) if end["error"] is None else Failed(end["error"], end["output"])
+                ends.record(folder, end)

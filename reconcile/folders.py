@@ -9,6 +9,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+GIVEN_UP = "this attempt was given up before it started"
+
 
 def make(folder: Path) -> bool:
     """False when it was there before; then another call made it, and starts in it or did."""

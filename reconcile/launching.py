@@ -40,6 +40,7 @@ def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str, 
         spec=spec[spec["launcher"]],
         input=document(claimed, now, secrets),
         environment=environment,
+        timeout_seconds=timeout_of(claimed).total_seconds(),
     )
 
 

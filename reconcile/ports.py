@@ -15,7 +15,8 @@ class Launch:
     `folder` is known from run and attempt alone, private to this attempt and owned by the launcher;
     `spec` is the task's own block (what stands under `process:` or `python:`); `input` is the whole document the
     task sees; `root` is what relative `cwd` and `path` are relative to; `environment` holds what the contract adds
-    to a task's environment (run id, URL, token), never the controller's own settings.
+    to a task's environment (run id, URL, token), never the controller's own settings. The worker ends the work after
+    `timeout_seconds`; a system elsewhere is told it too, for the time in which no controller is there to do that.
     """
 
     run_id: str
@@ -25,6 +26,7 @@ class Launch:
     spec: Mapping[str, Any]
     input: Mapping[str, Any] = field(repr=False)  # it holds secrets
     environment: Mapping[str, str]
+    timeout_seconds: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)

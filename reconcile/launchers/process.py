@@ -1,19 +1,15 @@
 """`process`: a command, with the input as JSON on its standard input."""
 
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from reconcile import children
-from reconcile.blocks import folder_faults, text_faults, unknown_fields
+from reconcile.blocks import env_faults, folder_faults, text_faults, unknown_fields
 from reconcile.ports import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""Names that a shell hands on; some drop all others."""
 
 
 class ProcessLauncher:
@@ -56,7 +52,7 @@ def _faults(spec: Any) -> Iterator[Fault]:
         return
     yield from unknown_fields(spec, ["command", "env", "cwd"])
     yield from _command_faults(spec.get("command"))
-    yield from _env_faults(spec.get("env", {}))
+    yield from env_faults(spec.get("env", {}))
     if "cwd" in spec:
         yield from folder_faults("cwd", spec["cwd"])
     elif _is_relative(spec.get("command")):
@@ -80,17 +76,6 @@ def _command_faults(command: Any) -> Iterator[Fault]:
     else:
         for index, part in enumerate(command):
             yield from text_faults(f"command[{index}]", part, empty=index > 0)
-
-
-def _env_faults(env: Any) -> Iterator[Fault]:
-    if not isinstance(env, dict):
-        yield Fault("env", "must be a mapping", "write env: {NAME: text}")
-        return
-    for name, value in env.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield Fault(f"env.{name}", "is not a name of a variable", "letters, digits and _, no digit first")
-        else:
-            yield from text_faults(f"env.{name}", value)
 
 
 launcher: Launcher = ProcessLauncher()

@@ -36,6 +36,8 @@ def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
         ("croniter", "reconcile/rules/schedule.py"),
         ("sqlalchemy", "revisions/store/"),
         ("psycopg", "revisions/store/"),
+        ("celery", "reconcile/launchers/celery.py"),
+        ("kubernetes", "reconcile/launchers/kubernetes.py"),
     ],
 )
 def test_a_library_has_one_home(library: str, home: str) -> None:

@@ -1,66 +1,215 @@
-"""A Kubernetes API server on a real socket that answers for Secret objects, and a kubeconfig that leads to it."""
+"""A cluster on a real socket: the calls of batch/v1 and core/v1 that the launcher makes, and pods that are processes.
+
+What is created is validated as the newest Kubernetes would. A pod starts when the Secret it mounts is there, gets what
+the Secret holds as files and environment, and says its end by exit code and termination message.
+"""
 
 import base64
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
+import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, urlsplit
 
-TOKEN = "service-account"
+import kubernetes_validate
+
+VERSION = "1.37"
+TOKEN = "let-me-in"
+MESSAGE = 4096
+_JOBS = r"/apis/batch/v1/namespaces/([^/]+)/jobs"
+_SECRETS = r"/api/v1/namespaces/([^/]+)/secrets"
+_PODS = r"/api/v1/namespaces/([^/]+)/pods"
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: "Cluster"
-    protocol_version = "HTTP/1.1"
+class Call(NamedTuple):
+    """A request that came in; `path` without the query."""
 
-    def do_GET(self) -> None:
-        parts = self.path.split("/")
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}" or self.server.is_forbidden:
-            self.answer(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "data": self.server.objects})
-        elif parts[:4] == ["", "api", "v1", "namespaces"] and parts[5:6] == ["secrets"] and len(parts) == 7:
-            found = self.server.objects.get(f"{parts[4]}/{parts[6]}")
-            body = {"apiVersion": "v1", "kind": "Secret", "data": found}
-            self.answer(200, body) if found else self.answer(404, {"kind": "Status", "code": 404})
-        else:
-            self.answer(404, {"kind": "Status", "code": 404})
+    method: str
+    path: str
 
-    def answer(self, status: int, body: Any) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: pytest shows what matters."""
+class Status(Exception):
+    """An answer that is no success, as a Status object."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Pod:
+    """One container as a process of this machine."""
+
+    def __init__(self, job: dict[str, Any], secret: dict[str, Any]) -> None:
+        self.name = f"{job['metadata']['name']}-x7k2p"
+        self.labels = job["spec"]["template"]["metadata"]["labels"]
+        self.created_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._folder = tempfile.TemporaryDirectory()
+        self.log = Path(self._folder.name) / "log"
+        self._message = Path(self._folder.name) / "message"
+        [container] = job["spec"]["template"]["spec"]["containers"]
+        data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+        [mount] = container["volumeMounts"]
+        [volume] = job["spec"]["template"]["spec"]["volumes"]
+        for item in volume["secret"]["items"]:
+            (Path(self._folder.name) / item["path"]).write_text(data[item["key"]])
+        here = {mount["mountPath"]: self._folder.name, container["terminationMessagePath"]: str(self._message)}
+        environment = {"PATH": os.environ["PATH"]}
+        for one in container["env"]:
+            value = one["value"] if "value" in one else data[one["valueFrom"]["secretKeyRef"]["key"]]
+            for there, path in here.items():
+                value = value.replace(there, path)
+            environment[one["name"]] = value
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable if part == "python" else part for part in container["command"]],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder.name,
+                env=environment,
+                start_new_session=True,
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        code = self._process.poll()
+        return code if code is None or code >= 0 else 128 - code
+
+    def stop(self, chosen: signal.Signals = signal.SIGTERM) -> None:
+        if self.exit_code is None:
+            os.killpg(self._process.pid, chosen)
+
+    def remove(self) -> None:
+        self.stop(signal.SIGKILL)
+        self._process.wait()
+        self._folder.cleanup()
+
+    def shown(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"running": {}}
+        if (code := self.exit_code) is not None:
+            written = self._message.read_bytes() if self._message.exists() else b""
+            message = written[-MESSAGE:].decode(errors="replace")
+            state = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", "message": message}}
+        metadata = {"name": self.name, "labels": self.labels, "creationTimestamp": self.created_at}
+        return {"metadata": metadata, "status": {"containerStatuses": [{"name": "task", "state": state}]}}
 
 
 class Cluster(ThreadingHTTPServer):
-    """Answers between `with` and its end; `objects` are the data of Secrets by namespace/name, encoded."""
+    """Jobs, Secrets and pods between `with` and its end."""
+
+    request_queue_size = 512
+    daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.objects: dict[str, dict[str, str]] = {}
-        self.is_forbidden = False
+        self.lock = threading.RLock()
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.secrets: dict[str, dict[str, Any]] = {}
+        self.pods: dict[str, Pod] = {}
+        self.calls: list[Call] = []
+        self.refuse: list[Status] = []
+        self.never_pulls = False
 
-    def put(self, name: str, key: str, value: str) -> None:
-        self.objects.setdefault(name, {})[key] = base64.b64encode(value.encode()).decode()
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
 
     def kubeconfig(self, folder: Path) -> Path:
-        """A file that says where it is and who asks."""
         path = folder / "kubeconfig"
+        named = {"clusters": {"server": self.url}, "users": {"token": TOKEN}}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": f"http://127.0.0.1:{self.server_port}"}}],
-            "users": [{"name": "test", "user": {"token": TOKEN}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "here",
+            "clusters": [{"name": "here", "cluster": named["clusters"]}],
+            "users": [{"name": "here", "user": named["users"]}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here", "namespace": "runs"}}],
         }
         path.write_text(json.dumps(config))
         return path
+
+    def create_job(self, body: dict[str, Any]) -> dict[str, Any]:
+        kubernetes_validate.validate(body, VERSION, strict=True)
+        name = body["metadata"]["name"]
+        if name in self.jobs:
+            raise Status(409, f'jobs.batch "{name}" already exists')
+        body["metadata"]["uid"] = f"uid-{len(self.calls)}"
+        self.jobs[name] = body
+        return body
+
+    def job(self, name: str) -> dict[str, Any]:
+        job = self.jobs.get(name)
+        pod = self.pods.get(name)
+        if job and "deletionTimestamp" in job["metadata"] and (pod is None or pod.exit_code is not None):
+            self.remove(name)
+            job = None
+        if job is None:
+            raise Status(404, f'jobs.batch "{name}" not found')
+        if pod and pod.exit_code is not None:
+            kind, reason = ("Failed", "BackoffLimitExceeded") if pod.exit_code else ("Complete", "CompletionsReached")
+            job["status"] = {"conditions": [{"type": kind, "status": "True", "reason": reason}]}
+        return job
+
+    def delete_job(self, name: str, propagation: str) -> dict[str, Any]:
+        job = self.job(name)
+        job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        if pod := self.pods.get(name):
+            pod.stop()
+        if propagation == "Background":
+            self.remove(name)
+        return job
+
+    def remove(self, name: str) -> None:
+        """With all it owns."""
+        del self.jobs[name]
+        self.secrets.pop(name, None)
+        if pod := self.pods.pop(name, None):
+            pod.remove()
+
+    def create_secret(self, body: dict[str, Any]) -> dict[str, Any]:
+        kubernetes_validate.validate(body, VERSION, strict=True)
+        name = body["metadata"]["name"]
+        if name in self.secrets:
+            raise Status(409, f'secrets "{name}" already exists')
+        self.secrets[name] = body
+        [owner] = body["metadata"]["ownerReferences"]
+        if owner["uid"] == self.jobs[name]["metadata"]["uid"] and not self.never_pulls:
+            self.pods[name] = Pod(self.jobs[name], body)
+        return {"metadata": body["metadata"]}
+
+    def secret(self, name: str) -> dict[str, Any]:
+        if name not in self.secrets:
+            raise Status(404, f'secrets "{name}" not found')
+        return self.secrets[name]
+
+    def pods_of(self, job: str) -> dict[str, Any]:
+        if self.never_pulls:
+            state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+            metadata = {"name": job, "creationTimestamp": ""}
+            return {
+                "items": [{"metadata": metadata, "status": {"containerStatuses": [{"name": "task", "state": state}]}}]
+            }
+        return {"items": [self.pods[job].shown()] if job in self.pods else []}
+
+    def log(self, pod: str, follow: bool) -> Iterator[bytes]:
+        [found] = [one for one in self.pods.values() if one.name == pod]
+        with found.log.open("rb") as file:
+            while True:
+                is_over = found.exit_code is not None
+                while chunk := file.read(2**16):
+                    yield chunk
+                if is_over or not follow:
+                    return
+                time.sleep(0.005)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
@@ -69,3 +218,74 @@ class Cluster(ThreadingHTTPServer):
     def __exit__(self, *arguments: object) -> None:
         self.shutdown()
         self.server_close()
+        for pod in self.pods.values():
+            pod.remove()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: clients here hang up in the middle of an answer."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Finds the call by method and path."""
+
+    server: Cluster
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    do_POST = do_DELETE = do_GET
+
+    def _answer(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
+        parts = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        try:
+            if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+                raise Status(401, "Unauthorized")
+            if pod := re.fullmatch(rf"{_PODS}/([^/]+)/log", parts.path):
+                self._stream(self.server.log(pod[2], query.get("follow") == "True"))
+                return
+            with self.server.lock:
+                self.server.calls.append(Call(self.command, parts.path))
+                if self.server.refuse:
+                    raise self.server.refuse.pop(0)
+                self._send(200, self._found(parts.path, query, body))
+        except Status as status:
+            self._send(status.code, {"kind": "Status", "code": status.code, "message": str(status)})
+
+    def _found(self, path: str, query: dict[str, str], body: Any) -> Any:
+        server = self.server
+        if self.command == "POST" and re.fullmatch(_JOBS, path):
+            return server.create_job(body)
+        if self.command == "POST" and re.fullmatch(_SECRETS, path):
+            return server.create_secret(body)
+        if self.command == "GET" and re.fullmatch(_PODS, path):
+            return server.pods_of(query["labelSelector"].removeprefix("batch.kubernetes.io/job-name="))
+        if found := re.fullmatch(rf"{_JOBS}/([^/]+)", path):
+            if self.command == "DELETE":
+                return server.delete_job(found[2], query["propagationPolicy"])
+            return server.job(found[2])
+        if found := re.fullmatch(rf"{_SECRETS}/([^/]+)", path):
+            secret = server.secret(found[2])
+            return server.secrets.pop(found[2]) if self.command == "DELETE" else secret
+        raise Status(404, f"{self.command} {path} is not played here")
+
+    def _send(self, code: int, value: Any) -> None:
+        text = json.dumps(value).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _stream(self, chunks: Iterator[bytes]) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for chunk in chunks:
+            self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: pytest shows what matters."""

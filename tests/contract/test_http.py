@@ -49,7 +49,14 @@ class Sender:
     def killed_controller(self, path: str, values: Any) -> "subprocess.Popen[bytes]":
         """A controller of its own process that has started an attempt; it is killed on leaving it."""
         launch = self.launch(path, values)
-        arguments = ["http", str(launch.folder), str(launch.root), json.dumps(launch.spec), json.dumps(launch.input)]
+        arguments = [
+            "http",
+            launch.run_id,
+            str(launch.folder),
+            str(launch.root),
+            json.dumps(launch.spec),
+            json.dumps(launch.input),
+        ]
         root = Path(plugins.__file__).parents[1]
         controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, *arguments], stdout=subprocess.PIPE, cwd=root)
         assert controller.stdout

@@ -4,22 +4,23 @@ What is true of child processes alone asks for `child`; what is true of requests
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from reconcile import exchanges, plugins
+from reconcile import exchanges, plugins, pods
 from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
-from tests.contract.service import Service
+from tests.contract.files import GONE, Files, files_of
 from tests.waiting import eventually
 
 # What the tasks do, once for all kinds; each kind's entry in BLOCKS says how it is asked for one of them.
@@ -74,7 +75,8 @@ def write_output(document):
     pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text(document["input"]["text"])
 
 if __name__ == "__main__":
-    answer = globals()[sys.argv[1]](json.load(sys.stdin))
+    with open(os.environ["TRIGGERCTL_INPUT"]) if sys.argv[2:] else sys.stdin as file:
+        answer = globals()[sys.argv[1]](json.load(file))
     if answer is not None:
         pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text(json.dumps(answer))
 """
@@ -87,21 +89,45 @@ class Words(NamedTuple):
     cancelled: str
 
 
-# What asks for a task, from its name and the address of the service that plays the tasks of `http`.
+# What asks for a task, from its name and the address of the system that carries it out, where there is one.
 BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
+    "celery": lambda task, service: {"task": task},
     "http": lambda task, service: {"url": f"{service}/{task}"},
+    "kubernetes": lambda task, service: {
+        "image": "python:3.12-alpine",
+        "command": ["python", "-S", "-c", TASKS, task, "file"],
+    },
     "process": lambda task, service: {"command": [sys.executable, "-S", "../tasks.py", task], "cwd": "below"},
     "python": lambda task, service: {"callable": f"tasks:{task}"},
 }
+SYSTEMS = {"celery": "workers", "http": "service", "kubernetes": "cluster"}
+"""The fixtures of the systems that work goes to."""
 CHILDREN = ("process", "python")
 """The kinds whose work is a child process."""
+ERRANDS = ("celery", "kubernetes")
+"""The kinds whose work goes on in a system elsewhere."""
+PRINTING = (*CHILDREN, "kubernetes")
+"""The kinds whose log is what the task prints."""
+WRITING = (*PRINTING, "http")
+"""The kinds whose output is a text that the task writes."""
 CHILD = Words("exited with code 3: could not reach the moon", "killed by SIGTERM")
 WORDS: Mapping[str, Words] = {
+    "celery": Words("RuntimeError: could not reach the moon", "was revoked"),
     "http": Words('answered 500 Internal Server Error: {"state": {"kept": 1}}', exchanges.ABANDONED),
+    "kubernetes": Words("exited with code 3: could not reach the moon", pods.GONE),
     "process": CHILD,
     "python": CHILD,
 }
 WRONG_BLOCKS: Mapping[str, list[tuple[Any, str]]] = {
+    "celery": [
+        (None, ""),
+        ({}, "task"),
+        ({"task": 1}, "task"),
+        ({"task": "a", "queues": []}, "queues"),
+        ({"task": "a", "queue": ""}, "queue"),
+        ({"task": "a", "broker": "redis://:secret@broker/0"}, "broker"),
+        ({"task": "a", "backend": "TRIGGERCTL_DATABASE_URL"}, "backend"),
+    ],
     "http": [
         (None, ""),
         ({}, "url"),
@@ -128,6 +154,25 @@ WRONG_BLOCKS: Mapping[str, list[tuple[Any, str]]] = {
         ({"url": "http://a", "headers": {"X": "Zürich"}}, "headers.X"),
         ({"url": "http://a", "headers": {"X": "a", "x": "b"}}, "headers.x"),
         ({"url": "http://a", "headers": {"idempotency-key": "k"}}, "headers.idempotency-key"),
+    ],
+    "kubernetes": [
+        (None, ""),
+        ({}, "image"),
+        ({"image": ""}, "image"),
+        ({"image": "a", "images": []}, "images"),
+        ({"image": "a", "command": "python -m x"}, "command"),
+        ({"image": "a", "args": ["b", 1]}, "args[1]"),
+        ({"image": "a", "env": {"A=B": "c"}}, "env.A=B"),
+        ({"image": "a", "namespace": "A"}, "namespace"),
+        ({"image": "a", "service_account": 1}, "service_account"),
+        ({"image": "a", "image_pull_secrets": "b"}, "image_pull_secrets"),
+        ({"image": "a", "image_pull_secrets": ["b", "C"]}, "image_pull_secrets[1]"),
+        ({"image": "a", "node_selector": ["b"]}, "node_selector"),
+        ({"image": "a", "node_selector": {"b": 1}}, "node_selector.b"),
+        ({"image": "a", "resources": "1Gi"}, "resources"),
+        ({"image": "a", "resources": {"limit": {}}}, "resources.limit"),
+        ({"image": "a", "resources": {"limits": {"cpu": 1}}}, "resources.limits.cpu"),
+        ({"image": "a", "resources": {"limits": {"memory": "1GB"}}}, "resources.limits.memory"),
     ],
     "process": [
         (None, ""),
@@ -160,8 +205,8 @@ import json, signal, sys
 from pathlib import Path
 from reconcile import plugins
 from reconcile.ports import Launch
-kind, folder, root, spec, document = sys.argv[1:]
-plugins.launcher(kind).start(Launch("r1", 1, Path(folder), Path(root), json.loads(spec), json.loads(document), {}))
+kind, run, folder, root, spec, document = sys.argv[1:]
+plugins.launcher(kind).start(Launch(run, 1, Path(folder), Path(root), json.loads(spec), json.loads(document), {}))
 print("started", flush=True)
 signal.pause()
 """
@@ -172,6 +217,7 @@ class Bench:
 
     def __init__(self, kind: str, root: Path, service: str) -> None:
         self.kind, self.root, self.service = kind, root, service
+        self.files: Files = files_of(kind, root)
         self.started: list[Work] = []
 
     @property
@@ -180,12 +226,15 @@ class Bench:
 
     def launch(self, task: str, folder: str = "attempt", *, spec: Any = None, **values: Any) -> Launch:
         block = spec or BLOCKS[self.kind](task, self.service)
-        environment = {"TRIGGERCTL_RUN_ID": "r1", "TRIGGERCTL_URL": "http://localhost"}
-        return Launch("r1", 1, self.root / "runs" / folder, self.root, block, {"input": values}, environment)
+        run = hashlib.sha256(str(self.root / folder).encode()).hexdigest()[:26].upper()
+        environment = {"TRIGGERCTL_RUN_ID": run, "TRIGGERCTL_URL": "http://localhost"}
+        return Launch(run, 1, self.root / "runs" / folder, self.root, block, {"input": values}, environment)
 
     def start(self, task: str, folder: str = "attempt", **values: Any) -> Work:
-        work = self.launcher.start(self.launch(task, folder, **values))
+        launch = self.launch(task, folder, **values)
+        work = self.launcher.start(launch)
         self.started.append(work)
+        self.files.work_on(launch)
         return work
 
     def adopt(self) -> Work | None:
@@ -196,35 +245,40 @@ class Bench:
 
 
 @contextmanager
-def made(kind: str, root: Path, service: Service) -> Iterator[Bench]:
+def made(request: pytest.FixtureRequest, root: Path) -> Iterator[Bench]:
+    kind = request.param
     (root / "tasks.py").write_text(TASKS)
     (root / "below").mkdir()
-    bench = Bench(kind, root, service.url)
+    bench = Bench(kind, root, request.getfixturevalue(SYSTEMS[kind]).url if kind in SYSTEMS else "")
     yield bench
     for work in bench.started:
         work.forget()
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with Service() as service:
-        yield service
+def a_bench(kinds: Iterable[str]) -> Any:
+    """A fixture for some kinds; the tests of a system stay together, so that each is started once."""
+
+    @pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in kinds])
+    def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+        with made(request, tmp_path) as bench:
+            yield bench
+
+    return bench
 
 
-@pytest.fixture(params=plugins.launchers())
-def bench(request: pytest.FixtureRequest, tmp_path: Path, service: Service) -> Iterator[Bench]:
-    with made(request.param, tmp_path, service) as bench:
-        yield bench
+bench = a_bench(plugins.launchers())
+child = a_bench(CHILDREN)
+lasting = a_bench((*CHILDREN, *ERRANDS))
+printing = a_bench(PRINTING)
+writing = a_bench(WRITING)
 
 
-@pytest.fixture(params=CHILDREN)
-def child(request: pytest.FixtureRequest, tmp_path: Path, service: Service) -> Iterator[Bench]:
-    with made(request.param, tmp_path, service) as bench:
-        yield bench
+def is_running(work: Work) -> bool:
+    return isinstance(work.poll(), Running)
 
 
 def end(work: Work) -> Progress:
-    eventually(lambda: not isinstance(work.poll(), Running), 60)
+    eventually(lambda: not is_running(work), 60)
     return work.poll()
 
 
@@ -268,13 +322,13 @@ def test_a_failure_tells_why_and_keeps_the_output(bench: Bench) -> None:
         ('{"a": 1e999}', "1e999 is not JSON"),
         ('{"a": "\\u0000"}', "output.a: holds a NUL"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "output"),
-        ('{"a": "' + "x" * 2**20 + '"}', "larger than 1048576 bytes"),
+        ('{"a": "' + "x" * 2**20 + '"}', "larger than"),
     ],
     ids=["list", "cut", "nan", "infinite", "nul", "deep", "large"],
 )
-def test_an_answer_that_is_no_output_fails_the_run(bench: Bench, text: str, words: str) -> None:
+def test_an_answer_that_is_no_output_fails_the_run(writing: Bench, text: str, words: str) -> None:
     """X-10: exit 0 with an unusable answer is a failure that says what is wrong."""
-    failed = end(bench.start("write_output", text=text))
+    failed = end(writing.start("write_output", text=text))
     assert isinstance(failed, Failed)
     assert words in failed.error
 
@@ -300,7 +354,7 @@ def test_a_task_sees_nothing_of_the_controllers_settings(child: Bench, monkeypat
         *("TRIGGERCTL_RUN_ID", "TRIGGERCTL_URL", "TRIGGERCTL_INPUT", "TRIGGERCTL_OUTPUT"),
     }
     assert environment["TZ"] == "Europe/Berlin"
-    assert environment["TRIGGERCTL_RUN_ID"] == "r1"
+    assert environment["TRIGGERCTL_RUN_ID"] == child.launch("echo").run_id
 
 
 def test_the_files_of_an_attempt_are_private_and_removed(bench: Bench) -> None:
@@ -316,9 +370,9 @@ def test_the_files_of_an_attempt_are_private_and_removed(bench: Bench) -> None:
     assert work.poll() == Succeeded({})
 
 
-def test_the_log_is_read_in_pieces_as_bytes(child: Bench) -> None:
+def test_the_log_is_read_in_pieces_as_bytes(printing: Bench) -> None:
     """X-17: standard output and error, merged, as they were written: 2 MiB and a line."""
-    work = child.start("print_bytes", times=8192)
+    work = printing.start("print_bytes", times=8192)
     assert end(work) == Succeeded({})
     assert work.log_size() == 2**21 + 4
     assert work.read_log(255, 3) == b"\xff\x00\x01"
@@ -328,17 +382,17 @@ def test_the_log_is_read_in_pieces_as_bytes(child: Bench) -> None:
 
 def test_the_log_grows_while_the_task_runs(bench: Bench) -> None:
     """X-17: it can be followed."""
-    work = bench.start("wait", runs=str(bench.root / "runs.txt"), go=str(bench.root / "go"))
+    work = bench.start("wait", runs=bench.files.path("runs"), go=bench.files.path("go"))
     assert work.read_log(0, 10) == b""
-    (bench.root / "go").touch()
+    bench.files.touch("go")
     assert end(work) == Succeeded({"waited": True})
 
 
 def test_cancel_asks_and_the_task_ends(bench: Bench) -> None:
     """X-10: cancellation is mapped; before it the task is seen running."""
-    work = bench.start("sleep", ready=str(bench.root / "ready"))
-    eventually((bench.root / "ready").exists)
-    assert work.poll() == Running()
+    work = bench.start("sleep", ready=bench.files.path("ready"))
+    eventually(lambda: bench.files.exists("ready"))
+    assert is_running(work)
     work.cancel()
     assert end(work) == Failed(WORDS[bench.kind].cancelled)
     work.cancel(force=True)
@@ -347,7 +401,7 @@ def test_cancel_asks_and_the_task_ends(bench: Bench) -> None:
 
 def test_cancel_is_safe_from_the_first_moment(bench: Bench) -> None:
     """X-10: wherever the start has got to."""
-    work = bench.start("sleep", ready=str(bench.root / "ready"))
+    work = bench.start("sleep", ready=bench.files.path("ready"))
     work.cancel()
     work.cancel(force=True)
     assert isinstance(end(work), Failed)
@@ -382,37 +436,39 @@ def test_grandchildren_end_when_the_attempt_is_forgotten(child: Bench) -> None:
     eventually(lambda: free(lock))
 
 
-def test_work_survives_the_controllers_death_and_is_adopted(child: Bench) -> None:
+def test_work_survives_the_controllers_death_and_is_adopted(lasting: Bench) -> None:
     """X-10, invariant 5: after `kill -9` of the controller the next finds the same work, and then its answer."""
-    go, runs = child.root / "go", child.root / "runs.txt"
-    launch = child.launch("wait", runs=str(runs), go=str(go))
-    arguments = [child.kind, str(launch.folder), str(launch.root), json.dumps(launch.spec), json.dumps(launch.input)]
+    files = lasting.files
+    launch = lasting.launch("wait", runs=files.path("runs"), go=files.path("go"))
+    files.work_on(launch)
+    given = map(json.dumps, (launch.spec, launch.input))
+    arguments = [lasting.kind, launch.run_id, str(launch.folder), str(launch.root), *given]
     controller = subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, *arguments], stdout=subprocess.PIPE, cwd=Path(plugins.__file__).parents[1]
     )
     with controller:
         assert controller.stdout
         assert controller.stdout.readline() == b"started\n"
-        eventually(runs.exists)
+        eventually(lambda: files.exists("runs") and files.read("runs") == "run\n")
         controller.send_signal(signal.SIGKILL)
-    adopted = child.adopt()
+    adopted = lasting.adopt()
     assert adopted is not None
-    assert adopted.poll() == Running()
-    go.touch()
+    assert is_running(adopted)
+    files.touch("go")
     assert end(adopted) == Succeeded({"waited": True})
-    assert runs.read_text() == "run\n"
-    again = child.adopt()
+    assert files.read("runs") in ("run\n", GONE)
+    again = lasting.adopt()
     assert again is not None
     assert again.poll() == adopted.poll()
 
 
 def test_adopted_work_is_cancelled_like_ones_own(bench: Bench) -> None:
     """X-10: adoption gives the whole protocol."""
-    bench.start("sleep", ready=str(bench.root / "ready"))
-    eventually((bench.root / "ready").exists)
+    bench.start("sleep", ready=bench.files.path("ready"))
+    eventually(lambda: bench.files.exists("ready"))
     adopted = bench.adopt()
     assert adopted is not None
-    assert adopted.poll() == Running()
+    assert is_running(adopted)
     adopted.cancel()
     assert end(adopted) == Failed(WORDS[bench.kind].cancelled)
     adopted.cancel(force=True)
@@ -422,15 +478,14 @@ def test_adopted_work_is_cancelled_like_ones_own(bench: Bench) -> None:
 
 def test_an_attempt_asked_to_start_again_runs_once(bench: Bench) -> None:
     """X-10: start is idempotent per folder."""
-    runs, go = bench.root / "runs.txt", bench.root / "go"
-    values = {"runs": str(runs), "go": str(go)}
+    values = {"runs": bench.files.path("runs"), "go": bench.files.path("go")}
     first = bench.start("wait", **values)
-    eventually(runs.exists)
+    eventually(lambda: bench.files.exists("runs") and bench.files.read("runs") == "run\n")
     second = bench.start("wait", **values)
-    go.touch()
+    bench.files.touch("go")
     assert end(first) == end(second) == Succeeded({"waited": True})
     assert bench.start("wait", **values).poll() == Succeeded({"waited": True})
-    assert runs.read_text() == "run\n"
+    assert bench.files.read("runs") in ("run\n", GONE)
 
 
 def test_an_attempt_given_up_can_never_start(bench: Bench) -> None:
@@ -444,19 +499,19 @@ def test_an_attempt_given_up_can_never_start(bench: Bench) -> None:
 def test_giving_up_and_starting_race_for_one_outcome(bench: Bench) -> None:
     """Invariant 5: a controller comes back while the supervisor only just begins; one of them wins."""
     outcomes = set()
-    for number in range(30):
-        runs = bench.root / f"runs{number}"
-        work = bench.start("wait", f"attempt{number}", runs=str(runs), go=str(bench.root))
+    for number in range(10 if bench.kind in ERRANDS else 30):
+        runs = bench.files.path(f"runs{number}")
+        work = bench.start("wait", f"attempt{number}", runs=runs, go="/")
         for _ in range(number * 800):  # moves the moment through the supervisor's start
             pass
         adopted = bench.launcher.adopt(bench.root / "runs" / f"attempt{number}")
         outcome = end(work)
         if adopted is None:
             assert isinstance(outcome, Lost)
-            assert not runs.exists()
+            assert not bench.files.exists(f"runs{number}")
         else:
             assert outcome == end(adopted) == Succeeded({"waited": True})
-            assert runs.read_text() == "run\n"
+            assert bench.files.read(f"runs{number}") in ("run\n", GONE)
         outcomes.add(adopted is None)
     assert outcomes  # which of them come up is up to the machine
 
@@ -475,9 +530,9 @@ def test_a_killed_supervisor_is_a_loss_and_its_command_ends(child: Bench) -> Non
     assert adopted.poll() == work.poll()
 
 
-def test_two_hundred_at_once_all_succeed(bench: Bench) -> None:
+def test_many_at_once_all_succeed(bench: Bench) -> None:
     """X-10: and no zombie is left of them."""
-    works = [bench.start("nothing", f"attempt{number}") for number in range(200)]
+    works = [bench.start("nothing", f"attempt{number}") for number in range(20 if bench.kind in ERRANDS else 200)]
     assert {str(end(work)) for work in works} == {str(Succeeded({}))}
     try:
         left = os.waitpid(-1, os.WNOHANG)

@@ -8,7 +8,7 @@ import pytest
 
 from reconcile import plugins
 from reconcile.ports import SecretPlaces, SecretSource, SecretUnreadable
-from tests.contract.cluster import Cluster
+from tests.contract.keeper import Cluster
 
 VALUE = 'zürich "quoted"\nsecond line'
 

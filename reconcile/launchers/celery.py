@@ -1,0 +1,197 @@
+"""`celery`: a task of an existing Celery cluster."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reconcile import answers, errands
+from reconcile.blocks import extra_faults, text_faults, unknown_fields
+from reconcile.errands import Unreachable
+from reconcile.ports import Failed, Launch, Launcher, LaunchError, Progress, Running, Succeeded, Work
+from revisions.errors import Fault
+
+VARIABLES = {"broker": "CELERY_BROKER_URL", "backend": "CELERY_RESULT_BACKEND"}
+"""Fields that name a variable of the controller's environment, and the ones that Celery itself knows."""
+UNKNOWN = "PENDING"
+"""What a backend says of an id: that it waits, or that nobody ever heard of it."""
+SECONDS_BEYOND = 60
+"""What the worker's own limit adds to the timeout, so that the controller's comes first while there is one."""
+SECONDS_TO_CONNECT = 5
+
+_EXAMPLE = "write task: reports.weekly"
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+class CeleryLauncher:
+    """Sends `{task, queue, broker: VARIABLE, backend: VARIABLE}` once, and asks the backend for its end (X-10)."""
+
+    def faults(self, spec: Any) -> list[Fault]:
+        return [*extra_faults("celery", "celery"), *_faults(spec)]
+
+    def start(self, launch: Launch) -> Work:
+        for fault in self.faults(launch.spec):
+            raise LaunchError(f"celery.{fault.path}: {fault.message}")
+        return errands.start(launch, CeleryTask)
+
+    def adopt(self, folder: Path) -> Work | None:
+        return errands.adopt(folder, CeleryTask)
+
+
+class CeleryTask:
+    """One attempt, by its id. A message that is sent twice runs twice, so what may have been sent is only awaited."""
+
+    repeatable = False
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._id = f"triggerctl-{launch.run_id}-{launch.attempt}"
+
+    def reach(self) -> None:
+        with self._talking() as apps, apps.sender.connection_for_write() as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=SECONDS_TO_CONNECT)
+            self._meta(apps)
+
+    def submit(self) -> None:
+        with self._talking() as apps:
+            if self._meta(apps)["status"] != UNKNOWN:
+                return
+            seconds, queue = self._launch.timeout_seconds, self._launch.spec.get("queue")
+            with apps.sender.connection_for_write() as connection:
+                apps.sender.send_task(
+                    self._launch.spec["task"],
+                    args=[self._launch.input],
+                    task_id=self._id,
+                    connection=connection,
+                    retry=False,
+                    expires=seconds,
+                    time_limit=seconds + SECONDS_BEYOND,
+                    **({"queue": queue} if queue else {}),
+                )
+
+    def look(self) -> Progress:
+        with self._talking() as apps:
+            meta = self._meta(apps)
+        match meta["status"]:
+            case "SUCCESS":
+                return _success(meta["result"])
+            case "FAILURE":
+                with suppress(OSError):
+                    (self._launch.folder / "log").write_text(str(meta.get("traceback") or ""))
+                return _failure(meta["result"])
+            case "REVOKED":
+                return Failed("was revoked")
+        return Running()
+
+    def cancel(self, *, force: bool) -> None:
+        with self._talking() as apps, apps.sender.connection_for_write() as connection:
+            chosen = "SIGKILL" if force else "SIGTERM"
+            apps.sender.control.revoke(self._id, terminate=True, signal=chosen, connection=connection)
+
+    def clean(self) -> None:
+        """Results expire by themselves."""
+
+    def _meta(self, apps: "Apps") -> dict[str, Any]:
+        found: dict[str, Any] = apps.reader.backend.get_task_meta(self._id, cache=False)
+        return found
+
+    @contextmanager
+    def _talking(self) -> "Iterator[Apps]":
+        """Turns whatever goes wrong on the way into Unreachable; no address is told, for it may hold a password."""
+        apps = _apps(*(_address(self._launch.spec.get(field, name)) for field, name in VARIABLES.items()))
+        try:
+            yield apps
+        except LaunchError:
+            raise
+        except Exception as error:  # noqa: BLE001 - each broker and backend has errors of its own
+            raise Unreachable(f"the Celery cluster cannot be reached: {type(error).__name__}: {error}") from None
+
+
+class Apps(NamedTuple):
+    """`sender` knows no backend: with one it would subscribe to each result, for which its connection is not made."""
+
+    sender: Any
+    reader: Any
+
+
+@cache
+def _apps(broker: str, backend: str) -> Apps:
+    from celery import Celery
+
+    common = {"set_as_current": False, "broker": broker}
+    apps = Apps(Celery("triggerctl", **common), Celery("triggerctl", backend=backend, **common))
+    apps.sender.conf.broker_connection_timeout = SECONDS_TO_CONNECT
+    apps.sender.conf.broker_transport_options = {"socket_connect_timeout": SECONDS_TO_CONNECT, "socket_timeout": 30}
+    apps.reader.conf.redis_socket_connect_timeout = SECONDS_TO_CONNECT
+    apps.reader.conf.redis_socket_timeout = 30
+    return apps
+
+
+def _address(variable: str) -> str:
+    address = os.environ.get(variable, "")
+    if not address:
+        raise LaunchError(f"the controller's environment has no {variable}")
+    if address.startswith("rpc"):
+        raise LaunchError(f"{variable} is rpc, which shows a result to its sender alone; use a backend that keeps it")
+    return address
+
+
+def _success(result: Any) -> Progress:
+    if result is None:
+        return Succeeded({})
+    try:
+        return Succeeded(_output(result))
+    except answers.BadOutput as error:
+        return Failed(str(error))
+
+
+def _failure(error: Any) -> Failed:
+    """With the output that the exception carries as its last argument: a task may keep state when it fails, too."""
+    said = list(getattr(error, "args", [error]))
+    output = None
+    if said and isinstance(said[-1], Mapping):
+        with suppress(answers.BadOutput):
+            output = _output(said.pop())
+    return Failed(": ".join([type(error).__name__, *(" ".join(str(one).split()) for one in said)])[:300], output)
+
+
+def _output(result: Any) -> dict[str, Any]:
+    """What a worker returned, judged as any other output. Raises BadOutput."""
+    try:
+        text = json.dumps(result).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise answers.BadOutput(f"output is not JSON: {error}") from None
+    if len(text) > answers.LARGEST_OUTPUT:
+        raise answers.BadOutput(f"output is larger than {answers.LARGEST_OUTPUT} bytes")
+    return answers.parse_output(text)
+
+
+def _faults(spec: Any) -> Iterator[Fault]:
+    if not isinstance(spec, Mapping):
+        yield Fault("", "must be a mapping", _EXAMPLE)
+        return
+    yield from unknown_fields(spec, ["task", "queue", *VARIABLES])
+    if "task" not in spec:
+        yield Fault("task", "is missing", _EXAMPLE)
+    for field in ("task", "queue"):
+        if field in spec:
+            yield from text_faults(field, spec[field], empty=False)
+    for field, usual in VARIABLES.items():
+        yield from _variable_faults(field, spec.get(field, usual))
+
+
+def _variable_faults(field: str, name: Any) -> Iterator[Fault]:
+    if wrong := list(text_faults(field, name, empty=False)):
+        yield from wrong
+    elif not _VARIABLE.fullmatch(name):
+        hint = f"write {field}: {VARIABLES[field]}, and the address into the controller's environment"
+        yield Fault(field, "names no variable; an address, which may hold a password, would be stored and shown", hint)
+    elif name.startswith("TRIGGERCTL_"):
+        yield Fault(field, "is a setting of the controller", f"use a variable of its own, such as {VARIABLES[field]}")
+
+
+launcher: Launcher = CeleryLauncher()

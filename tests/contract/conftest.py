@@ -1,0 +1,42 @@
+"""The systems that work goes to, one for each kind and module."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.contract.cluster import Cluster
+from tests.contract.service import Service
+from tests.contract.workers import Workers
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A double, or, for `tests/kubernetes/real`, the cluster of a kubeconfig."""
+    if real := os.environ.get("TEST_KUBECONFIG"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", real)
+            yield SimpleNamespace(url="")
+        return
+    with Cluster() as cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path_factory.mktemp("cluster"))))
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed (.ci/run installs it)")
+    with Workers(tmp_path_factory.mktemp("workers")) as workers, pytest.MonkeyPatch.context() as patch:
+        for name, address in workers.environment.items():
+            patch.setenv(name, address)
+        yield workers

@@ -1,0 +1,175 @@
+"""What is true of `celery` alone: nothing is sent twice, and what a worker answers is judged."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from reconcile import blocks, plugins
+from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded, Work
+from tests.contract.test_launchers import end
+from tests.contract.workers import PASSWORD, Workers
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("celery")
+
+
+class Sender:
+    """Starts attempts on one cluster, and forgets them in the end."""
+
+    def __init__(self, folder: Path, workers: Workers) -> None:
+        self.folder, self.workers = folder, workers
+        self.attempt = folder / "attempt"
+        self.values = {"runs": str(folder / "runs"), "go": str(folder / "go")}
+        self.started: list[Work] = []
+
+    def start(self, task: str, **values: Any) -> Work:
+        spec, run = {"task": task}, self.folder.name
+        launch = Launch(run, 2, self.attempt, self.folder, spec, {"input": values}, {}, 600)
+        self.started.append(plugins.launcher("celery").start(launch))
+        return self.started[-1]
+
+    def adopt(self) -> Work:
+        work = plugins.launcher("celery").adopt(self.attempt)
+        assert work is not None
+        self.started.append(work)
+        return work
+
+    def queued(self) -> int:
+        """Messages that no worker has taken."""
+        app = Celery(broker=self.workers.environment["CELERY_BROKER_URL"], set_as_current=False)
+        with app.connection_for_read() as connection:
+            return int(connection.default_channel.client.llen("celery"))
+
+
+@pytest.fixture
+def sender(workers: Workers, tmp_path: Path) -> Iterator[Sender]:
+    sender = Sender(tmp_path, workers)
+    yield sender
+    for work in sender.started:
+        work.forget()
+
+
+def failed(progress: Progress) -> str:
+    assert isinstance(progress, Failed)
+    return progress.error
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1]", "not a JSON object but list"),
+        ('"done"', "not a JSON object but str"),
+        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": 1e999}', "Infinity is not JSON"),
+        ('{"a": "\\u0000"}', "output.a: holds a NUL"),
+        ('{"a": "' + "x" * 2**20 + '"}', "larger than 1048576 bytes"),
+    ],
+    ids=["list", "text", "nan", "infinite", "nul", "large"],
+)
+def test_what_is_no_output_fails_the_run(sender: Sender, text: str, words: str) -> None:
+    """X-10: a task that returns something else than a dict or None says nothing that could be kept."""
+    assert words in failed(end(sender.start("say", text=text)))
+
+
+def test_the_log_of_a_failure_is_its_traceback(sender: Sender) -> None:
+    """X-17: a worker keeps no log of one task, but how it failed."""
+    work = sender.start("fail")
+    end(work)
+    assert b'raise RuntimeError("could not reach the moon"' in work.read_log(0, work.log_size())
+
+
+def test_work_that_waits_for_a_worker_is_known_from_work_that_is_not_there(sender: Sender) -> None:
+    """X-10, invariant 5: a backend says PENDING of both; what was sent is awaited by an adopter, and runs once."""
+    sender.workers.stop()
+    first = sender.start("wait", **sender.values)
+    eventually((sender.attempt / "submitted").exists)
+    adopted = sender.adopt()
+    assert first.poll() == adopted.poll() == Running(elsewhere=True)
+    assert sender.queued() == 1
+    sender.workers.begin()
+    (sender.folder / "go").touch()
+    assert end(adopted) == Succeeded({"waited": True})
+    assert (sender.folder / "runs").read_text() == "run\n"
+
+
+def test_what_was_sent_before_a_kill_is_found_by_its_id(sender: Sender) -> None:
+    """Invariant 5: killed before it could note that it had sent, the next controller finds the result all the same."""
+    sender.start("wait", **sender.values)
+    eventually((sender.folder / "runs").exists)
+    eventually((sender.attempt / "submitted").exists)
+    (sender.attempt / "submitted").unlink()
+    adopted = sender.adopt()
+    (sender.folder / "go").touch()
+    assert end(adopted) == Succeeded({"waited": True})
+    assert (sender.folder / "runs").read_text() == "run\n"
+
+
+def test_what_may_have_been_sent_is_not_sent_again(sender: Sender) -> None:
+    """Invariant 5: killed in the moment of sending, the attempt is awaited until its end is asked for, not sent."""
+    sender.attempt.mkdir(mode=0o700)
+    facts = {"run_id": "r9", "attempt": 1, "folder": str(sender.attempt), "root": str(sender.folder)}
+    facts |= {"spec": {"task": "wait"}, "environment": {}, "timeout_seconds": 600}
+    (sender.attempt / "launch.json").write_text(json.dumps(facts))
+    (sender.attempt / "input.json").write_text(json.dumps({"input": sender.values}))
+    (sender.attempt / "started").touch()
+    adopted = sender.adopt()
+    assert adopted.poll() == Running(elsewhere=True)
+    adopted.cancel()
+    assert end(adopted) == Failed("was revoked")
+    assert not (sender.folder / "runs").exists()
+    assert sender.queued() == 0
+
+
+def test_an_attempt_whose_result_is_there_is_not_sent_again(sender: Sender) -> None:
+    """X-10: an id that the backend knows belongs to work that was begun, wherever."""
+    assert end(sender.start("wait", runs=str(sender.folder / "runs"), go="/")) == Succeeded({"waited": True})
+    sender.started.pop().forget()
+    again = sender.start("wait", runs=str(sender.folder / "runs"), go="/")
+    assert end(again) == Succeeded({"waited": True})
+    assert (sender.folder / "runs").read_text() == "run\n"
+
+
+def test_a_broker_that_is_away_fails_the_attempt_and_tells_no_password(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-12, X-07: nothing was sent, so the run's own retries may."""
+    monkeypatch.setattr("reconcile.errands.PAUSES", (0.01,))
+    with socket.socket() as bound_and_deaf:
+        bound_and_deaf.bind(("127.0.0.1", 0))
+        port = bound_and_deaf.getsockname()[1]
+        monkeypatch.setenv("CELERY_BROKER_URL", f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
+        error = failed(end(sender.start("nothing")))
+    assert error.startswith("the Celery cluster cannot be reached: ")
+    assert PASSWORD not in error
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (None, "the controller's environment has no CELERY_RESULT_BACKEND"),
+        ("rpc://", "CELERY_RESULT_BACKEND is rpc, which shows a result to its sender alone"),
+    ],
+)
+def test_a_backend_that_keeps_results_is_needed(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch, address: str | None, words: str
+) -> None:
+    """X-10: without one nobody would know how the work ends."""
+    if address is None:
+        monkeypatch.delenv("CELERY_RESULT_BACKEND")
+    else:
+        monkeypatch.setenv("CELERY_RESULT_BACKEND", address)
+    assert words in failed(end(sender.start("nothing")))
+
+
+def test_a_missing_extra_is_told_with_the_way_out(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: when the task is registered, and when it is launched."""
+    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    [fault] = plugins.launcher("celery").faults({"task": "a"})
+    assert fault.hint == "pip install 'triggerctl[celery]'"
+    with pytest.raises(LaunchError, match="not installed"):
+        sender.start("nothing")

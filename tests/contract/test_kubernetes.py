@@ -1,0 +1,294 @@
+"""What is true of `kubernetes` alone: the objects it makes, what it clears away, and what a cluster can say."""
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from reconcile import blocks, jobs, plugins, pods
+from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
+from tests.contract.cluster import VERSION, Call, Cluster, Status
+from tests.contract.test_launchers import end
+from tests.waiting import eventually
+
+RUN = "01M8M6BTAN8HXD64DS3X5DECZD"
+NAME = "triggerctl-01m8m6btan8hxd64ds3x5deczd-2"
+JOBS = "/apis/batch/v1/namespaces/runs/jobs"
+SECRETS = "/api/v1/namespaces/runs/secrets"
+DOCUMENT = {
+    "run": {"id": RUN, "project": "acme", "trigger": "acme/production/report/weekly"},
+    "input": {},
+    "secrets": {"GA_TOKEN": "s3cret"},
+}
+UNTIL = "import os, sys, time\nprint('up', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.002)"
+
+
+class Starter:
+    """Starts attempts in one cluster, and forgets them in the end."""
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        self.folder, self.cluster = folder, cluster
+        self.started: list[Work] = []
+
+    def launch(self, code: str = "", *arguments: str, **block: Any) -> Launch:
+        spec = {"image": "python:3.12-alpine", "command": ["python", "-S", "-c", code, *arguments], **block}
+        environment = {"TRIGGERCTL_RUN_ID": RUN, "TRIGGERCTL_TOKEN": "t0ken"}
+        return Launch(RUN, 2, self.folder / "attempt", self.folder, spec, DOCUMENT, environment, 600)
+
+    def start(self, code: str = "", *arguments: str, **block: Any) -> Work:
+        self.started.append(plugins.launcher("kubernetes").start(self.launch(code, *arguments, **block)))
+        return self.started[-1]
+
+    def waiting(self) -> Work:
+        """Work that runs until `go` is there."""
+        work = self.start(UNTIL, str(self.folder / "go"))
+        eventually(lambda: work.read_log(0, 9) == b"up\n")
+        return work
+
+
+@pytest.fixture
+def starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter]:
+    with Cluster() as cluster:
+        monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path)))
+        starter = Starter(tmp_path, cluster)
+        yield starter
+        for work in starter.started:
+            work.forget()
+
+
+def failed(progress: Progress) -> str:
+    assert isinstance(progress, Failed)
+    return progress.error
+
+
+def test_the_job_is_valid_and_says_whose_it_is(starter: Starter) -> None:
+    """X-10: named by run and attempt, labelled, once, and ended by the cluster when nobody is there to do it."""
+    block = {
+        "args": ["a"],
+        "env": {"LEVEL": "info", "PRICE": "$(5)", "TRIGGERCTL_RUN_ID": "mine"},
+        "namespace": "batch",
+        "service_account": "report",
+        "resources": {"limits": {"memory": "256Mi"}},
+        "node_selector": {"disk": "ssd"},
+        "image_pull_secrets": ["registry"],
+    }
+    job = jobs.job(starter.launch(**block))
+    kubernetes_validate.validate(job, VERSION, strict=True)
+    assert job["metadata"] == {
+        "name": NAME,
+        "labels": {
+            "app.kubernetes.io/managed-by": "triggerctl",
+            "triggerctl/run": RUN,
+            "triggerctl/attempt": "2",
+            "triggerctl/project": "acme",
+            "triggerctl/trigger": "weekly",
+        },
+        "annotations": {"triggerctl/trigger": "acme/production/report/weekly"},
+    }
+    assert (job["spec"]["backoffLimit"], job["spec"]["activeDeadlineSeconds"]) == (0, 660)
+    pod = job["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["nodeSelector"]) == ("report", {"disk": "ssd"})
+    environment = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
+    assert environment["LEVEL"] == "info"
+    assert environment["PRICE"] == "$$(5)"
+    assert environment["TRIGGERCTL_RUN_ID"] is None
+
+
+def test_without_an_account_a_pod_gets_no_credentials(starter: Starter) -> None:
+    """X-12: the namespace's default account is not handed to every task."""
+    pod = jobs.job(starter.launch())["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+
+
+def test_secrets_and_token_stand_in_the_secret_alone(starter: Starter) -> None:
+    """X-12: who may look at Jobs and pods sees nothing of them; the Secret goes with its Job."""
+    launch = starter.launch()
+    assert "s3cret" not in json.dumps(jobs.job(launch))
+    assert "t0ken" not in json.dumps(jobs.job(launch))
+    secret = jobs.secret(launch, "uid-1")
+    kubernetes_validate.validate(secret, VERSION, strict=True)
+    assert json.loads(base64.b64decode(secret["data"]["input.json"])) == DOCUMENT
+    assert base64.b64decode(secret["data"]["TRIGGERCTL_TOKEN"]) == b"t0ken"
+    [owner] = secret["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Job", NAME, "uid-1")
+
+
+def test_the_environment_of_the_contract_reaches_the_container(starter: Starter) -> None:
+    """X-03: with what the task says itself."""
+    code = "import json, os; open(os.environ['TRIGGERCTL_OUTPUT'], 'w').write(json.dumps(dict(os.environ)))"
+    progress = end(starter.start(code, env={"LEVEL": "info"}))
+    assert isinstance(progress, Succeeded)
+    assert progress.output["TRIGGERCTL_TOKEN"] == "t0ken"
+    assert progress.output["LEVEL"] == "info"
+
+
+def test_nothing_is_left_in_the_cluster(starter: Starter) -> None:
+    """X-12, X-10: when the end is known here, Job and Secret go; a cluster is no archive."""
+    assert end(starter.start()) == Succeeded({})
+    eventually(lambda: not starter.cluster.jobs)
+    assert not starter.cluster.secrets
+
+
+def test_work_that_is_forgotten_is_ended(starter: Starter) -> None:
+    """X-10: forgetting leaves nothing running."""
+    starter.waiting().forget()
+    eventually(lambda: not starter.cluster.jobs)
+    assert not (starter.folder / "attempt").exists()
+
+
+def test_a_log_can_be_followed_and_is_not_doubled_by_an_adopter(starter: Starter) -> None:
+    """X-17: two who watch the same Job in turn read one log."""
+    starter.waiting()
+    adopted = plugins.launcher("kubernetes").adopt(starter.folder / "attempt")
+    assert adopted is not None
+    (starter.folder / "go").touch()
+    assert end(adopted) == Succeeded({})
+    assert adopted.read_log(0, 99) == b"up\n"
+
+
+def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
+    """Invariant 5: who adopts the attempt finds the Job by its name, and makes what is missing."""
+    launch = starter.launch()
+    folder = launch.folder
+    folder.mkdir(mode=0o700)
+    facts = {"run_id": RUN, "attempt": 2, "folder": str(folder), "root": str(launch.root), "timeout_seconds": 600}
+    (folder / "launch.json").write_text(json.dumps(facts | {"spec": launch.spec, "environment": launch.environment}))
+    (folder / "input.json").write_text(json.dumps(launch.input))
+    (folder / "started").touch()
+    starter.cluster.create_job(jobs.job(launch))
+    adopted = plugins.launcher("kubernetes").adopt(folder)
+    assert adopted is not None
+    starter.started.append(adopted)
+    assert end(adopted) == Succeeded({})
+
+
+def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: an attempt that was handed back begins anew when its Job is gone, under the same name."""
+    monkeypatch.setattr("reconcile.errands.PAUSES", (0.05,) * 50)
+    cluster = starter.cluster
+    old = starter.launch(UNTIL, str(starter.folder / "go"))
+    job = cluster.create_job(jobs.job(old))
+    cluster.create_secret(jobs.secret(old, job["metadata"]["uid"]))
+    job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    work = starter.start("print('anew')")
+    eventually(lambda: cluster.calls.count(Call("POST", JOBS)) > 1)
+    assert work.poll() == Running(elsewhere=True)
+    (starter.folder / "go").touch()
+    assert end(work) == Succeeded({})
+    assert work.read_log(0, 99) == b"anew\n"
+
+
+def test_a_secret_of_an_earlier_job_is_replaced(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-12: the collector of garbage comes when it comes."""
+    monkeypatch.setattr("reconcile.errands.PAUSES", (0.05,))
+    launch = starter.launch()
+    starter.cluster.secrets[NAME] = jobs.secret(launch, "another")
+    assert end(starter.start()) == Succeeded({})
+    assert Call("DELETE", f"{SECRETS}/{NAME}") in starter.cluster.calls
+
+
+def test_a_refusal_is_told_in_the_clusters_words(starter: Starter) -> None:
+    """X-10: no right, no namespace, no quota: at once, without another try."""
+    starter.cluster.refuse = [Status(403, "cannot create resource jobs in the namespace runs")]
+    error = failed(end(starter.start()))
+    assert error == "the cluster answered 403 Forbidden: cannot create resource jobs in the namespace runs"
+    assert starter.cluster.calls.count(Call("POST", JOBS)) == 1
+
+
+def test_a_job_without_its_secret_does_not_stay(starter: Starter) -> None:
+    """X-12: refused halfway, the attempt fails and its Job goes."""
+    cluster = starter.cluster
+    monitored = cluster.create_secret
+
+    def refused(body: Any) -> Any:
+        raise Status(403, "no Secrets for you")
+
+    cluster.create_secret = refused
+    assert "no Secrets for you" in failed(end(starter.start()))
+    cluster.create_secret = monitored
+    eventually(lambda: not cluster.jobs)
+
+
+def test_a_cluster_that_is_away_does_not_fail_its_work(starter: Starter) -> None:
+    """X-10: what runs there is waited for until its timeout."""
+    work = starter.waiting()
+    starter.cluster.refuse = [Status(503, "upgrading"), Status(401, "Unauthorized"), Status(500, "etcd")]
+    eventually(lambda: not starter.cluster.refuse)
+    assert work.poll() == Running(elsewhere=True)
+    (starter.folder / "go").touch()
+    assert end(work) == Succeeded({})
+
+
+def test_an_image_that_cannot_be_pulled_is_told_at_the_timeout(starter: Starter) -> None:
+    """X-10: a timeout that says why nothing ran."""
+    starter.cluster.never_pulls = True
+    work = starter.start()
+    eventually(lambda: starter.cluster.calls.count(Call("GET", f"{JOBS}/{NAME}")) > 1)
+    work.cancel()
+    assert end(work) == Failed(f"{pods.GONE}: ImagePullBackOff: no such image")
+
+
+def test_a_job_that_somebody_deletes_is_lost(starter: Starter) -> None:
+    """X-10: nobody asked for it, so another attempt follows."""
+    work = starter.waiting()
+    with starter.cluster.lock:
+        starter.cluster.remove(NAME)
+    assert end(work) == Lost(pods.GONE)
+
+
+def test_a_cluster_that_is_nowhere_fails_the_attempt(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: with the way out."""
+    monkeypatch.setenv("KUBECONFIG", str(starter.folder / "nothing"))
+    assert "set KUBECONFIG, or run in one" in failed(end(starter.start()))
+
+
+def test_a_missing_extra_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: when the task is registered, and when it is launched."""
+    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    [fault] = plugins.launcher("kubernetes").faults({"image": "a"})
+    assert fault.hint == "pip install 'triggerctl[kubernetes]'"
+
+
+@pytest.mark.parametrize(
+    ("condition", "terminated", "progress"),
+    [
+        (("Failed", "DeadlineExceeded"), None, Failed("ran longer than its deadline in the cluster")),
+        (
+            ("Failed", "BackoffLimitExceeded"),
+            {"exitCode": 137, "reason": "OOMKilled"},
+            "OOMKilled: killed by SIGKILL: the last line",
+        ),
+        (("Failed", "BackoffLimitExceeded"), {"exitCode": 2, "reason": "Error"}, "exited with code 2: the last line"),
+        (("Failed", "BackoffLimitExceeded"), None, "BackoffLimitExceeded: said"),
+        (("Complete", "CompletionsReached"), None, "it is complete, and its pod is gone with what it answered"),
+        (("Complete", "CompletionsReached"), {"exitCode": 0, "message": '{"a": 1}'}, Succeeded({"a": 1})),
+        (("FailureTarget", "BackoffLimitExceeded"), {"exitCode": 2}, Running()),
+    ],
+)
+def test_states_are_mapped(condition: Any, terminated: Any, progress: Any) -> None:
+    """X-10: success, failure, and what a cluster itself puts an end to."""
+    kind, reason = condition
+    job = {"status": {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": "said"}]}}
+    state = {"terminated": terminated} if terminated else {}
+    pod = {"status": {"containerStatuses": [{"name": "task", "state": state}]}}
+    expected = Failed(progress) if isinstance(progress, str) else progress
+    assert pods.progress(job, pod, "the last line") == expected
+
+
+def test_a_pod_that_finds_no_node_says_so() -> None:
+    """X-10: for the error of a timeout."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 1Ti"}
+    assert pods.waiting({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
+    creating = {"name": "task", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    assert pods.waiting({"status": {"containerStatuses": [creating]}}) == ""
+
+
+def test_the_name_is_another_for_another_attempt(starter: Starter) -> None:
+    """X-10: one attempt, one Job."""
+    assert jobs.name(starter.launch()) == NAME
+    assert jobs.name(replace(starter.launch(), attempt=3)) != NAME
