@@ -20,9 +20,12 @@ from controller.api import (
     runs,
     states,
     tasks,
+    tokens,
     triggers,
 )
 from controller.api.context import usable
+from controller.api.guard import Guard
+from controller.api.headers import SecurityHeaders
 from controller.api.parameters import only_known
 from controller.services import Services
 from controller.version import VERSION
@@ -41,7 +44,9 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
+    app.add_middleware(Guard, services=services)
     problems.install(app)
+    app.add_middleware(SecurityHeaders)
     checked = [Depends(only_known), Depends(usable)]
     resources = (
         triggers,
@@ -58,6 +63,7 @@ def create_app(services: Services) -> FastAPI:
         calendars,
         holds,
         runs,
+        tokens,
     )
     for resource in (*resources, demand):
         app.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)

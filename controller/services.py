@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
+from controller.auth import Access
 from controller.settings import Settings
 from reconcile.auditing import Auditing
 from reconcile.backfilling import Backfilling
 from reconcile.backlogs import Backlogs
 from reconcile.calendaring import Calendaring
 from reconcile.completing import Completing
+from reconcile.credentials import Credentials
 from reconcile.deploying import Deploying
 from reconcile.examining import Examining
 from reconcile.explaining import Explaining
@@ -74,12 +76,15 @@ class Services:
     rebuilding: Rebuilding
     exporting: Exporting
     importing: Importing
+    credentials: Credentials
+    access: Access
     gate: SchemaGate
 
     @classmethod
     def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
         """All services over one database."""
         heard = observations or Observations()
+        credentials = Credentials(database, heard)
         deploying = Deploying(database, heard)
         return cls(
             settings=settings,
@@ -102,5 +107,7 @@ class Services:
             rebuilding=Rebuilding(database, heard),
             exporting=Exporting(database),
             importing=Importing(database, heard),
+            credentials=credentials,
+            access=Access(database, settings, credentials, heard),
             gate=SchemaGate(database),
         )

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-SCHEMA = "0004"
+SCHEMA = "0005"
 """The schema version this release works with: the newest migration."""
 
 _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -247,6 +247,7 @@ runs = Table(
     Column("caused_by_run_id", Text),
     Column("caused_by_trigger_id", Text),
     Column("start_by", Instant),
+    Column("token_hash", Text),
     UniqueConstraint("trigger_id", "occurrence_id"),
     Index(None, "trigger_id", "scheduled_at"),
     Index(None, "trigger_id", "id"),
@@ -268,6 +269,13 @@ runs = Table(
         "lease_until",
         postgresql_where=text("status = 'running'"),
         sqlite_where=text("status = 'running'"),
+    ),
+    Index(
+        "runs_token_idx",
+        "token_hash",
+        unique=True,
+        postgresql_where=text("token_hash IS NOT NULL"),
+        sqlite_where=text("token_hash IS NOT NULL"),
     ),
     Index(
         "runs_live_idx",
@@ -376,4 +384,28 @@ replicas = Table(
     Column("seen_at", Instant, nullable=False),
     Column("version", Text, nullable=False),
     Column("tzdata", Text, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_id", Text, primary_key=True),
+    Column("name", Text, nullable=False, index=True),
+    Column("hash", Text, nullable=False, unique=True),
+    Column("grants", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    Column("revoked_by", Text),
+    Column("last_used_at", Instant),
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("grants", Text, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Column("until_at", Instant, nullable=False),
 )
