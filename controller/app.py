@@ -23,9 +23,12 @@ from controller.api import (
     runs,
     states,
     tasks,
+    tokens,
     triggers,
 )
 from controller.api.context import usable
+from controller.api.guard import Guard
+from controller.api.headers import SecurityHeaders
 from controller.api.parameters import only_known
 from controller.services import Services
 from controller.version import VERSION
@@ -45,7 +48,9 @@ def create_app(services: Services) -> FastAPI:
         routes=_resources().routes,
     )
     app.state.services = services
+    app.add_middleware(Guard, services=services)
     problems.install(app)
+    app.add_middleware(SecurityHeaders)
     return app
 
 
@@ -70,6 +75,7 @@ def _resources() -> APIRouter:
         holds,
         runs,
         costs,
+        tokens,
     )
     for resource in (*resources, demand):
         router.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)

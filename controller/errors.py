@@ -1,5 +1,6 @@
 """Errors as the surfaces show them: RFC 9457 problem documents and exit codes, both by the error's stable `code`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import IntEnum
@@ -22,6 +23,16 @@ class Unauthenticated(TriggerctlError):
     """Who asks could not be made out."""
 
     code = "unauthenticated"
+
+
+class TooManyFailures(TriggerctlError):
+    """An address showed wrong credentials too often; `retry_after_seconds` says when it is listened to again."""
+
+    code = "too_many_failures"
+
+    def __init__(self, detail: str, retry_after_seconds: float) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class Exit(IntEnum):
@@ -53,6 +64,7 @@ KINDS: Mapping[str, _Kind] = {
     "too_large": _Kind(413, "Too large", Exit.INVALID),
     "invalid": _Kind(422, "The input says something wrong", Exit.INVALID),
     "precondition_required": _Kind(428, "Name the revision you read", Exit.CONFLICT),
+    "too_many_failures": _Kind(429, "Too many wrong credentials", Exit.NOT_ALLOWED),
     UNEXPECTED: _Kind(500, "Something went wrong inside", Exit.FAILED),
     "unavailable": _Kind(503, "Cannot be used now", Exit.NOT_REACHABLE),
 }
@@ -85,6 +97,17 @@ def document_of(code: str, detail: str, status: int | None = None) -> dict[str, 
         "detail": detail,
         "errors": [],
     }
+
+
+def headers_of(error: TriggerctlError) -> dict[str, str] | None:
+    """What HTTP wants beside a refusal: how to say who one is, and when to come again."""
+    match error:
+        case Unauthenticated():
+            return {"WWW-Authenticate": 'Bearer realm="triggerctl"'}
+        case TooManyFailures():
+            return {"Retry-After": str(math.ceil(error.retry_after_seconds))}
+        case _:
+            return None
 
 
 def exit_code(code: str) -> Exit:

@@ -63,6 +63,9 @@ class Metrics:
         self._failures = Counter(
             "triggerctl_pass_failures", "Passes of loop and runner that failed.", ["part"], registry=registry
         )
+        self._refused = Counter(
+            "triggerctl_access_refused", "Requests that were refused, by reason.", ["reason"], registry=registry
+        )
         listening = Gauge(
             "triggerctl_listener_connected", "1 while the database's notices are heard.", registry=registry
         )
@@ -103,6 +106,8 @@ class Metrics:
                 self._run_seconds.observe(facts["seconds"])
             case "run.expired":
                 self._runs.labels(expiry.EXPIRED, facts["source"]).inc()
+            case "access.refused" | "access.throttled":
+                self._refused.labels(facts.get("reason", "throttled")).inc()
             case "loop.failed":
                 self._failures.labels("loop").inc()
             case "runner.failed" | "runner.unavailable":

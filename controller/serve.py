@@ -27,7 +27,7 @@ from reconcile.plugins import launchers
 from reconcile.replica import Replica
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Invalid
-from revisions.store import schema
+from revisions.store import schema, tokens
 from revisions.store.database import Database
 from revisions.store.notices import CHANGES, RUNS, Listener
 
@@ -43,8 +43,13 @@ def run(settings: Settings, without: Collection[str] = ()) -> None:
     logs.configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
         signalled = stack.enter_context(_signalled())
-        listening = stack.enter_context(listen(settings)) if "api" not in without else None
+        serves, listening = "api" not in without, None
+        if serves and settings.is_safe:
+            listening = stack.enter_context(listen(settings))
         database = stack.enter_context(_ready(settings))
+        if serves and listening is None:
+            refuse_open_door(settings, database)
+            listening = stack.enter_context(listen(settings))
         observations = Observations()
         observations.subscribe(logs.subscriber)
         process = Process(settings, database, observations, without)
@@ -103,7 +108,7 @@ class Process:
         app = create_app(self._services)
         if "web" not in self._without:
             pages.install(app)
-        app.add_middleware(OwnPagesOnly, settings=self._settings)
+        app.add_middleware(OwnPagesOnly, settings=self._settings, access=self._services.access)
         app.add_api_route("/metrics", self._exposition, include_in_schema=False)
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=SECONDS_FOR_REQUESTS)
         server = uvicorn.Server(config)
@@ -159,6 +164,16 @@ def _ready(settings: Settings) -> Database:
         schema.upgrade(database)
     database.check_schema()
     return database
+
+
+def refuse_open_door(settings: Settings, database: Database) -> None:
+    """Raises Invalid unless everybody must say who he is: else whoever connects may start commands (O-06)."""
+    with database.read() as connection:
+        if tokens.exist(connection):
+            return
+    way = "listen on 127.0.0.1, or make a token with `triggerctl token create`, or set TRIGGERCTL_ACCESS=required"
+    detail = f"{settings.host} can be reached by others, and nobody would have to say who he is"
+    raise Invalid.at("listen", detail, way)
 
 
 def listen(settings: Settings) -> socket.socket:

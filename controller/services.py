@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
+from controller.auth import Access
 from controller.settings import Settings
 from reconcile.accounting import Accounting
 from reconcile.auditing import Auditing
@@ -12,6 +13,7 @@ from reconcile.backfilling import Backfilling
 from reconcile.backlogs import Backlogs
 from reconcile.calendaring import Calendaring
 from reconcile.completing import Completing
+from reconcile.credentials import Credentials
 from reconcile.deploying import Deploying
 from reconcile.examining import Examining
 from reconcile.explaining import Explaining
@@ -84,12 +86,15 @@ class Services:
     rebuilding: Rebuilding
     exporting: Exporting
     importing: Importing
+    credentials: Credentials
+    access: Access
     gate: SchemaGate
 
     @classmethod
     def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
         """All services over one database."""
         heard = observations or Observations()
+        credentials = Credentials(database, heard)
         deploying = Deploying(database, heard)
         return cls(
             settings=settings,
@@ -120,5 +125,7 @@ class Services:
             rebuilding=Rebuilding(database, heard),
             exporting=Exporting(database),
             importing=Importing(database, heard),
+            credentials=credentials,
+            access=Access(database, settings, credentials, heard),
             gate=SchemaGate(database),
         )

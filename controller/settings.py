@@ -7,12 +7,14 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
 from reconcile.plugins import secret_sources
+from reconcile.rules.authority import grant_of
 from reconcile.rules.notation import ScheduleError, duration
 from reconcile.rules.pace import Pace
 from revisions import documents
@@ -35,12 +37,25 @@ def _span(value: Any) -> Any:
 
 
 def _address(value: str) -> str:
-    """Without access control everybody who can connect may start commands, so loopback it is (O-06)."""
     host, _, port = value.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{value!r} is not host:port; write 127.0.0.1:8080")
-    if not is_loopback(host.strip("[]")):
-        raise ValueError(f"{host} can be reached by others, and there is no access control yet; listen on 127.0.0.1")
+    return value
+
+
+def _issuer(value: str | None) -> str | None:
+    """Keys that come over a network unprotected are anybody's."""
+    if value is None:
+        return None
+    parts = urlsplit(value)
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+        raise ValueError(f"{value!r} is not https://…")
+    return value
+
+
+def _grants(value: dict[str, str]) -> dict[str, str]:
+    for text in value.values():
+        grant_of(text)
     return value
 
 
@@ -80,6 +95,14 @@ class Settings(BaseSettings):
     database_url: str = "sqlite:///triggerctl.db"
     listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8080"
     url: str | None = None
+    access: Annotated[Literal["auto", "required"], BeforeValidator(_lower)] = "auto"
+    oidc_issuer: Annotated[str | None, AfterValidator(_issuer)] = None
+    oidc_audience: str | None = None
+    oidc_actor_claim: str = "sub"
+    oidc_claim: str = "groups"
+    oidc_grants: Annotated[dict[str, str], AfterValidator(_grants)] = {}
+    oidc_remember: Span = Field("90d", validate_default=True)
+    oidc_key_wait: Span = Field("10s", validate_default=True)
     enabled: bool = True
     resync_interval: Interval = Field("30s", validate_default=True)
     live_grace: Span = Field("60s", validate_default=True)
@@ -109,6 +132,23 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, InitSettingsSource(settings_cls, _from_file(set(cls.model_fields)))
+
+    @field_validator("oidc_audience")
+    @classmethod
+    def _said(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and info.data.get("oidc_issuer") is not None:
+            raise ValueError("is missing beside oidc_issuer, so that a token for any other service would do here")
+        return value
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether these settings alone have everybody say who he is."""
+        return self.access == "required" or self.oidc_issuer is not None
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether only this machine can reach the address, or everybody must say who he is in any case."""
+        return self.is_guarded or is_loopback(self.host)
 
     @property
     def host(self) -> str:

@@ -24,9 +24,6 @@ from revisions.store.database import Connection, Database
 from revisions.store.status import StatusRow
 from revisions.triggers import SYSTEM, Action, Revision, Trigger
 
-ALL_SCOPES = '["*"]'
-"""The author's scopes where no access is configured."""
-
 Chosen = Mapping[TriggerKey, int] | str
 """Triggers by name, each with the revision last read; or all that bear a tag, as they stand (R-16)."""
 
@@ -71,7 +68,7 @@ class Deploying:
                 detail = f"{key} is another trigger than it was a moment ago, so nothing was rolled back"
                 raise Conflict.hinted("trigger", detail, "see its history and try again")
 
-        return self._deploy(manifest, check, Caller(caller.actor, reason, caller.idempotency_key), wanted.origin)
+        return self._deploy(manifest, check, replace(caller, reason=reason), wanted.origin)
 
     def activate(
         self, key: TriggerKey, expected: Expected, caller: Caller, *, resumed_at: datetime | None = None
@@ -146,11 +143,18 @@ class Deploying:
         return self._revising.one(key, Request(caller, propose))
 
     def change_all(
-        self, chosen: Chosen, action: Action, caller: Caller, *, until: datetime | None = None
+        self,
+        chosen: Chosen,
+        action: Action,
+        caller: Caller,
+        *,
+        until: datetime | None = None,
+        projects: Collection[str] | None = None,
     ) -> list[Changed]:
         """Activates, deactivates or deletes many triggers, all or none (R-16).
 
-        By name each must stand at the revision given; by tag it means what the tag means under the locks.
+        By name each must stand at the revision given; by tag it means what the tag means, within these projects, under
+        the locks.
         Raises Conflict with a fault for each trigger that refuses, and Invalid for an `until` that is past.
         """
         if until is not None:
@@ -158,7 +162,7 @@ class Deploying:
                 changes.refuse_past(until, self._database.clock.now(connection))
 
         def choose(connection: Connection) -> Collection[TriggerKey]:
-            return store.tagged(connection, chosen) if isinstance(chosen, str) else chosen
+            return store.tagged(connection, chosen, projects) if isinstance(chosen, str) else chosen
 
         def propose(locked: Locked) -> Next | None:
             stands_at = locked.trigger.revision if locked.trigger else None
@@ -227,7 +231,7 @@ class Deploying:
                 locked.now,
                 reason=caller.reason,
                 origin=origin,
-                scopes=ALL_SCOPES,
+                scopes=caller.scopes,
                 calendars=closed_days(locked, written),
             )
 

@@ -1,6 +1,6 @@
 """Runs by hand: fire now, with an input, whatever the schedule says; one trigger, or many (X-11)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,15 +82,17 @@ class Firing:
         caller: Caller,
         overlap: str | None,
         progress: Progress,
+        *,
+        projects: Collection[str] | None = None,
     ) -> list[Fired]:
-        """Fires each of some triggers, or of those that bear a tag now, by name: what one refuses stops no other.
+        """Fires each of some triggers, or of those of these projects that bear a tag now: what one refuses stops none.
 
         Raises Invalid for what no trigger could take.
         """
         _check(input, overlap)
         if isinstance(chosen, str):
             with self._database.read() as connection:
-                chosen = trigger_store.tagged(connection, chosen)
+                chosen = trigger_store.tagged(connection, chosen, projects)
         fired: list[Fired] = []
         for key in sorted(chosen):
             outcome: Run | Refusal

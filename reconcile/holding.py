@@ -17,7 +17,7 @@ from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
 from revisions.store.holds import Hold
 
-_LIST = "`triggerctl blackout list` shows what is in force and what is to come"
+LIST = "`triggerctl blackout list` shows what is in force and what is to come"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Holding:
             ended = [_ended(one, now, caller) for one in store.frozen(connection, now) if one.project == project]
             if not ended:
                 what = f"project {project}" if project else "everything"
-                raise NotFound.hinted("project", f"there is no freeze of {what}", _LIST)
+                raise NotFound.hinted("project", f"there is no freeze of {what}", LIST)
             for one in ended:
                 self._append(connection, one)
         return ended
@@ -120,7 +120,7 @@ class Holding:
             now = self._database.clock.now(connection)
             before = store.get(connection, hold_id)
             if before is None or before.kind != store.BLACKOUT:
-                raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", _LIST)
+                raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", LIST)
             assert before.until_at is not None
             if before.until_at <= now:
                 detail = f"blackout {hold_id} was over at {utc_text(before.until_at)}"

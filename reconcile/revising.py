@@ -7,6 +7,7 @@ from datetime import datetime
 from reconcile import calendars
 from reconcile.observe import Observations
 from reconcile.rules import changes
+from reconcile.rules.authority import UNLIMITED
 from reconcile.rules.block import Closed
 from reconcile.rules.changes import Next
 from reconcile.rules.ranges import Range
@@ -29,11 +30,15 @@ NEW_KEY = "send another key with another request"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, why, and under which key a retry is recognised (invariant 7, R-04)."""
+    """Who asks, why, and under which key a retry is recognised (invariant 7, R-04).
+
+    `scopes` is the text that a deploy keeps of its author (X-15).
+    """
 
     actor: str = SYSTEM
     reason: str = ""
     idempotency_key: str | None = None
+    scopes: str = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from typing import Any
 from fastapi import APIRouter
 
 from controller.api.bodies import Sent, fields_schema, is_a
-from controller.api.context import Asking, Here, moment
+from controller.api.context import Asking, Here, Within, because, moment, refuse_outside
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.triggers import BulkShape, bulk_shape
 from reconcile.deploying import Chosen
 from reconcile.revising import Caller
+from reconcile.rules.authority import Reach
 from revisions.errors import Fault, Invalid
 from revisions.ids import TriggerKey, name_faults
 from revisions.triggers import Action
@@ -31,29 +32,37 @@ _FIELDS: dict[str, Any] = {"names": {"type": "array", "items": _NAMED}, "tag": _
 
 
 @router.post("activate", openapi_extra=fields_schema(**_FIELDS))
-def activate(body: Sent, caller: Asking, here: Here) -> Page[BulkShape]:
+def activate(body: Sent, caller: Asking, within: Within, here: Here) -> Page[BulkShape]:
     """Resumes many triggers from now on, all or none; `names` with the revisions last read, or `tag`."""
-    return _change_all(here, Action.ACTIVATE, body.fields(names=list, tag=str, reason=str), caller)
+    return _change_all(here, Action.ACTIVATE, body.fields(names=list, tag=str, reason=str), caller, within)
 
 
 @router.post("deactivate", openapi_extra=fields_schema(**_FIELDS, until={"type": "string", "format": "date-time"}))
-def deactivate(body: Sent, caller: Asking, here: Here) -> Page[BulkShape]:
+def deactivate(body: Sent, caller: Asking, within: Within, here: Here) -> Page[BulkShape]:
     """Pauses many triggers, all or none, for good or until an instant."""
     said = body.fields(names=list, tag=str, reason=str, until=str)
-    return _change_all(here, Action.DEACTIVATE, said, caller, moment(said["until"], "until"))
+    return _change_all(here, Action.DEACTIVATE, said, caller, within, moment(said["until"], "until"))
 
 
 @router.post("delete", openapi_extra=fields_schema(**_FIELDS))
-def delete(body: Sent, caller: Asking, here: Here) -> Page[BulkShape]:
+def delete(body: Sent, caller: Asking, within: Within, here: Here) -> Page[BulkShape]:
     """Deletes many triggers softly, all or none."""
-    return _change_all(here, Action.DELETE, body.fields(names=list, tag=str, reason=str), caller)
+    return _change_all(here, Action.DELETE, body.fields(names=list, tag=str, reason=str), caller, within)
 
 
 def _change_all(
-    here: Services, action: Action, said: dict[str, Any], caller: Caller, until: datetime | None = None
+    here: Services,
+    action: Action,
+    said: dict[str, Any],
+    caller: Caller,
+    within: Reach,
+    until: datetime | None = None,
 ) -> Page[BulkShape]:
-    because = Caller(caller.actor, said["reason"] or "", caller.idempotency_key)
-    changed = here.deploying.change_all(_chosen(said["names"], said["tag"]), action, because, until=until)
+    chosen = _chosen(said["names"], said["tag"])
+    for key in () if isinstance(chosen, str) else chosen:
+        refuse_outside(within, key.project)
+    asking, projects = because(caller, said["reason"]), within.projects
+    changed = here.deploying.change_all(chosen, action, asking, until=until, projects=projects)
     return {"items": [bulk_shape(one) for one in changed], "next_cursor": None}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from controller.api.bodies import Body, Sent, fields_schema, is_a
-from controller.api.context import Asking, Here, Named, moment
+from controller.api.context import Asking, Here, Named, Within, moment, refuse_outside
 from controller.api.progress import Accept, answered
 from controller.api.triggers import ONE
 from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
@@ -44,13 +44,16 @@ def backfill(key: Named, body: Sent, caller: Asking, here: Here, accept: Accept 
 
 
 @router.post("/triggers:fire", response_model=Page[FiredShape], openapi_extra=fields_schema(**_FIRE, input=_OBJECT))
-def fire_all(body: Sent, caller: Asking, here: Here, accept: Accept = "") -> Response:
+def fire_all(body: Sent, caller: Asking, within: Within, here: Here, accept: Accept = "") -> Response:
     """Makes a run now of each of some triggers, by `names` or by `tag`; what one refuses stops no other."""
     said = body.fields(names=list, tag=str, input=dict, overlap=str)
     chosen = _chosen(said["names"], said["tag"])
+    for key in () if isinstance(chosen, str) else chosen:
+        refuse_outside(within, key.project)
 
     def work(progress: Progress) -> Any:
-        fired = here.firing.fire_all(chosen, said["input"], caller, said["overlap"], progress)
+        asked = (chosen, said["input"], caller, said["overlap"], progress)
+        fired = here.firing.fire_all(*asked, projects=within.projects)
         return {"items": [fired_shape(one) for one in fired], "next_cursor": None}
 
     return answered(accept, work)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from controller.api.bodies import MANIFEST, Sent, manifest_at
-from controller.api.context import Asking, Here, NamedCalendar, Precondition, etag
+from controller.api.context import Asking, Here, NamedCalendar, Precondition, Within, etag, listed
 from controller.api.paging import Cursor, Filter, Limit, number, pack, page, unpack
 from controller.shapes.calendars import (
     CalendarRevisionShape,
@@ -64,11 +64,14 @@ def revisions(key: NamedCalendar, here: Here, limit: Limit = 100, cursor: Cursor
 
 
 @router.get("")
-def listing(here: Here, project: Filter = None, limit: Limit = 100, cursor: Cursor = None) -> Page[CalendarShape]:
+def listing(
+    here: Here, within: Within, project: Filter = None, limit: Limit = 100, cursor: Cursor = None
+) -> Page[CalendarShape]:
     """The calendars that are not deleted, by name."""
-    start = unpack(cursor, 2)
+    start, projects = unpack(cursor, 2), listed(within, project)
     with here.database.read() as connection:
-        found = store.page(connection, CalendarKey(*start) if start else None, limit + 1, project)
+        after = CalendarKey(*start) if start else None
+        found = store.page(connection, after, limit + 1, project, projects=projects)
     return page(found, limit, calendar_shape, lambda row: pack(*row.key))
 
 

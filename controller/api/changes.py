@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from controller.api.context import Here
+from controller.api.context import Here, Within
 from controller.api.paging import Limit
 from controller.shapes.common import Page
 from controller.shapes.revisions import ChangeShape, change_shape
@@ -16,7 +16,7 @@ After = Annotated[str | None, Query(description="`next_cursor` of the part befor
 
 
 @router.get("")
-def changes(here: Here, after: After = None, limit: Limit = 100) -> Page[ChangeShape]:
+def changes(here: Here, within: Within, after: After = None, limit: Limit = 100) -> Page[ChangeShape]:
     """Every revision of every trigger, none of them ever missed, some of them told twice: drop the repeats.
 
     `next_cursor` is always there: it is the position to go on from, now or after any time. A part with fewer than
@@ -24,5 +24,5 @@ def changes(here: Here, after: After = None, limit: Limit = 100) -> Page[ChangeS
     """
     position = feed.Position.parse(after) if after is not None else feed.BEGINNING
     with here.database.read() as connection:
-        found = feed.read(connection, position, limit)
+        found = feed.read(connection, position, limit, projects=within.projects)
     return {"items": [change_shape(made) for made in found.items], "next_cursor": str(found.position)}

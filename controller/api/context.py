@@ -1,6 +1,8 @@
 """What every route asks for: the services, who calls, which trigger, under which precondition."""
 
 import re
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -8,15 +10,16 @@ from fastapi import Depends, Header, Query, Request
 
 from controller.services import Services
 from reconcile.revising import Caller
+from reconcile.rules.authority import Principal, Reach
 from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.preconditions import Expected
-from revisions.errors import Fault, Invalid
+from revisions.errors import Fault, Forbidden, Invalid
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, name_faults
 
 ACTOR = "triggerctl.actor"
 """Where the in-process command line leaves its actor in the ASGI scope; nothing that comes over a network sets it."""
-LOCAL = "local"
-"""The actor over HTTP where no access is configured."""
+PRINCIPAL, REACH = "triggerctl.principal", "triggerctl.reach"
+"""Where the guard leaves who asks, and within which projects he may do what the route does."""
 LONGEST_KEY = 255
 
 _ETAG = re.compile(r'"(\d{1,18})"|(\d{1,18})')
@@ -39,10 +42,28 @@ async def caller(request: Request, idempotency_key: Annotated[str | None, Header
     """Who asks, and under which key a retry is recognised (R-04)."""
     if idempotency_key is not None and not (idempotency_key.isprintable() and 0 < len(idempotency_key) <= LONGEST_KEY):
         raise Invalid.at("Idempotency-Key", "is not a key", f"1 to {LONGEST_KEY} printable characters")
-    return Caller(actor=request.scope.get(ACTOR, LOCAL), idempotency_key=idempotency_key)
+    asking: Principal = request.scope[PRINCIPAL]
+    return Caller(asking.actor, idempotency_key=idempotency_key, scopes=asking.scopes)
 
 
 Asking = Annotated[Caller, Depends(caller)]
+
+
+async def within(request: Request) -> Reach:
+    """The projects in which who asks may do what the route does."""
+    found: Reach = request.scope[REACH]
+    return found
+
+
+Within = Annotated[Reach, Depends(within)]
+
+
+def refuse_outside(reach: Reach, project: str | None) -> None:
+    """Raises Forbidden for a project that is named and not within reach, and for None, everything, which hardly is."""
+    if not reach.covers(project):
+        own = ", ".join(sorted(reach.projects or ()))
+        what = f"project {project}" if project else "everything"
+        raise Forbidden.hinted("project", f"{what} is beyond what you may do this with", f"name one of {own}")
 
 
 async def trigger_key(project: str, domain: str, task: str, name: str) -> TriggerKey:
@@ -106,9 +127,16 @@ async def origin(
 Origin = Annotated[str | None, Depends(origin)]
 
 
+def listed(reach: Reach, project: str | None) -> Collection[str] | None:
+    """The projects that a list keeps to, None for all. Raises Forbidden where it is asked for one beyond reach."""
+    if project is not None:
+        refuse_outside(reach, project)
+    return reach.projects
+
+
 def because(caller: Caller, reason: str | None) -> Caller:
     """Who asks, and the reason that was sent."""
-    return Caller(caller.actor, reason or "", caller.idempotency_key)
+    return replace(caller, reason=reason or "")
 
 
 def moment(text: str | None, path: str) -> datetime | None:

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from controller.api.bodies import Sent, fields_schema
-from controller.api.context import Asking, Here, because, moment
+from controller.api.context import Asking, Here, Within, because, moment, refuse_outside
 from controller.api.paging import Cursor, Limit, pack, page, unpack
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.holds import HoldShape, hold_shape
-from reconcile.holding import Scope
-from revisions.errors import Invalid
+from reconcile.holding import LIST, Scope
+from reconcile.rules.authority import Reach
+from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey, name_faults
 from revisions.store import holds as store
 from revisions.store import triggers as trigger_store
@@ -32,10 +33,11 @@ All = Annotated[bool, Query(description="also those that are over")]
 @router.post(
     "/freeze", responses=_CREATED, openapi_extra=fields_schema("reason", project=_TEXT, until=_TIME, reason=_TEXT)
 )
-def freeze(body: Sent, caller: Asking, here: Here, response: Response) -> HoldShape:
+def freeze(body: Sent, caller: Asking, within: Within, here: Here, response: Response) -> HoldShape:
     """Freezes a project, or without one everything; a freeze in force gets the new end and reason."""
     said = body.fields("reason", project=str, until=str, reason=str)
     _check_name("project", said["project"])
+    refuse_outside(within, said["project"])
     until = moment(said["until"], "until")
     made = here.holding.freeze(said["project"], until, because(caller, said["reason"]))
     if made.revision == 1:
@@ -44,10 +46,11 @@ def freeze(body: Sent, caller: Asking, here: Here, response: Response) -> HoldSh
 
 
 @router.post("/unfreeze", openapi_extra=fields_schema(project=_TEXT, reason=_TEXT))
-def unfreeze(body: Sent, caller: Asking, here: Here) -> Page[HoldShape]:
+def unfreeze(body: Sent, caller: Asking, within: Within, here: Here) -> Page[HoldShape]:
     """Ends the freeze of a project, or without one that of everything."""
     said = body.fields(project=str, reason=str)
     _check_name("project", said["project"])
+    refuse_outside(within, said["project"])
     ended = here.holding.unfreeze(said["project"], because(caller, said["reason"]))
     return {"items": _shaped(here, ended), "next_cursor": None}
 
@@ -62,33 +65,49 @@ def unfreeze(body: Sent, caller: Asking, here: Here) -> Page[HoldShape]:
         **dict.fromkeys(("project", "tag", "trigger", "mode", "reason"), _TEXT),
     ),
 )
-def black_out(body: Sent, caller: Asking, here: Here) -> HoldShape:
+def black_out(body: Sent, caller: Asking, within: Within, here: Here) -> HoldShape:
     """Announces a blackout of a project, a tag, a trigger, or everything; `mode` says what becomes of what falls in."""
     kinds = dict.fromkeys(("project", "tag", "trigger", "from", "until", "mode", "reason"), str)
     said = body.fields("until", "reason", **kinds)
     begins, ends = moment(said["from"], "from"), moment(said["until"], "until")
     assert ends is not None
     mode = said["mode"] if said["mode"] is not None else "drop"
-    made = here.holding.black_out(_scope(said), begins, ends, mode, because(caller, said["reason"]))
+    scope = _scope(said)
+    refuse_outside(within, scope.trigger.project if scope.trigger else scope.project)
+    made = here.holding.black_out(scope, begins, ends, mode, because(caller, said["reason"]))
     return _shaped(here, [made])[0]
 
 
 @router.delete("/blackouts/{id}", openapi_extra=fields_schema(reason=_TEXT))
-def end_blackout(id: str, body: Sent, caller: Asking, here: Here) -> HoldShape:
+def end_blackout(id: str, body: Sent, caller: Asking, within: Within, here: Here) -> HoldShape:
     """Ends a blackout now, or takes one back that is to come."""
     said = body.fields(reason=str)
+    _refuse_beyond(here, within, id.upper())
     return _shaped(here, [here.holding.end_blackout(id.upper(), because(caller, said["reason"]))])[0]
 
 
 @router.get("/holds")
-def listing(here: Here, all: All = False, limit: Limit = 100, cursor: Cursor = None) -> Page[HoldShape]:
+def listing(here: Here, within: Within, all: All = False, limit: Limit = 100, cursor: Cursor = None) -> Page[HoldShape]:
     """Freezes and blackouts that are in force or to come, the newest first; with `all` those that are over, too."""
     start = unpack(cursor, 1)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-        found = store.page(connection, start[0] if start else None, limit + 1, since=None if all else now)
+        before, since = start[0] if start else None, None if all else now
+        found = store.page(connection, before, limit + 1, since=since, projects=within.projects)
         names = _names(connection, found)
     return page(found, limit, lambda hold: hold_shape(hold, now, names), lambda hold: pack(hold.hold_id))
+
+
+def _refuse_beyond(here: Services, within: Reach, hold_id: str) -> None:
+    """Raises NotFound for what holds another project, of which nothing is told, and Forbidden for everything's."""
+    if within.projects is None:
+        return
+    with here.database.read() as connection:
+        found = store.get(connection, hold_id)
+    if found is not None and found.project is None:
+        refuse_outside(within, None)
+    if found is None or not within.covers(found.project):
+        raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", LIST)
 
 
 def _scope(said: Mapping[str, Any]) -> Scope:

@@ -1,7 +1,8 @@
-"""Which web pages may talk to a controller that listens on loopback: its own, and no other.
+"""Which web pages may talk to a controller: its own, and no other.
 
 A browser lets any page send requests to this machine, and a page can make its own name mean 127.0.0.1. Without access
 control that would let it start commands here, so a foreign Host is refused, and so is a request that another page sent.
+With access control the name does not matter, for a page under another name has no credential to send.
 """
 
 from urllib.parse import urlsplit
@@ -9,7 +10,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from controller.api.guard import is_own
 from controller.api.problems import respond
+from controller.auth import Access
 from controller.errors import problem
 from controller.settings import Settings, is_loopback
 from revisions.errors import Forbidden
@@ -18,9 +21,11 @@ from revisions.errors import Forbidden
 class OwnPagesOnly:
     """Answers 403 to requests under a foreign name or from a foreign page; programs that send neither pass."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, access: Access) -> None:
         self._app = app
-        self._own = {host for host in (settings.host, urlsplit(settings.public_url).hostname) if host}
+        self._access = access
+        self._url = settings.public_url
+        self._own = {host for host in (settings.host, urlsplit(self._url).hostname) if host}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refused := self._refused(Headers(scope=scope))):
@@ -30,7 +35,9 @@ class OwnPagesOnly:
 
     def _refused(self, headers: Headers) -> Forbidden | None:
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self._is_own(urlsplit(f"//{host}").hostname):
+        if is_own(headers, self._url) and self._access.is_known_on:
+            return None
+        if not self._access.is_known_on and not self._is_own(urlsplit(f"//{host}").hostname):
             return Forbidden(f"this controller does not answer under the name {host!r}; set TRIGGERCTL_URL to add one")
         if origin is not None and not self._is_own(urlsplit(origin).hostname):
             return Forbidden(f"a page of {origin} may not send requests here")

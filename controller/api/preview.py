@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from controller.api.bodies import MANIFEST, Sent
-from controller.api.context import Here, Named, moment
+from controller.api.context import Here, Named, Within, moment, refuse_outside
 from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
@@ -50,12 +50,13 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
 
 
 @router.post("/next", openapi_extra=MANIFEST)
-def of_manifest(body: Sent, here: Here, n: Count = 10, after: After = None) -> PreviewShape:
+def of_manifest(body: Sent, here: Here, within: Within, n: Count = 10, after: After = None) -> PreviewShape:
     """The next fires of a manifest that is not deployed, judged as a deploy would judge its schedule."""
     start = moment(after, "after")
     manifest = Manifest.read(body.document())
     if faults := changes.faults(manifest):
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    refuse_outside(within, manifest.key.project)
     key, named, written = manifest.key, manifest.spec.schedule.calendars, canonical(manifest.written)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)

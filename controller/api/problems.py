@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.api.context import ACTOR
-from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, document_of, problem
+from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, document_of, headers_of, problem
 from revisions.errors import Fault, Invalid, TriggerctlError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ async def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, TriggerctlError)
     if isinstance(error, Unavailable):
         request.app.state.services.gate.forget()
-    return respond(problem(error))
+    return respond(problem(error), headers_of(error))
 
 
 async def _validation(request: Request, error: Exception) -> Response:

@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 
 from controller.api.bodies import Sent, fields_schema
-from controller.api.context import Asking, Here
+from controller.api.context import Asking, Here, Within, listed
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
 from controller.shapes.common import Page
 from controller.shapes.runs import BeatShape, RunShape, beat_shape, run_shape
 from reconcile.attempts import Ended
+from reconcile.rules.authority import Reach
 from reconcile.rules.retry import Outcome
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
@@ -30,6 +31,7 @@ Status = Literal["pending", "running", "waiting", "parked", "succeeded", "failed
 @router.get("")
 def listing(
     here: Here,
+    within: Within,
     project: Filter = None,
     domain: Filter = None,
     task: Filter = None,
@@ -46,6 +48,7 @@ def listing(
     if start and not _ID.fullmatch(start[0]):
         raise bad_cursor()
     key = TriggerKey.parse(trigger) if trigger is not None else None
+    projects = listed(within, key.project if key else project)
     with here.database.read() as connection:
         found = store.page(
             connection,
@@ -59,23 +62,26 @@ def listing(
             source=source,
             dead=dead,
             ids=id.split(",") if id is not None else None,
+            projects=projects,
         )
         names = trigger_store.keys(connection, [run.trigger_id for run in found])
     return page(found, limit, lambda run: run_shape(run, names), lambda run: pack(run.id))
 
 
 @router.get("/{id}")
-def show(id: str, here: Here) -> RunShape:
+def show(id: str, here: Here, within: Within) -> RunShape:
     """One run."""
     with here.database.read() as connection:
-        return _shape(connection, _get(connection, id))
+        return _shape(connection, _get(connection, id, within))
 
 
 @router.get("/{id}/logs", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-def log(id: str, here: Here, attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None) -> Response:
+def log(
+    id: str, here: Here, within: Within, attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None
+) -> Response:
     """What an attempt printed, as bytes; without a number the newest attempt (X-17)."""
     with here.database.read() as connection:
-        run = _get(connection, id)
+        run = _get(connection, id, within)
         if attempt is not None and attempt > run.attempt:
             detail = f"run {id} has no attempt {attempt}; it had {run.attempt}"
             raise NotFound.hinted("attempt", detail, "leave the number out for the newest")
@@ -86,10 +92,10 @@ def log(id: str, here: Here, attempt: Annotated[int | None, Query(ge=1, le=LARGE
 
 
 @router.post("/{id}/cancel")
-def cancel(id: str, here: Here, asking: Asking) -> RunShape:
+def cancel(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
     """Cancels a run that waits, asks one that runs to end, and leaves a finished one as it is (X-11)."""
     with here.database.write() as connection:
-        _get(connection, id)
+        _get(connection, id, within)
         run = store.request_cancel(connection, id, here.database.clock.now(connection), asking.actor)
         assert run is not None
         answer = _shape(connection, run)
@@ -108,7 +114,7 @@ def cancel(id: str, here: Here, asking: Asking) -> RunShape:
         error={"type": "string"},
     ),
 )
-def complete(id: str, here: Here, sent: Sent) -> RunShape:
+def complete(id: str, here: Here, within: Within, sent: Sent) -> RunShape:
     """Says how an attempt ended that somebody outside works on: the callback of `http` (X-10)."""
     given = sent.fields("attempt", "outcome", attempt=int, outcome=str, output=dict, error=str)
     if given["outcome"] not in _OUTCOMES:
@@ -120,40 +126,38 @@ def complete(id: str, here: Here, sent: Sent) -> RunShape:
         ended = Ended(outcome, output=given["output"] or {})
     else:
         ended = Ended(outcome, error or "the callback says failed, and not why", given["output"])
-    run = here.completing.complete(_known(id), given["attempt"], ended)
+    with here.database.read() as connection:
+        _get(connection, id, within)
+    run = here.completing.complete(id, given["attempt"], ended)
     with here.database.read() as connection:
         return _shape(connection, run)
 
 
 @router.post("/{id}/retry")
-def retry(id: str, here: Here, asking: Asking) -> RunShape:
+def retry(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
     """Has a run that ended badly run again: the same run, with a fresh number of attempts (X-11, X-16)."""
     with here.database.read() as connection:
-        _get(connection, id)
+        _get(connection, id, within)
     run = here.retrying.retry(id, asking)
     with here.database.read() as connection:
         return _shape(connection, run)
 
 
 @router.post("/{id}/heartbeat", openapi_extra=fields_schema("attempt", **_ATTEMPT))
-def heartbeat(id: str, here: Here, sent: Sent) -> BeatShape:
+def heartbeat(id: str, here: Here, within: Within, sent: Sent) -> BeatShape:
     """Says that somebody outside still works on an attempt, and hears whether it is to stop (X-05)."""
     given = sent.fields("attempt", attempt=int)
-    return beat_shape(here.completing.heartbeat(_known(id), given["attempt"]))
+    with here.database.read() as connection:
+        _get(connection, id, within)
+    return beat_shape(here.completing.heartbeat(id, given["attempt"]))
 
 
-def _get(connection: Any, id: str) -> Run:
-    run = store.get(connection, _known(id))
-    if run is None:
+def _get(connection: Any, id: str, within: Reach) -> Run:
+    """Raises NotFound for what is no run, and for one that is beyond reach: an id says nothing of a project."""
+    run = store.get(connection, id) if _ID.fullmatch(id) else None
+    if run is None or not within.covers(run.project):
         raise NotFound.run(id)
     return run
-
-
-def _known(id: str) -> str:
-    """Raises NotFound for what can be no run's id."""
-    if not _ID.fullmatch(id):
-        raise NotFound.run(id)
-    return id
 
 
 def _shape(connection: Any, run: Run) -> RunShape:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from controller.api.bodies import MANIFEST, Sent, manifest_at
-from controller.api.context import Asking, Here, NamedTask
+from controller.api.context import Asking, Here, NamedTask, Within, listed
 from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
 from controller.shapes.common import Page
 from controller.shapes.tasks import RegisteredTaskShape, TaskShape, task_shape
@@ -51,6 +51,7 @@ def delete(key: NamedTask, caller: Asking, here: Here) -> TaskShape:
 @router.get("")
 def listing(
     here: Here,
+    within: Within,
     project: Filter = None,
     domain: Filter = None,
     name: Filter = None,
@@ -59,7 +60,7 @@ def listing(
 ) -> Page[TaskShape]:
     """The versions that are not deleted, by name."""
     start = unpack(cursor, 4)
-    after = TaskKey(*start) if start else None
+    after, projects = TaskKey(*start) if start else None, listed(within, project)
     with here.database.read() as connection:
-        found = store.page(connection, after, limit + 1, project=project, domain=domain, name=name)
+        found = store.page(connection, after, limit + 1, project=project, domain=domain, name=name, projects=projects)
     return page(found, limit, task_shape, lambda row: pack(*row.key))

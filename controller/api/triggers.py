@@ -6,7 +6,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
-from controller.api.context import Asking, Here, Named, Origin, Precondition, because, etag, moment
+from controller.api.context import (
+    Asking,
+    Here,
+    Named,
+    Origin,
+    Precondition,
+    Within,
+    because,
+    etag,
+    listed,
+    moment,
+)
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, pack, page, unpack
 from controller.services import Services
 from controller.shapes.common import Page
@@ -68,6 +79,7 @@ def show(key: Named, here: Here, response: Response, as_of: AsOf = None) -> Trig
 @router.get("")
 def listing(
     here: Here,
+    within: Within,
     project: Filter = None,
     domain: Filter = None,
     task: Filter = None,
@@ -78,7 +90,7 @@ def listing(
     cursor: Cursor = None,
 ) -> Page[TriggerShape]:
     """The triggers that are not deleted, by name."""
-    start = unpack(cursor, 4)
+    start, projects = unpack(cursor, 4), listed(within, project)
     with here.database.read() as connection:
         found = store.page(
             connection,
@@ -90,6 +102,7 @@ def listing(
             tag=tag,
             active=active,
             origin=origin,
+            projects=projects,
         )
         in_the_way = _in_the_way(connection, here, (trigger for trigger, _ in found))
     return page(

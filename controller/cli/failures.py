@@ -12,6 +12,7 @@ from revisions.errors import TriggerctlError
 _NEXT = {
     "malformed": "mend the text at that place and try again",
     "unauthenticated": "pass --token",
+    "too_many_failures": "wait a while, and see that the token is the right one",
     "forbidden": "ask somebody who may",
     "not_found": "`triggerctl list`, `triggerctl task list` and `triggerctl runs list` show what there is",
     "conflict": "see `triggerctl show`, and what stands in the way",

@@ -104,19 +104,27 @@ def calendar_path(text: str) -> str:
 
 def blackout_path(text: str) -> str:
     """The path of a blackout's id. Raises Invalid for what can be none."""
-    if not _is_id(text):
+    if not is_id(text):
         raise Invalid.at("blackout", f"{text!r} is not a blackout's id", "`triggerctl blackout list` shows them")
     return _path("/blackouts", text.upper())
 
 
 def run_path(text: str) -> str:
     """The path of a run's id. Raises Invalid for what can be none."""
-    if not _is_id(text):
+    if not is_id(text):
         raise Invalid.at("run", f"{text!r} is not a run's id", "`triggerctl runs list` shows them")
     return _path("/runs", text.upper())
 
 
-def _is_id(text: str) -> bool:
+def token_path(text: str) -> str:
+    """The path of a token's id. Raises Invalid for what can be none."""
+    if not is_id(text):
+        raise Invalid.at("token", f"{text!r} is not a token's id", "`triggerctl token list` shows them")
+    return _path("/tokens", text.upper())
+
+
+def is_id(text: str) -> bool:
+    """Whether a text has the form of the ids of runs, blackouts and tokens."""
     return len(text) == 26 and text.isascii() and text.isalnum()
 
 

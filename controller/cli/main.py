@@ -27,6 +27,7 @@ from controller.cli import (
     runs,
     states,
     tasks,
+    tokens,
     triggers,
     up,
 )
@@ -60,6 +61,7 @@ app.add_typer(tasks.app, name="task")
 app.add_typer(calendars.app, name="calendar")
 app.add_typer(holds.blackouts, name="blackout")
 app.add_typer(runs.app, name="runs")
+app.add_typer(tokens.app, name="token")
 app.add_typer(db.app, name="db")
 
 GLOBAL = ("--database-url", "--server", "--token", "--output", "--actor")

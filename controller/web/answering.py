@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from controller.api.context import PRINCIPAL
+from controller.auth import LOCAL
 from controller.version import VERSION
 from controller.web import words
 
@@ -20,10 +23,6 @@ HERE = Path(__file__).parent
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "private, no-cache",
 }
 """On every page and file: nothing from elsewhere, nothing inline, no frame; shown again only once it was asked for."""
@@ -64,7 +63,10 @@ _TEMPLATES = _environment()
 
 def page(request: Request, template: str, status: int = 200, **facts: Any) -> Response:
     """A page, or 304 where the browser has it already."""
-    text = _TEMPLATES.get_template(template).render(server=str(request.base_url).rstrip("/"), **facts)
+    asking = request.scope.get(PRINCIPAL, LOCAL)
+    signed_in = None if asking is LOCAL else asking.actor
+    server = str(request.base_url).rstrip("/")
+    text = _TEMPLATES.get_template(template).render(server=server, signed_in=signed_in, **facts)
     content = text.encode("utf-8", "replace")
     headers = HEADERS | {"ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"', "Vary": "Accept"}
     if status == 200 and headers["ETag"] in _known(request):
@@ -79,7 +81,15 @@ def or_page(problem: ErrorHandler) -> ErrorHandler:
         answer = await problem(request, error)
         if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
             return answer
-        return page(request, "error.html", answer.status_code, problem=json.loads(bytes(answer.body)))
+        if answer.status_code == HTTPStatus.UNAUTHORIZED:
+            place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            shown = page(request, "sign-in.html", answer.status_code, next=place, wrong=None)
+        else:
+            shown = page(request, "error.html", answer.status_code, problem=json.loads(bytes(answer.body)))
+        for name in ("WWW-Authenticate", "Retry-After", "Allow"):
+            if name in answer.headers:
+                shown.headers[name] = answer.headers[name]
+        return shown
 
     return handle
 

@@ -7,9 +7,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from controller.api.context import Here, Named, usable
+from controller.api.context import Here, Named, Within, usable
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter
-from controller.web import reading
+from controller.web import reading, signing
 from controller.web.answering import HERE, ErrorHandler, Files, or_page, page
 from controller.web.reading import LOOKED_BACK, Sought
 from revisions.errors import Invalid, TriggerctlError
@@ -20,6 +20,7 @@ router = APIRouter(include_in_schema=False, default_response_class=Response, dep
 def install(app: FastAPI) -> None:
     """Adds the pages to an application whose errors are problem documents already; browsers get them as pages."""
     app.include_router(router)
+    app.include_router(signing.router)
     app.mount("/static", Files(directory=HERE / "static"), name="static")
     for kind in (TriggerctlError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, or_page(cast(ErrorHandler, app.exception_handlers[kind])))
@@ -29,6 +30,7 @@ def install(app: FastAPI) -> None:
 def triggers(
     request: Request,
     here: Here,
+    within: Within,
     project: Filter = None,
     tag: Filter = None,
     active: Filter = None,
@@ -36,13 +38,17 @@ def triggers(
 ) -> Response:
     """All triggers that are not deleted: what each will do next, and how it last went."""
     sought = Sought(project or None, tag or None, _yes_or_no(active))
-    return page(request, "triggers.html", sought=sought, page=reading.listing(here, sought, cursor or None), at=cursor)
+    return page(
+        request, "triggers.html", sought=sought, page=reading.listing(here, within, sought, cursor or None), at=cursor
+    )
 
 
 @router.get("/triggers/{project}/{domain}/{task}/{name}")
-def trigger(request: Request, key: Named, here: Here, revisions: Cursor = None, runs: Cursor = None) -> Response:
+def trigger(
+    request: Request, key: Named, here: Here, within: Within, revisions: Cursor = None, runs: Cursor = None
+) -> Response:
     """One trigger: how it stands, what is ahead, what was."""
-    shown = reading.detail(here, key, revisions, runs)
+    shown = reading.detail(here, within, key, revisions, runs)
     return page(
         request, "trigger.html", key=key, page=shown, revisions_from=revisions, runs_from=runs, looked_back=LOOKED_BACK
     )
@@ -50,10 +56,14 @@ def trigger(request: Request, key: Named, here: Here, revisions: Cursor = None, 
 
 @router.get("/runs/{id}")
 def run(
-    request: Request, id: str, here: Here, attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None
+    request: Request,
+    id: str,
+    here: Here,
+    within: Within,
+    attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
 ) -> Response:
     """One run: what it was given, what it printed and answered."""
-    return page(request, "run.html", page=reading.run_detail(here, id, attempt))
+    return page(request, "run.html", page=reading.run_detail(here, within, id, attempt))
 
 
 def _yes_or_no(text: str | None) -> bool | None:

@@ -16,6 +16,7 @@ from controller.shapes.runs import RunShape
 from controller.shapes.triggers import TriggerShape
 from controller.web import words
 from controller.web.words import Standing
+from reconcile.rules.authority import Reach
 from revisions.ids import TriggerKey
 from revisions.store import claims
 
@@ -70,15 +71,15 @@ class RunDetail:
     cut: bool
 
 
-def listing(here: Services, sought: Sought, cursor: str | None) -> Listing:
+def listing(here: Services, within: Reach, sought: Sought, cursor: str | None) -> Listing:
     """The triggers that are not deleted, by name. Raises Invalid for a cursor that is none."""
     found = triggers.listing(
-        here, project=sought.project, tag=sought.tag, active=sought.active, limit=TRIGGERS, cursor=cursor
+        here, within, project=sought.project, tag=sought.tag, active=sought.active, limit=TRIGGERS, cursor=cursor
     )
     return Listing(triggers=found, last=_last(here, found["items"]), now=_now(here))
 
 
-def detail(here: Services, key: TriggerKey, revisions_from: str | None, runs_from: str | None) -> Detail:
+def detail(here: Services, within: Reach, key: TriggerKey, revisions_from: str | None, runs_from: str | None) -> Detail:
     """One trigger, deleted or not; the cursors say where the parts begin. Raises NotFound and Invalid."""
     shown = triggers.show(key, here, Response())
     newest = history.revision(key, shown["revision"], here)
@@ -89,16 +90,16 @@ def detail(here: Services, key: TriggerKey, revisions_from: str | None, runs_fro
         last=_last(here, [shown]),
         ahead=_ahead(here, key, shown),
         revisions=history.revisions(key, here, limit=REVISIONS, cursor=revisions_from),
-        runs=runs.listing(here, trigger=str(key), limit=RUNS, cursor=runs_from),
+        runs=runs.listing(here, within, trigger=str(key), limit=RUNS, cursor=runs_from),
         skips=[item for item in ledger["items"] if item["run_id"] is None][:SKIPS],
         now=_now(here),
     )
 
 
-def run_detail(here: Services, id: str, attempt: int | None) -> RunDetail:
+def run_detail(here: Services, within: Reach, id: str, attempt: int | None) -> RunDetail:
     """One run and what the attempt printed, the newest without a number. Raises NotFound."""
-    log = bytes(runs.log(id, here, attempt).body)
-    shown = runs.show(id, here)
+    log = bytes(runs.log(id, here, within, attempt).body)
+    shown = runs.show(id, here, within)
     end = log[-LOG_SHOWN:].decode(errors="replace")
     return RunDetail(run=shown, attempt=attempt or shown["attempt"], log=end, cut=len(log) > LOG_SHOWN, now=_now(here))
 

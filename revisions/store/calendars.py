@@ -47,12 +47,19 @@ def in_force(connection: Connection, project: str, names: Collection[str]) -> li
 
 
 def page(
-    connection: Connection, after: CalendarKey | None, limit: int, project: str | None = None
+    connection: Connection,
+    after: CalendarKey | None,
+    limit: int,
+    project: str | None = None,
+    *,
+    projects: Collection[str] | None = None,
 ) -> list[CalendarRow]:
-    """Calendars that are not deleted, in key order, those after a key."""
+    """Calendars that are not deleted, in key order, those after a key, of these projects only."""
     statement = _newest().where(~calendars.c.deleted).limit(limit)
     if project is not None:
         statement = statement.where(calendars.c.project == project)
+    if projects is not None:
+        statement = statement.where(calendars.c.project.in_(sorted(projects)))
     if after:
         statement = statement.where(tuple_(calendars.c.project, calendars.c.name) > tuple(after))
     return [CalendarRow(**row._mapping) for row in connection.execute(statement)]

@@ -3,7 +3,7 @@
 Whoever writes to a running run names the claim's number; when it is no longer the run's, the write changes nothing.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from revisions.ids import TriggerKey
+from revisions.store.database import update_many
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
@@ -22,14 +23,15 @@ _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 class Claimed:
     """A run that is ours, with what launching it needs; texts are canonical JSON.
 
-    `task_spec` is None when the task version is not there, `trigger_spec` is of the revision that made the run, `state`
-    what the trigger's runs handed on.
+    `task_spec` is None when the task version is not there, `trigger_spec` and its author's `scopes` are of the revision
+    that made the run, `state` what the trigger's runs handed on.
     """
 
     run: Run
     task_spec: str | None
     trigger: TriggerKey | None
     trigger_spec: str | None
+    scopes: str | None
     last_success_at: datetime | None
     state: str | None
 
@@ -112,6 +114,16 @@ def get(connection: Connection, run_ids: Collection[str]) -> list[Claimed]:
     return _claimed(connection, runs.c.id.in_(list(run_ids))) if run_ids else []
 
 
+def hand_tokens(connection: Connection, hashes: Mapping[str, str]) -> None:
+    """Lets claimed runs be known by tokens, of which these are the hashes; each dies with its claim's end (X-13)."""
+    update_many(connection, runs, "id", [{"id": run_id, "token_hash": hash} for run_id, hash in hashes.items()])
+
+
+def by_token(connection: Connection, hash: str) -> Claimed | None:
+    """The run that goes on and has this token."""
+    return next(iter(_claimed(connection, and_(runs.c.token_hash == hash, in_status("running")))), None)
+
+
 def take_over(
     connection: Connection, found: Collection[Run], now: datetime, *, claimed_by: str, lease: timedelta
 ) -> list[Claimed]:
@@ -180,7 +192,9 @@ def hand_back(connection: Connection, ours: Run, at: datetime) -> None:
 
 
 def _release(connection: Connection, ours: Run, **values: Any) -> None:
-    connection.execute(update(runs).where(_is(ours)).values(claimed_by=None, lease_until=None, **values))
+    connection.execute(
+        update(runs).where(_is(ours)).values(claimed_by=None, lease_until=None, token_hash=None, **values)
+    )
 
 
 def _is(ours: Run) -> ColumnElement[bool]:
@@ -205,6 +219,7 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
             tasks.c.spec.label("task_spec"),
             triggers.c.name.label("trigger_name"),
             trigger_revisions.c.spec.label("trigger_spec"),
+            trigger_revisions.c.scopes,
             trigger_status.c.last_success_at,
             trigger_states.c.state,
         )
@@ -234,4 +249,4 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
 def _claimed_row(row: Any) -> Claimed:
     run = Run(**{name: getattr(row, f"run_{name}") for name in Run.__slots__})
     key = TriggerKey(run.project, run.domain, run.task, row.trigger_name) if row.trigger_name else None
-    return Claimed(run, row.task_spec, key, row.trigger_spec, row.last_success_at, row.state)
+    return Claimed(run, row.task_spec, key, row.trigger_spec, row.scopes, row.last_success_at, row.state)

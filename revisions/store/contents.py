@@ -31,8 +31,8 @@ MOVED: Mapping[str, Table] = {
 """What is true and derived from nothing, in the order in which it is moved."""
 REMADE = ("triggers", "trigger_changes")
 """What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
-LEFT = ("rate_buckets", "catchup_loops", "quarantines", "replicas", "schema_support")
-"""What holds for an instant only, or for the schema of one database."""
+LEFT = ("rate_buckets", "catchup_loops", "quarantines", "replicas", "schema_support", "tokens", "people")
+"""What holds for an instant only, or for the schema of one database; and credentials, which are good for one alone."""
 PAGE = 2_000
 
 

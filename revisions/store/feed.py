@@ -7,7 +7,7 @@ makes rows repeat and delays none. On SQLite, which writes one transaction at a 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -69,12 +69,12 @@ class Changes:
     more: bool
 
 
-def read(connection: Connection, after: Position, limit: int) -> Changes:
-    """Up to `limit` changes after a position; one that this database has not come to yet begins anew."""
+def read(connection: Connection, after: Position, limit: int, *, projects: Collection[str] | None = None) -> Changes:
+    """Up to `limit` changes, of these projects only, after a position; one that is yet to come begins anew."""
     if connection.dialect.name != "postgresql":
         if after.row > end(connection).row:
             after = BEGINNING  # an older copy of the database was put in its place
-        rows = _rows(connection, trigger_changes.c.position > after.row, limit)
+        rows = _rows(connection, trigger_changes.c.position > after.row, limit, projects)
         last = rows[-1].position if rows else after.row
         return Changes([_change(row) for row in rows], Position(0, last, 0), len(rows) == limit)
     oldest, newest = connection.execute(_SNAPSHOT).one()
@@ -82,7 +82,7 @@ def read(connection: Connection, after: Position, limit: int) -> Changes:
         after = BEGINNING  # the database was restored to a server that has not come so far yet
     then = after.then if after.row else int(oldest)
     since = trigger_changes.c.transaction_id >= cast(cast(str(after.transaction), Text), TransactionId)
-    rows = _rows(connection, since & (trigger_changes.c.position > after.row), limit)
+    rows = _rows(connection, since & (trigger_changes.c.position > after.row), limit, projects)
     if len(rows) == limit:
         return Changes([_change(row) for row in rows], Position(after.transaction, rows[-1].position, then), True)
     return Changes([_change(row) for row in rows], Position(then, 0, then), False)
@@ -103,7 +103,7 @@ _SNAPSHOT = select(
 )
 
 
-def _rows(connection: Connection, condition: Any, limit: int) -> list[Any]:
+def _rows(connection: Connection, condition: Any, limit: int, projects: Collection[str] | None) -> list[Any]:
     made = trigger_revisions.c
     statement = (
         select(trigger_changes, *(made[name] for name in TriggerKey._fields), made.at)
@@ -115,6 +115,8 @@ def _rows(connection: Connection, condition: Any, limit: int) -> list[Any]:
         .order_by(trigger_changes.c.position)
         .limit(limit)
     )
+    if projects is not None:
+        statement = statement.where(made.project.in_(sorted(projects)))
     return list(connection.execute(statement))
 
 

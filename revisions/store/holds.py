@@ -1,6 +1,6 @@
 """Freezes and blackouts: append-only; the newest revision of each is the one that counts (S-13)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -80,12 +80,24 @@ def over(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
     return max(on, key=lambda one: (one.kind == FREEZE, one.until_at or endless), default=None)
 
 
-def page(connection: Connection, before: str | None, limit: int, *, since: datetime | None = None) -> list[Hold]:
-    """All there ever were, newest first, those before an id; with `since` those that last beyond that instant."""
+def page(
+    connection: Connection,
+    before: str | None,
+    limit: int,
+    *,
+    since: datetime | None = None,
+    projects: Collection[str] | None = None,
+) -> list[Hold]:
+    """All there ever were, newest first, those before an id; with `since` those that last beyond that instant.
+
+    With `projects` those of these, and those that hold everything.
+    """
     statement = _newest().order_by(None).order_by(holds.c.hold_id.desc()).limit(limit)
     if since is not None:
         lasts = and_(holds.c.until_at > since, holds.c.until_at > holds.c.from_at)  # one taken back never begins
         statement = statement.where(or_(holds.c.until_at.is_(None), lasts))
+    if projects is not None:
+        statement = statement.where(or_(holds.c.project.is_(None), holds.c.project.in_(sorted(projects))))
     if before is not None:
         statement = statement.where(holds.c.hold_id < before)
     return [Hold(**row._mapping) for row in connection.execute(statement)]

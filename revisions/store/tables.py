@@ -260,6 +260,7 @@ runs = Table(
     Column("task_limit", Integer),
     Column("reserved", Float),
     Column("cancel_forced", Boolean, nullable=False, server_default=false()),
+    Column("token_hash", Text),
     UniqueConstraint("trigger_id", "occurrence_id"),
     Index(None, "trigger_id", "scheduled_at"),
     Index(None, "trigger_id", "id"),
@@ -289,6 +290,13 @@ runs = Table(
         unique=True,
         postgresql_where=text("status = 'running' AND serialize_key IS NOT NULL"),
         sqlite_where=text("status = 'running' AND serialize_key IS NOT NULL"),
+    ),
+    Index(
+        "runs_token_idx",
+        "token_hash",
+        unique=True,
+        postgresql_where=text("token_hash IS NOT NULL"),
+        sqlite_where=text("token_hash IS NOT NULL"),
     ),
     Index(
         "runs_live_idx",
@@ -409,4 +417,28 @@ replicas = Table(
     Column("seen_at", Instant, nullable=False),
     Column("version", Text, nullable=False),
     Column("tzdata", Text, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_id", Text, primary_key=True),
+    Column("name", Text, nullable=False, index=True),
+    Column("hash", Text, nullable=False, unique=True),
+    Column("grants", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    Column("revoked_by", Text),
+    Column("last_used_at", Instant),
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("grants", Text, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Column("until_at", Instant, nullable=False),
 )

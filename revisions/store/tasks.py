@@ -1,7 +1,7 @@
 """Task versions: immutable specs, and the summary of the triggers bound to each."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -92,12 +92,15 @@ def page(
     project: str | None = None,
     domain: str | None = None,
     name: str | None = None,
+    projects: Collection[str] | None = None,
 ) -> list[TaskRow]:
-    """Tasks that are not deleted, in key order, those after a key."""
+    """Tasks that are not deleted, in key order, those after a key, of these projects only."""
     statement = select(tasks).where(tasks.c.deleted == false()).order_by(*_IDENTITY).limit(limit)
     for column, wanted in ((tasks.c.project, project), (tasks.c.domain, domain), (tasks.c.name, name)):
         if wanted is not None:
             statement = statement.where(column == wanted)
+    if projects is not None:
+        statement = statement.where(tasks.c.project.in_(sorted(projects)))
     if after:
         statement = statement.where(tuple_(*_IDENTITY) > tuple(after))
     return [_task(row) for row in connection.execute(statement)]

@@ -128,9 +128,11 @@ def lock_all(connection: Connection, keys: Sequence[TriggerKey]) -> list[Trigger
     return [_trigger(row) for row in rows if row]
 
 
-def tagged(connection: Connection, tag: str) -> list[TriggerKey]:
-    """The names of all triggers that bear a tag and are not deleted."""
+def tagged(connection: Connection, tag: str, projects: Collection[str] | None = None) -> list[TriggerKey]:
+    """The names of all triggers, of these projects only, that bear a tag and are not deleted."""
     statement = select(*_KEY).where(triggers.c.deleted == false(), _bears(tag))
+    if projects is not None:
+        statement = statement.where(triggers.c.project.in_(sorted(projects)))
     return [TriggerKey(*row) for row in connection.execute(statement)]
 
 
@@ -145,8 +147,9 @@ def page(
     tag: str | None = None,
     active: bool | None = None,
     origin: str | None = None,
+    projects: Collection[str] | None = None,
 ) -> list[tuple[Trigger, status.StatusRow]]:
-    """Current rows that are not deleted with their status, in key order, those after a key."""
+    """Current rows that are not deleted with their status, in key order, those after a key, of these projects only."""
     statement = (
         select(triggers, *status.LABELLED)
         .join(trigger_status, trigger_status.c.trigger_id == triggers.c.trigger_id)
@@ -157,6 +160,8 @@ def page(
     for column, wanted in zip(_KEY, (project, domain, task, None), strict=True):
         if wanted is not None:
             statement = statement.where(column == wanted)
+    if projects is not None:
+        statement = statement.where(triggers.c.project.in_(sorted(projects)))
     if tag is not None:
         statement = statement.where(_bears(tag))
     if origin is not None:

@@ -64,21 +64,32 @@ def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("enabled", "perhaps"),
         ("listen", "8080"),
         ("listen", "127.0.0.1:99999"),
-        ("listen", "0.0.0.0:8080"),
-        ("listen", "example.org:80"),
+        ("access", "open"),
+        ("oidc_issuer", "http://issuer.example"),
+        ("oidc_grants", '{"team": "owner"}'),
+        ("oidc_grants", '{"team": "viewer:"}'),
         ("log_format", "xml"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_setting_and_place(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """U-01, O-06: the setting, what is wrong, and where it stands; other hosts than loopback are refused."""
+    """U-01, O-06: the setting, what is wrong, and where it stands."""
     monkeypatch.setenv(f"TRIGGERCTL_{name.upper()}", value)
     with pytest.raises(Invalid) as refused:
         settings.load()
     fault = refused.value.errors[0]
     assert fault.path == name
     assert f"TRIGGERCTL_{name.upper()}" in fault.hint
+
+
+def test_an_issuer_needs_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-06: else a token that somebody else's service was given would do here."""
+    monkeypatch.setenv("TRIGGERCTL_OIDC_ISSUER", "https://issuer.example")
+    with pytest.raises(Invalid) as refused:
+        settings.load()
+    assert refused.value.errors[0].path == "oidc_audience"
+    assert settings.load(oidc_audience="triggerctl").is_guarded
 
 
 def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:

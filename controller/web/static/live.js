@@ -42,6 +42,7 @@
     if (answer.status !== 304) {
       const there = answer.ok && new DOMParser().parseFromString(text, "text/html");
       const fresh = there && there.querySelector("[data-live]");
+      if (!fresh && answer.status === 401) return "You are not signed in any more: reload the page.";
       if (!fresh) return answer.status === 404 ? "This is not there any more." : `The server answers with error ${answer.status}.`;
       const atEnd = [...region.querySelectorAll("[data-follow]")].filter(isAtEnd);
       become(region, fresh);

@@ -1,0 +1,75 @@
+"""Tokens: make, list, revoke; each within the projects of whoever does it (O-06)."""
+
+import re
+from typing import Any
+
+from fastapi import APIRouter
+
+from controller.api.bodies import Sent, fields_schema
+from controller.api.context import Asking, Here, Within, moment
+from controller.api.paging import Cursor, Limit, bad_cursor, pack, unpack
+from controller.services import Services
+from controller.shapes.common import Page
+from controller.shapes.tokens import CreatedTokenShape, TokenShape, token_shape
+from reconcile.credentials import is_within
+from reconcile.rules.authority import Grant, Reach, Role
+from revisions.errors import Fault, Invalid
+from revisions.ids import name_faults
+from revisions.store import tokens as store
+
+router = APIRouter(prefix="/tokens", tags=["tokens"])
+_ID = re.compile(r"[0-9A-Z]{26}")
+_FIELDS: dict[str, Any] = {
+    "name": {"type": "string"},
+    "role": {"enum": list(Role)},
+    "projects": {"type": "array", "items": {"type": "string"}, "description": "left out: all"},
+    "expires_at": {"type": "string", "format": "date-time", "description": "left out: never"},
+}
+
+
+@router.post("", status_code=201, openapi_extra=fields_schema("name", "role", **_FIELDS))
+def create(body: Sent, caller: Asking, within: Within, here: Here) -> CreatedTokenShape:
+    """Makes a token; its secret stands in this answer and nowhere else."""
+    said = body.fields("name", "role", name=str, role=str, projects=list, expires_at=str)
+    if said["role"] not in tuple(Role):
+        raise Invalid.at("role", f"{said['role']!r} is not known", f"one of {', '.join(Role)}")
+    grant = Grant(Role(said["role"]), _reach(said["projects"]))
+    made = here.credentials.create(said["name"], grant, moment(said["expires_at"], "expires_at"), within, caller)
+    return {**_shape(here, made.token), "token": made.secret}
+
+
+@router.get("")
+def listing(here: Here, within: Within, limit: Limit = 100, cursor: Cursor = None) -> Page[TokenShape]:
+    """All tokens there ever were, newest first."""
+    start = unpack(cursor, 1)
+    if start and not _ID.fullmatch(start[0]):
+        raise bad_cursor()
+    with here.database.read() as connection:
+        now = here.database.clock.now(connection)
+        found = store.page(connection, start[0] if start else None, limit + 1)
+    items = [token_shape(one, now) for one in found[:limit] if is_within(within, one)]
+    return {"items": items, "next_cursor": pack(found[limit - 1].token_id) if len(found) > limit else None}
+
+
+@router.delete("/{id}")
+def revoke(id: str, caller: Asking, within: Within, here: Here) -> TokenShape:
+    """Ends a token now; one that is revoked already stays as it is."""
+    return _shape(here, here.credentials.revoke(id.upper(), within, caller))
+
+
+def _reach(projects: list[Any] | None) -> Reach:
+    """Raises Invalid for what can be no projects; none at all would be a token for nothing."""
+    if projects is None:
+        return Reach(None)
+    if not projects:
+        raise Invalid.at("projects", "is empty, so that the token is good for nothing", "name some, or leave it out")
+    for place, name in enumerate(projects):
+        faults = name_faults("", project=name) if isinstance(name, str) else [Fault("", "must be a string")]
+        if faults:
+            raise Invalid.at(f"projects[{place}]", faults[0].message, faults[0].hint)
+    return Reach(frozenset(projects))
+
+
+def _shape(here: Services, one: store.Token) -> TokenShape:
+    with here.database.read() as connection:
+        return token_shape(one, here.database.clock.now(connection))

@@ -1,0 +1,81 @@
+"""Who asks: access control is on as soon as there is something to control it by, and then everybody needs a credential.
+
+It is on with the setting `access: required`, with an issuer, and from the first token on: revoking all of them opens
+nothing, and what was found to be on stays on for the life of the process.
+"""
+
+from controller.errors import TooManyFailures, Unauthenticated
+from controller.oidc import Issuer
+from controller.settings import Settings
+from controller.throttle import Throttle
+from reconcile.credentials import OF_RUNS, PREFIX, Credentials
+from reconcile.observe import Observations
+from reconcile.rules.authority import ALL_RIGHTS, Principal
+from revisions.errors import TriggerctlError
+from revisions.store.database import Database
+
+LOCAL = Principal("local", ALL_RIGHTS)
+"""Who asks over HTTP where access is not controlled."""
+HOW = "send a token, Authorization: Bearer …, or sign in at /sign-in; `triggerctl token create` makes one"
+
+
+class Access:
+    """Answers who shows a credential, and listens less and less to addresses that show wrong ones."""
+
+    def __init__(
+        self, database: Database, settings: Settings, credentials: Credentials, observations: Observations
+    ) -> None:
+        self._database = database
+        self._credentials = credentials
+        self._observations = observations
+        self._issuer = Issuer(settings) if settings.oidc_issuer else None
+        self._counts_for = settings.oidc_remember
+        self._is_on = settings.is_guarded
+        self._throttle = Throttle(lambda: database.clock.monotonic())
+
+    @property
+    def is_known_on(self) -> bool:
+        """Whether access is controlled, as far as this process knows without asking."""
+        return self._is_on
+
+    def is_on(self) -> bool:
+        """Whether access is controlled. Raises Unavailable when the database cannot say."""
+        if not self._is_on:
+            self._is_on = self._credentials.exist()
+        return self._is_on
+
+    def principal(self, credential: str | None, address: str) -> Principal:
+        """Whom a credential stands for.
+
+        Raises Unauthenticated for none and for a wrong one, TooManyFailures for an address that showed too many, and
+        Unavailable.
+        """
+        if wait := self._throttle.wait_seconds(address):
+            raise TooManyFailures(f"too many wrong credentials came from {address}: try again later", wait)
+        if credential is None:
+            raise Unauthenticated.hinted("Authorization", "this controller wants to know who asks", HOW)
+        try:
+            return self._of(credential)
+        except Unauthenticated:
+            self._throttle.failed(address)
+            raise
+
+    def refused(self, error: TriggerctlError, address: str, method: str, path: str, actor: str | None = None) -> None:
+        """Has a refusal written down: who, from where, what for and why not; of a throttled address only the number."""
+        if isinstance(error, TooManyFailures):
+            self._observations.emit("access.throttled", address=address)
+            return
+        facts = {"actor": actor, "method": method, "path": path, "why": error.detail}
+        self._observations.emit("access.refused", reason=error.code, address=address, **facts)
+
+    def _of(self, credential: str) -> Principal:
+        if credential.startswith((PREFIX, OF_RUNS)):
+            if found := self._credentials.principal(credential):
+                return found
+            raise Unauthenticated.hinted("Authorization", "the token is unknown, was revoked or has expired", HOW)
+        if self._issuer is None:
+            raise Unauthenticated.hinted("Authorization", "that is no token of this controller's", HOW)
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+        vouched = self._issuer.vouched(credential, now)
+        return self._credentials.vouched_for(vouched.name, vouched.rights, self._counts_for)

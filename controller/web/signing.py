@@ -1,0 +1,59 @@
+"""Signing in and out: a token goes into a cookie that no script and no other site's page gets hold of (O-06)."""
+
+from typing import Annotated
+from urllib.parse import parse_qs, quote, urlsplit
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from controller.api.bodies import Body, body
+from controller.api.context import Here, usable
+from controller.api.guard import COOKIE, is_own
+from controller.errors import TooManyFailures, Unauthenticated, status_of
+from controller.web.answering import page
+from revisions.errors import Forbidden
+
+router = APIRouter(include_in_schema=False, default_response_class=Response, dependencies=[Depends(usable)])
+
+
+@router.get("/sign-in")
+def form(request: Request, next: Annotated[str, Query()] = "/") -> Response:
+    """Asks for a token."""
+    return page(request, "sign-in.html", next=within(next), wrong=None)
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request, here: Here, sent: Annotated[Body, Depends(body)]) -> Response:
+    """Leaves the token in the browser, if it is one; the browser gives it up when it is closed."""
+    if not is_own(request.headers, here.settings.public_url):
+        raise Forbidden("another page may not sign you in")
+    said = parse_qs(sent.content.decode("utf-8", "replace"))
+    token, following = said.get("token", [""])[0].strip(), within(said.get("next", ["/"])[0])
+    address = request.client.host if request.client else "unknown"
+    try:
+        await run_in_threadpool(here.access.principal, token, address)
+    except (Unauthenticated, TooManyFailures) as error:
+        here.access.refused(error, address, "POST", "/sign-in")
+        return page(request, "sign-in.html", status_of(error), next=following, wrong=error.detail)
+    answer = RedirectResponse(following, 303)
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return answer
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, here: Here) -> Response:
+    """Takes the token out of the browser; revoking it is another matter."""
+    if not is_own(request.headers, here.settings.public_url):
+        raise Forbidden("another page may not sign you out")
+    answer = RedirectResponse("/sign-in", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return answer
+
+
+def within(address: str) -> str:
+    """A place on this very site: what leads elsewhere leads to the beginning."""
+    parts = urlsplit(address)
+    if parts.scheme or parts.netloc or not address.startswith("/") or "\\" in address or not address.isprintable():
+        return "/"
+    return quote(parts.path, safe="/:@") + (f"?{parts.query}" if parts.query else "")

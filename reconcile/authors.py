@@ -1,0 +1,25 @@
+"""What the authors of triggers may do now, read for a whole batch at once (X-15)."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from reconcile.rules.authority import Rights, author_of, rights_of
+from revisions.store import tokens
+from revisions.store.database import Connection
+
+TOKEN: Final = "token:"
+PERSON: Final = "oidc:"
+"""How authors are written: of what kind, and the name."""
+
+
+def rights(connection: Connection, scopes: Iterable[str], now: datetime) -> Mapping[str, Rights]:
+    """All authors that these revisions' scopes name, each with what he has at `now`; nothing is read when none is."""
+    named = {author for text in scopes if (author := author_of(text)) is not None}
+    found = dict.fromkeys(named, Rights())
+    for prefix, granted in ((TOKEN, tokens.granted_to_tokens), (PERSON, tokens.granted_to_people)):
+        names = sorted(author.removeprefix(prefix) for author in named if author.startswith(prefix))
+        for name, grants in granted(connection, names, now) if names else ():
+            author = prefix + name
+            found[author] = Rights(found[author].grants + rights_of(grants).grants)
+    return found

@@ -1,0 +1,120 @@
+"""Tokens that people and programs show, kept as hashes; and people whom an issuer vouched for, as it last did (O-06).
+
+What somebody was granted is a canonical text that `reconcile.rules.authority` reads.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, text, update
+
+from revisions.store.database import among, insert_if_absent
+from revisions.store.tables import people, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; several may bear one name while one takes another's place, and then they are granted the same."""
+
+    token_id: str
+    name: str
+    hash: str
+    grants: str
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    revoked_by: str | None
+    last_used_at: datetime | None
+
+    def is_live(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody of the issuer's, what he was granted when he was last seen, and until when that counts."""
+
+    name: str
+    grants: str
+    seen_at: datetime
+    until_at: datetime
+
+
+def exist(connection: Connection) -> bool:
+    """Whether there ever was a token, revoked ones included: what was once locked stays locked."""
+    return bool(connection.execute(select(exists(select(tokens.c.token_id)))).scalar())
+
+
+def lock(connection: Connection) -> None:
+    """One maker of tokens at a time, so that a name comes to mean one thing; SQLite's write transactions are alone."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
+
+
+def add(connection: Connection, token: Token) -> None:
+    connection.execute(insert(tokens).values({name: getattr(token, name) for name in Token.__slots__}))
+
+
+def by_hash(connection: Connection, hash: str) -> Token | None:
+    row = connection.execute(select(tokens).where(tokens.c.hash == hash)).one_or_none()
+    return Token(**row._mapping) if row else None
+
+
+def get(connection: Connection, token_id: str) -> Token | None:
+    row = connection.execute(select(tokens).where(tokens.c.token_id == token_id)).one_or_none()
+    return Token(**row._mapping) if row else None
+
+
+def live_named(connection: Connection, name: str, now: datetime) -> list[Token]:
+    """The tokens of a name that can be used."""
+    statement = select(tokens).where(tokens.c.name == name, _live(now)).order_by(tokens.c.token_id)
+    return [Token(**row._mapping) for row in connection.execute(statement)]
+
+
+def page(connection: Connection, before: str | None, limit: int) -> list[Token]:
+    """All tokens there ever were, newest first, those before an id."""
+    statement = select(tokens).order_by(tokens.c.token_id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(tokens.c.token_id < before)
+    return [Token(**row._mapping) for row in connection.execute(statement)]
+
+
+def revoke(connection: Connection, token_id: str, now: datetime, by: str) -> None:
+    """Ends a token; one that is revoked already stays as it is."""
+    this = update(tokens).where(tokens.c.token_id == token_id, tokens.c.revoked_at.is_(None))
+    connection.execute(this.values(revoked_at=now, revoked_by=by))
+
+
+def used(connection: Connection, token_id: str, now: datetime) -> None:
+    connection.execute(update(tokens).where(tokens.c.token_id == token_id).values(last_used_at=now))
+
+
+def person(connection: Connection, name: str) -> Person | None:
+    row = connection.execute(select(people).where(people.c.name == name)).one_or_none()
+    return Person(**row._mapping) if row else None
+
+
+def remember(connection: Connection, one: Person) -> None:
+    """Keeps what the issuer says of somebody now, in place of what it said before."""
+    values = {name: getattr(one, name) for name in Person.__slots__}
+    if insert_if_absent(connection, people, values) == 0:
+        connection.execute(update(people).where(people.c.name == one.name).values(values))
+
+
+def granted_to_tokens(connection: Connection, names: Collection[str], now: datetime) -> Iterable[tuple[str, str]]:
+    """(name, grants) of the tokens of these names that can be used."""
+    statement = select(tokens.c.name, tokens.c.grants).where(among(connection, tokens.c.name, list(names)), _live(now))
+    return [(row[0], row[1]) for row in connection.execute(statement)]
+
+
+def granted_to_people(connection: Connection, names: Collection[str], now: datetime) -> Iterable[tuple[str, str]]:
+    """(name, grants) of those of these people whose grants still count."""
+    statement = select(people.c.name, people.c.grants)
+    statement = statement.where(among(connection, people.c.name, list(names)), people.c.until_at > now)
+    return [(row[0], row[1]) for row in connection.execute(statement)]
+
+
+def _live(now: datetime) -> ColumnElement[bool]:
+    return and_(tokens.c.revoked_at.is_(None), or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now))

@@ -1,0 +1,343 @@
+"""Who may do what over HTTP: each route against each role, each project against the others, and nobody unnamed."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import text
+
+from controller import settings
+from controller.api import rights
+from controller.api.rights import Where
+from controller.app import create_app
+from controller.errors import KINDS
+from controller.services import Services
+from controller.web import pages
+from reconcile.observe import Observations
+from reconcile.revising import Caller
+from reconcile.rules.authority import Grant, Reach, Role
+from revisions.clock import HandClock
+from revisions.store.database import Database
+from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
+from tests.controller.conftest import Network
+from tests.controller.routes import routes
+from tests.world import trigger_document
+
+ACME = Reach(frozenset({"acme"}))
+EVERYWHERE = Reach(None)
+NAMES = {"project": "acme", "domain": "production", "task": "report", "name": "tick", "version": "v1", "number": "1"}
+
+
+@pytest.fixture
+def app(services: Services) -> FastAPI:
+    """The whole of it, with the page and the metrics."""
+    app = create_app(services)
+    pages.install(app)
+    app.add_api_route("/metrics", lambda: "", include_in_schema=False)
+    return app
+
+
+@pytest.fixture
+def as_role(services: Services, app: FastAPI) -> Iterator[Callable[..., Api]]:
+    """The API for somebody with a token of a role, in `acme` unless told otherwise; None: without a token."""
+    clients: list[httpx.Client] = []
+
+    def made(role: Role | None, reach: Reach = ACME, name: str | None = None) -> Api:
+        headers = {}
+        if role is not None:
+            who = name or f"{role}-{'some' if reach.projects else 'all'}"
+            created = services.credentials.create(who, Grant(role, reach), None, EVERYWHERE, Caller("root"))
+            headers["Authorization"] = f"Bearer {created.secret}"
+        clients.append(httpx.Client(transport=Network(app), base_url="http://test", headers=headers))
+        return Api(clients[-1])
+
+    yield made
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def admin(as_role: Callable[..., Api]) -> Api:
+    """Somebody who may do everything, with a task and a trigger in acme and in other."""
+    admin = as_role(Role.ADMIN, EVERYWHERE)
+    for project in ("acme", "other"):
+        assert admin.put(f"/tasks/{project}/production/report/v1", task_manifest()).status_code == 201
+        admin.create(f"/triggers/{project}/production/report/tick", tags=["x"])
+    return admin
+
+
+def test_every_route_says_what_it_takes(app: FastAPI) -> None:
+    """O-06: deny by default; a new route without a declared right fails here, and cannot be reached."""
+    assert sorted(routes(app)) == sorted(rights.declared())
+
+
+def test_a_route_without_a_declared_right_cannot_be_reached(app: FastAPI, as_role: Callable[..., Api]) -> None:
+    """O-06: not by an admin either, and not under another method of a path that is declared."""
+    app.add_api_route("/api/v1/new", lambda: "secret")
+    app.add_api_route("/api/v1/triggers", lambda: "secret", methods=["PATCH"])
+    for role in (None, Role.ADMIN):
+        api = as_role(role, EVERYWHERE)
+        assert "secret" not in api.get("/new").text
+        refused = api.client.request("PATCH", "/api/v1/triggers")
+        assert "secret" not in refused.text
+    assert api.get("/new").status_code == 404
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET")
+
+
+def test_each_route_against_each_role(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: without a credential 401; below the role 403; from the role on, whatever the route says by itself."""
+    fired = admin.post("/triggers/acme/production/report/tick/fire").json()["id"]
+    asking = {role: as_role(role, EVERYWHERE, f"{role}-of-all") for role in (*reversed(Role), None)}
+    for method, path in sorted(rights.declared()):
+        need = rights.NEEDS[path][method]
+        target = re.sub(r"\{(\w+)(:path)?\}", lambda m: NAMES.get(m[1], fired if m[1] == "id" else "page.css"), path)
+        for role, api in asking.items():
+            answer = api.client.request(method, target, headers={"Origin": "http://test"})
+            told = f"{role or 'nobody'}: {method} {path}: {answer.status_code} {answer.text[:200]}"
+            if need.role is None:
+                assert answer.status_code not in (403, 405), told
+            elif role is None:
+                assert answer.status_code == 401, told
+                assert answer.headers["WWW-Authenticate"].startswith("Bearer"), told
+            elif role.rank < need.role.rank:
+                assert answer.status_code == 403, told
+            else:
+                assert answer.status_code not in (401, 403, 405), told
+
+
+def test_what_needs_all_projects_is_refused_in_one(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: an admin of one project exports, verifies and diagnoses nothing of the others."""
+    api = as_role(Role.ADMIN)
+    for path, needs in rights.NEEDS.items():
+        for method, need in needs.items():
+            if need.where is Where.ALL:
+                assert api.client.request(method, path).status_code == 403, path
+
+
+def test_a_token_of_one_project_sees_that_one_only(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: lists leave others out; what is named is forbidden, be it there or not; what has an id is not there."""
+    runs = {p: admin.post(f"/triggers/{p}/production/report/tick/fire").json()["id"] for p in ("acme", "other")}
+    assert admin.post("/blackouts", {"project": "other", "until": "2027-01-01T00:00:00Z", "reason": "r"}).is_success
+    viewer = as_role(Role.VIEWER)
+    for path in ("/triggers", "/tasks", "/runs"):
+        found = viewer.get(path).json()["items"]
+        assert [item["project"] for item in found] == ["acme"], path
+        assert viewer.get(path, project="other").status_code == 403, path
+    assert [item["trigger"] for item in viewer.get("/changes").json()["items"]] == ["acme/production/report/tick"]
+    assert viewer.get("/holds").json()["items"] == []
+    assert viewer.get("/calendars").json()["items"] == []
+    assert viewer.get("/runs", trigger="other/production/report/tick").status_code == 403
+    for name in ("tick", "never-was"):
+        refused = viewer.get(f"/triggers/other/production/report/{name}")
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert viewer.get(f"/runs/{runs['acme']}").status_code == 200
+    for part in ("", "/logs"):
+        assert viewer.get(f"/runs/{runs['other']}{part}").status_code == 404, part
+    page = viewer.client.get("/", headers={"Accept": "text/html"}).text
+    assert "acme/" in page
+    assert "other/" not in page
+
+
+def test_a_token_of_one_project_changes_that_one_only(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: by name, by tag, in bulk, by id, and where the project stands in the body."""
+    other = "/triggers/other/production/report/tick"
+    run = admin.post(f"{other}/fire").json()["id"]
+    until = "2027-01-01T00:00:00Z"
+    hold = admin.post("/blackouts", {"project": "other", "until": until, "reason": "r"}).json()["id"]
+    api = as_role(Role.DEPLOYER)
+    named = {"names": [{"trigger": "other/production/report/tick", "revision": 1}]}
+    refused = [
+        api.put(other, manifest(description="mine"), at(1)),
+        api.post(f"{other}/fire"),
+        api.post("/triggers:deactivate", named),
+        api.post("/triggers:fire", {"names": ["other/production/report/tick"]}),
+        api.put("/tasks/other/production/report/v2", task_manifest()),
+        api.post("/freeze", {"reason": "all"}),
+        api.post("/freeze", {"project": "other", "reason": "r"}),
+        api.post("/unfreeze", {"project": "other"}),
+        api.post("/blackouts", {"tag": "x", "until": until, "reason": "r"}),
+        api.post("/blackouts", {"trigger": "other/production/report/tick", "until": until, "reason": "r"}),
+        api.post("/next", trigger_of("other")),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [(403, "forbidden")] * len(refused)
+    for path in (f"/runs/{run}/cancel", f"/runs/{run}/retry"):
+        assert api.post(path).status_code == 404
+    assert api.post(f"/runs/{run}/complete", {"attempt": 1, "outcome": "succeeded"}).status_code == 404
+    assert api.delete(f"/blackouts/{hold}").status_code == 404
+    changed = api.post("/triggers:deactivate", {"tag": "x"}).json()["items"]
+    assert [item["trigger"] for item in changed] == ["acme/production/report/tick"]
+    fired = api.post("/triggers:fire", {"tag": "x"}).json()["items"]
+    assert [item["trigger"] for item in fired] == ["acme/production/report/tick"]
+    assert admin.get(other).json()["active"] is True
+
+
+def trigger_of(project: str) -> dict[str, Any]:
+    document = trigger_document()
+    return document | {"metadata": document["metadata"] | {"project": project}}
+
+
+def test_the_actor_is_the_credentials(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: whatever headers and bodies say; it stands in the revision, the run and the ledger of changes."""
+    api = as_role(Role.DEPLOYER, name="ci")
+    path = "/triggers/acme/production/report/other"
+    lies = {"X-Actor": "root", "X-Forwarded-User": "root", "Remote-User": "root"} | IS_NEW
+    assert api.put(path, manifest(), lies).json()["changed_by"] == "ci"
+    assert [item["actor"] for item in admin.get(f"{path}/revisions").json()["items"]] == ["ci"]
+
+
+def test_without_configured_access_everybody_is_local(api: Api) -> None:
+    """O-06: until there is a token or an issuer; the setting `access: required` needs neither."""
+    assert api.create()["changed_by"] == "local"
+    assert api.client.get("/metrics").status_code == 200
+
+
+def test_the_first_token_locks_and_revoking_it_does_not_open(
+    api: Api, services: Services, database: Database, app: FastAPI
+) -> None:
+    """O-06: access is controlled from the first token on, for good: in this process, and in one that starts later."""
+    assert api.get("/triggers").status_code == 200
+    made = api.post("/tokens", {"name": "ann", "role": "admin"})
+    assert made.status_code == 201
+    assert api.get("/triggers").status_code == 401
+    by_ann = {"Authorization": f"Bearer {made.json()['token']}"}
+    revoked = api.client.delete(f"/api/v1/tokens/{made.json()['id']}", headers=by_ann)
+    assert (revoked.status_code, revoked.json()["live"]) == (200, False)
+    assert api.client.get("/api/v1/triggers", headers=by_ann).status_code == 401
+    later = create_app(Services.over(database, settings.load(), Observations()))
+    with httpx.Client(transport=Network(later), base_url="http://test") as client:
+        assert client.get("/api/v1/triggers").status_code == 401
+
+
+def test_access_can_be_required_before_there_is_a_token(database: Database) -> None:
+    """O-06: with `access: required` nobody gets in but by a token made on the database."""
+    app = create_app(Services.over(database, settings.load(access="required"), Observations()))
+    with httpx.Client(transport=Network(app), base_url="http://test") as client:
+        refused = client.get("/api/v1/triggers")
+        assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
+        assert "token create" in refused.json()["errors"][0]["hint"]
+        assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer", "Bearer ", "Basic YTpi", "Bearer tct_wrong", "Bearer tcr_wrong", "Bearer a.b.c", "x"]
+)
+def test_what_is_no_credential_is_refused(header: str, as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: a wrong one is not taken for none, and none is not taken for anybody."""
+    nobody = as_role(None)
+    refused = nobody.client.get("/api/v1/triggers", headers={"Authorization": header})
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
+
+
+def test_wrong_credentials_are_listened_to_less_and_less(
+    as_role: Callable[..., Api], admin: Api, clock: HandClock
+) -> None:
+    """O-06: after ten from one address it is answered 429 for a while, whatever it sends; then it may try again."""
+    nobody = as_role(None)
+    wrong = {"Authorization": "Bearer tct_wrong"}
+    asked = [nobody.client.get("/api/v1/triggers", headers=wrong) for _ in range(11)]
+    assert [answer.status_code for answer in asked] == [401] * 10 + [429]
+    assert asked[-1].json()["code"] == "too_many_failures"
+    assert admin.get("/triggers").status_code == 429
+    clock.advance(timedelta(seconds=int(asked[-1].headers["Retry-After"])))
+    assert admin.get("/triggers").status_code == 200
+    assert KINDS["too_many_failures"].exit.value == 6
+
+
+def test_refusals_are_written_down(as_role: Callable[..., Api], admin: Api, observations: Observations) -> None:
+    """O-06: from where, who, what for and why; never with the credential."""
+    heard: list[dict[str, Any]] = []
+    observations.subscribe(lambda name, facts: heard.append(facts) if name == "access.refused" else None)
+    as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
+    as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
+    told = [(one["actor"], one["address"], one["method"], one["path"]) for one in heard]
+    place = "/api/v1/triggers/{project}/{domain}/{task}/{name}/fire"
+    assert told == [("viewer-some", "127.0.0.1", "POST", place), (None, "127.0.0.1", "GET", "/api/v1/runs")]
+    assert all(one["why"] for one in heard)
+    assert "guess" not in str(heard)
+
+
+def test_every_answer_keeps_browsers_in_bounds(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: errors and public answers too; HSTS only where the browser came over TLS."""
+    nobody = as_role(None)
+    for path in ("/api/v1/triggers", "/healthz", "/static/page.css", "/sign-in", "/nowhere", "/metrics"):
+        answer = nobody.client.get(path)
+        headers = answer.headers
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"], path
+        assert headers["X-Content-Type-Options"] == "nosniff", path
+        assert headers["Referrer-Policy"] == "same-origin", path
+        assert "Strict-Transport-Security" not in headers, path
+    secure = nobody.client.get("https://test/healthz")
+    assert secure.headers["Strict-Transport-Security"].startswith("max-age=")
+
+
+def test_tokens_are_made_within_ones_own_projects(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: an admin of one project hands out, sees and revokes that project's tokens alone."""
+    of_acme = as_role(Role.ADMIN)
+    assert of_acme.post("/tokens", {"name": "ci", "role": "admin"}).status_code == 403
+    assert of_acme.post("/tokens", {"name": "ci", "role": "viewer", "projects": ["acme", "other"]}).status_code == 403
+    made = of_acme.post("/tokens", {"name": "ci", "role": "admin", "projects": ["acme"]})
+    assert made.status_code == 201
+    assert [item["name"] for item in of_acme.get("/tokens").json()["items"]] == ["ci", "admin-some"]
+    [root] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "admin-all"]
+    assert of_acme.delete(f"/tokens/{root['id']}").status_code == 404
+    assert admin.delete(f"/tokens/{made.json()['id']}").json()["revoked_by"] == "admin-all"
+
+
+def test_a_secret_is_told_once_and_kept_as_a_hash(admin: Api, database: Database) -> None:
+    """O-06: neither lists nor the database hold it."""
+    secret = admin.post("/tokens", {"name": "ci", "role": "viewer"}).json()["token"]
+    assert secret not in admin.get("/tokens").text
+    with database.read() as connection:
+        kept = str(list(connection.execute(text("SELECT * FROM tokens"))))
+    assert secret not in kept
+    assert secret.removeprefix("tct_") not in kept
+
+
+def test_a_token_says_who_made_it_and_when_it_was_used(
+    as_role: Callable[..., Api], admin: Api, clock: HandClock
+) -> None:
+    """O-06: and it ends when it was to end."""
+    said = {"name": "ci", "role": "viewer", "projects": ["acme"], "expires_at": "2026-03-02T09:00:00Z"}
+    made = admin.post("/tokens", said).json()
+    assert (made["created_by"], made["role"], made["projects"], made["last_used_at"]) == (
+        "admin-all",
+        "viewer",
+        ["acme"],
+        None,
+    )
+    mine = {"Authorization": f"Bearer {made['token']}"}
+    assert admin.client.get("/api/v1/triggers", headers=mine).status_code == 200
+    [shown] = [item for item in admin.get("/tokens").json()["items"] if item["id"] == made["id"]]
+    assert (shown["last_used_at"], shown["live"]) == ("2026-03-02T08:00:00Z", True)
+    clock.advance(timedelta(hours=1))
+    assert admin.client.get("/api/v1/triggers", headers=mine).status_code == 401
+
+
+def test_a_name_means_one_thing(admin: Api) -> None:
+    """O-06, X-15: two tokens may bear a name while one replaces the other, and then they may do the same."""
+    ci = {"name": "ci", "role": "deployer", "projects": ["acme"]}
+    assert [admin.post("/tokens", ci).status_code for _ in range(2)] == [201, 201]
+    refused = admin.post("/tokens", ci | {"role": "admin"})
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (409, "name")
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ({"name": "Ann", "role": "viewer"}, "name"),
+        ({"name": "ann", "role": "owner"}, "role"),
+        ({"name": "ann", "role": "viewer", "projects": []}, "projects"),
+        ({"name": "ann", "role": "viewer", "projects": ["A"]}, "projects[0]"),
+        ({"name": "ann", "role": "viewer", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
+        ({"role": "viewer"}, "name"),
+    ],
+)
+def test_a_wrong_token_is_refused_by_field(api: Api, said: dict[str, Any], path: str) -> None:
+    """O-06, U-01: and none is made, so that nobody is locked out by a mistake."""
+    refused = api.post("/tokens", said)
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, path)
+    assert api.get("/triggers").status_code == 200
