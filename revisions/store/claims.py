@@ -6,16 +6,20 @@ Whoever writes to a running run names the claim's number; when it is no longer t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, select, update
 
 from revisions.ids import TriggerKey
 from revisions.store.database import update_many
+from revisions.store.pipeline import Write
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
 _STANDING = (runs.c.id, runs.c.claim, runs.c.cancel_requested_at, runs.c.cancel_forced)
+_RELEASE = update(runs).where(
+    in_status("running"), runs.c.id == bindparam("of_run"), runs.c.claim == bindparam("of_claim")
+)
 _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 
 
@@ -43,6 +47,14 @@ class Standing:
     held: bool
     cancel_requested: bool
     cancel_forced: bool = False
+
+
+class Said(NamedTuple):
+    """What a run keeps of an attempt: its answer, canonical or not, its error, and what all attempts cost so far."""
+
+    output: str | None = None
+    error: str | None = None
+    cost: float | None = None
 
 
 Standings = dict[tuple[str, int], Standing]
@@ -162,43 +174,27 @@ def works_on(current: Run | None, ours: Run) -> bool:
 def beat(connection: Connection, current: Run, until: datetime) -> None:
     """Prolongs the lease of a locked run for somebody outside who works on it; never shortens it."""
     if current.lease_until is not None and current.lease_until < until:
-        connection.execute(update(runs).where(_is(current)).values(lease_until=until))
+        connection.execute(update(runs).where(runs.c.id == current.id).values(lease_until=until))
 
 
-def finish(
-    connection: Connection,
-    ours: Run,
-    now: datetime,
-    status: str,
-    *,
-    output: str | None,
-    error: str | None,
-    cost: float | None,
-) -> None:
+def finishing(ours: Run, now: datetime, status: str, said: Said) -> Write:
     """Ends a run for good and releases its claim, on success and on failure (X-06)."""
-    _release(connection, ours, status=status, finished_at=now, output=output, error=error, cost=cost)
+    return _releasing(ours, status=status, finished_at=now, **said._asdict())
 
 
-def retry(
-    connection: Connection, ours: Run, at: datetime, *, output: str | None, error: str | None, cost: float | None
-) -> None:
+def retrying(ours: Run, at: datetime, said: Said) -> Write:
     """Makes a run pending again for its next attempt; the key is free in between (X-07)."""
-    _release(connection, ours, status="pending", available_at=at, output=output, error=error, cost=cost)
+    return _releasing(ours, status="pending", available_at=at, **said._asdict())
 
 
-def hand_back(connection: Connection, ours: Run, at: datetime) -> None:
+def handing_back(ours: Run, at: datetime) -> Write:
     """Makes a run pending again as if this attempt had not been begun (X-07)."""
-    _release(connection, ours, status="pending", available_at=at, attempt=runs.c.attempt - 1, started_at=None)
+    return _releasing(ours, status="pending", available_at=at, attempt=ours.attempt - 1, started_at=None)
 
 
-def _release(connection: Connection, ours: Run, **values: Any) -> None:
-    connection.execute(
-        update(runs).where(_is(ours)).values(claimed_by=None, lease_until=None, token_hash=None, **values)
-    )
-
-
-def _is(ours: Run) -> ColumnElement[bool]:
-    return and_(in_status("running"), runs.c.id == ours.id, runs.c.claim == ours.claim)
+def _releasing(ours: Run, **values: Any) -> Write:
+    released = {"claimed_by": None, "lease_until": None, "token_hash": None}
+    return _RELEASE, {**values, **released, "of_run": ours.id, "of_claim": ours.claim}
 
 
 def _among(some: Collection[Run]) -> ColumnElement[bool]:

@@ -85,6 +85,8 @@ class _Compiled(NamedTuple):
 
 _DIALECT: Any = PGDialect_psycopg(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it so
 _numbers = count()
+_FLOAT8 = 701
+"""What columns of numbers are on the server; columns of other types do not ask."""
 
 
 @cache
@@ -104,7 +106,7 @@ def _row(columns: Sequence[ColumnElement[Any]]) -> Callable[[Sequence[Any]], Any
         return tuple
     names = [str(column.key) for column in columns]
     made: Any = namedtuple("Row", names)  # type: ignore[misc]  # its fields are known only here
-    processors = [column.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for column in columns]
+    processors = [column.type.dialect_impl(_DIALECT).result_processor(_DIALECT, _FLOAT8) for column in columns]
     processed = [(place, process) for place, process in enumerate(processors) if process]
 
     def row(values: Sequence[Any]) -> Any:

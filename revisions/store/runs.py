@@ -5,10 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Row, func, literal_column, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Row,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
 
 from revisions.ids import TaskKey
 from revisions.store.database import among, insert_if_absent
+from revisions.store.pipeline import Question
 from revisions.store.tables import runs
 
 _QUEUE_LOCK = 7_302_114_550_183_942_001
@@ -166,6 +178,14 @@ def live_of(connection: Connection, trigger_id: str) -> str | None:
 def get(connection: Connection, run_id: str) -> Run | None:
     row = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
     return from_row(row) if row else None
+
+
+_LOCK = select(runs).where(runs.c.id == bindparam("of_run")).with_for_update()
+
+
+def locking(run_id: str) -> Question:
+    """Asks for the run, locked."""
+    return _LOCK, {"of_run": run_id}
 
 
 def lock(connection: Connection, run_id: str) -> Run | None:

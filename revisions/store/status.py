@@ -4,7 +4,7 @@ The row's lock is what a firing and a deploy contend for; it carries the revisio
 what it decides from is still current (L-15).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert
 
 from revisions.store.database import among, update_many
 from revisions.store.occurrences import Skip
-from revisions.store.pipeline import Write
+from revisions.store.pipeline import Question, Write
 from revisions.store.tables import catchup_backlogs, quarantines, trigger_status, triggers
 from revisions.triggers import Action, Revision
 
@@ -71,6 +71,7 @@ class Backlog:
 
 _INSERT = insert(trigger_status)
 _DROP_BACKLOGS = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindparam("of_trigger"))
+_LOCK = select(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger")).with_for_update()
 _UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
 
 LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_status.c)
@@ -190,6 +191,16 @@ def look_again(connection: Connection, ids: Sequence[str], now: datetime) -> Non
     """Has the next pass work out anew when these triggers fire, for what that hangs on has changed."""
     statement = update(trigger_status).where(among(connection, trigger_status.c.trigger_id, ids))
     connection.execute(statement.where(trigger_status.c.next_fire_at.is_not(None)).values(next_fire_at=now))
+
+
+def locking(trigger_id: str) -> Question:
+    """Asks for the status row of one trigger, locked."""
+    return _LOCK, {"of_trigger": trigger_id}
+
+
+def saving(trigger_id: str, values: Mapping[str, Any]) -> Write:
+    """Writes some columns of one trigger's locked row."""
+    return _UPDATE, {**values, "of_trigger": trigger_id}
 
 
 def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:

@@ -30,7 +30,7 @@ from revisions.ids import TaskKey, TriggerKey
 from revisions.store import notices, occurrences, status
 from revisions.store import tasks as task_store
 from revisions.store.database import ask_and_look_at, insert_if_absent
-from revisions.store.pipeline import Write, write
+from revisions.store.pipeline import Question, Write, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 from revisions.triggers import Action, Revision, StopReason, Trigger, apply, fold, spec_of
@@ -65,12 +65,20 @@ def task_key(trigger: Trigger) -> TaskKey:
 def get(connection: Connection, key: TriggerKey) -> Trigger | None:
     """The current row, deleted or not, without a lock."""
     row = connection.execute(_GET, _of(key)).one_or_none()
-    return _trigger(row) if row else None
+    return from_row(row) if row else None
 
 
 def by_id(connection: Connection, trigger_id: str) -> Trigger | None:
     row = connection.execute(select(triggers).where(triggers.c.trigger_id == trigger_id)).one_or_none()
-    return _trigger(row) if row else None
+    return from_row(row) if row else None
+
+
+_READ = select(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
+
+
+def reading(trigger_id: str) -> Question:
+    """Asks for one trigger."""
+    return _READ, {"of_trigger": trigger_id}
 
 
 def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
@@ -101,7 +109,7 @@ def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, cl
     """
     questions = (*task_store.questions(tasks), (_LOCK, _of(key)))
     (*answers, rows), now = ask_and_look_at(clock, connection, *questions)
-    trigger, its_status = (_trigger(rows[0]), status.labelled(rows[0])) if rows else (None, None)
+    trigger, its_status = (from_row(rows[0]), status.labelled(rows[0])) if rows else (None, None)
     return Locked(task_store.locked(answers), trigger, its_status, now)
 
 
@@ -119,13 +127,13 @@ def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
         .order_by(*_KEY)
         .with_for_update(key_share=True)
     )
-    return [_trigger(row) for row in connection.execute(statement)]
+    return [from_row(row) for row in connection.execute(statement)]
 
 
 def lock_all(connection: Connection, keys: Sequence[TriggerKey]) -> list[Trigger]:
     """The current rows of these names that exist, locked in key order; the task rows must be locked already."""
     rows = (connection.execute(_LOCK_ROW, _of(key)).one_or_none() for key in sorted(keys))
-    return [_trigger(row) for row in rows if row]
+    return [from_row(row) for row in rows if row]
 
 
 def tagged(connection: Connection, tag: str, projects: Collection[str] | None = None) -> list[TriggerKey]:
@@ -170,7 +178,7 @@ def page(
         statement = statement.where(triggers.c.active == (true() if active else false()))
     if after:
         statement = statement.where(tuple_(*_KEY) > tuple(after))
-    return [(_trigger(row), status.labelled(row)) for row in connection.execute(statement)]
+    return [(from_row(row), status.labelled(row)) for row in connection.execute(statement)]
 
 
 def append(
@@ -282,7 +290,7 @@ def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
     statement = select(triggers).where(
         triggers.c.active == false(), triggers.c.deleted == false(), triggers.c.until <= now
     )
-    return [_trigger(row) for row in connection.execute(statement)]
+    return [from_row(row) for row in connection.execute(statement)]
 
 
 def stopped_since(connection: Connection, at: datetime, by: str, reason: str) -> list[Trigger]:
@@ -294,7 +302,7 @@ def stopped_since(connection: Connection, at: datetime, by: str, reason: str) ->
         triggers.c.deactivated_reason == reason,
         triggers.c.changed_at >= at,
     )
-    return [_trigger(row) for row in connection.execute(statement.order_by(triggers.c.changed_at.desc(), *_KEY))]
+    return [from_row(row) for row in connection.execute(statement.order_by(triggers.c.changed_at.desc(), *_KEY))]
 
 
 def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
@@ -304,7 +312,7 @@ def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
         triggers.c.deleted == false(),
         triggers.c.spec.contains('"calendars":', autoescape=True),
     )
-    return [_trigger(row) for row in connection.execute(statement)]
+    return [from_row(row) for row in connection.execute(statement)]
 
 
 def announce_again(connection: Connection, trigger_id: str, revision: int) -> None:
@@ -334,7 +342,7 @@ def _of(key: TriggerKey) -> dict[str, str]:
     return {f"of_{name}": part for name, part in key._asdict().items()}
 
 
-def _trigger(row: Any) -> Trigger:
+def from_row(row: Any) -> Trigger:
     return Trigger(
         trigger_id=row.trigger_id,
         key=TriggerKey(row.project, row.domain, row.task, row.name),

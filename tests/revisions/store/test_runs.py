@@ -15,6 +15,7 @@ from revisions.ids import TaskKey
 from revisions.store import claims, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
+from revisions.store.pipeline import write
 from revisions.store.tables import runs as table
 from tests.rows import Rows, new_run
 
@@ -50,7 +51,7 @@ def get(database: Database, run_id: str) -> runs.Run:
 def finish(database: Database, run: runs.Run) -> None:
     with database.write() as connection:
         now = database.clock.now(connection)
-        claims.finish(connection, run, now, "succeeded", output=None, error=None, cost=None)
+        write(connection, claims.finishing(run, now, "succeeded", claims.Said()))
 
 
 def test_creating_a_run_again_keeps_the_first(database: Database, rows: Rows) -> None:
@@ -141,7 +142,7 @@ def test_the_longest_waiting_goes_first_and_no_one_early(database: Database, row
     with database.write() as connection:
         run = runs.get(connection, first)
         assert run is not None
-        claims.retry(connection, run, rows.now + 2 * SECOND, output=None, error="broken", cost=None)
+        write(connection, claims.retrying(run, rows.now + 2 * SECOND, claims.Said(None, "broken", None)))
     assert claimed_ids(database) == [second]
     clock.advance(SECOND)
     assert claimed_ids(database) == []
@@ -170,7 +171,7 @@ def test_queue_all_waits_for_a_retry_of_the_older(database: Database, rows: Rows
     (one,) = claim(database)
     assert one.run.id == first
     with database.write() as connection:
-        claims.retry(connection, one.run, rows.now + 2 * SECOND, output=None, error="broken", cost=None)
+        write(connection, claims.retrying(one.run, rows.now + 2 * SECOND, claims.Said(None, "broken", None)))
     assert claimed_ids(database) == []
 
 
@@ -255,9 +256,9 @@ def test_a_write_under_an_old_claim_changes_nothing(database: Database, rows: Ro
     with database.write() as connection:
         claims.take_over(connection, [one.run], rows.now, claimed_by="other", lease=LEASE)
         now_theirs = runs.get(connection, run_id)
-        claims.finish(connection, one.run, rows.now, "succeeded", output="{}", error=None, cost=1.0)
-        claims.retry(connection, one.run, rows.now, output=None, error="late", cost=None)
-        claims.hand_back(connection, one.run, rows.now)
+        write(connection, claims.finishing(one.run, rows.now, "succeeded", claims.Said("{}", None, 1.0)))
+        write(connection, claims.retrying(one.run, rows.now, claims.Said(None, "late", None)))
+        write(connection, claims.handing_back(one.run, rows.now))
         assert runs.get(connection, run_id) == now_theirs
         assert now_theirs is not None
         assert not claims.holds(now_theirs, one.run)
