@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import burst, deploys, history, planning, replicas, resync, start, verify
+from benchmarks import burst, claims, deploys, history, planning, replicas, resync, start, verify
 from benchmarks.ratio import show
 
 ALL = {
@@ -10,6 +10,7 @@ ALL = {
     "history": history.measure,
     "verify": verify.measure,
     "burst": burst.measure,
+    "claims": claims.measure,
     "replicas": replicas.measure,
     "resync": resync.measure,
     "start": start.measure,

@@ -1,0 +1,143 @@
+"""Runs that do nothing, from pending to settled: against the bare claim and update by psycopg, and procrastinate."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import psycopg
+from procrastinate import App, PsycopgConnector
+
+from benchmarks.ratio import Ratio
+from benchmarks.server import bare_url, fresh_database
+from benchmarks.subjects import task, trigger
+from reconcile import claiming
+from reconcile.attempts import Ended
+from reconcile.deploying import Deploying
+from reconcile.observe import Observations
+from reconcile.registering import Registering
+from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
+from reconcile.rules.retry import Outcome
+from reconcile.settle import settle
+from revisions.ids import fresh
+from revisions.store import runs
+from revisions.store.database import Database
+from revisions.store.runs import NewRun
+from revisions.triggers import Trigger
+
+RUNS = 2_000
+AT_ONCE = 20
+ROUNDS = 3
+HOT = 5
+
+_CLAIM = """
+UPDATE runs SET status = 'running', attempt = attempt + 1, claim = claim + 1, claimed_by = 'bare', started_at = %(now)s,
+       lease_until = %(now)s + interval '60 s'
+WHERE id IN (SELECT id FROM runs WHERE status = 'pending' ORDER BY available_at, id FOR UPDATE SKIP LOCKED LIMIT %(n)s)
+RETURNING id
+"""
+_SETTLE = """
+UPDATE runs SET status = 'succeeded', finished_at = %s, claimed_by = NULL, lease_until = NULL, output = '{}' WHERE id = %s
+"""
+_UNIQUE = count()
+
+
+def measure() -> list[Ratio]:
+    """Medians of three rounds of 2,000 runs, twenty claimed at once, each settled in a transaction of its own."""
+    with fresh_database() as database:
+        observations = Observations()
+        deploying = Deploying(database, observations)
+        Registering(database, deploying, observations).register(task(), Caller())
+        of = deploying.deploy(trigger("t", overlap="allow"), Expected(absent=True), Caller()).trigger
+        with psycopg.connect(bare_url(database)) as connection:
+            bare = _median(lambda: _bare(database, connection, of))
+        free = _median(lambda: _ours(database, observations, of, 0))
+        hot = _median(lambda: _ours(database, observations, of, HOT))
+        theirs = _median(lambda: asyncio.run(_procrastinate(bare_url(database))))
+    return [
+        Ratio("claim to settle, no keys", free, bare, goal=0.4),
+        Ratio(f"claim to settle, {HOT} hot keys", hot, bare, goal=0.4),
+        Ratio("claim to settle against procrastinate's worker", free, theirs, goal=1),
+    ]
+
+
+def _median(measured: Callable[[], float]) -> float:
+    return sorted(measured() for _ in range(ROUNDS))[ROUNDS // 2]
+
+
+def _ours(database: Database, observations: Observations, of: Trigger, keys: int) -> float:
+    _fill(database, of, keys)
+    began, done = time.monotonic(), 0
+    while done < RUNS:
+        taken = claiming.take(
+            database, observations, claimed_by="ours", lease=timedelta(seconds=60), limit=AT_ONCE, max_running=AT_ONCE
+        )
+        for one in taken.claimed:
+            settle(database, observations, one.run, Ended(Outcome.SUCCEEDED, output={}), trigger=one.trigger)
+        done += len(taken.claimed)
+    return RUNS / (time.monotonic() - began)
+
+
+def _bare(database: Database, connection: psycopg.Connection[Any], of: Trigger) -> float:
+    _fill(database, of, 0)
+    began, done = time.monotonic(), 0
+    while done < RUNS:
+        now = connection.execute("SELECT clock_timestamp()").fetchall()[0][0]
+        ids = connection.execute(_CLAIM, {"now": now, "n": AT_ONCE}).fetchall()
+        connection.commit()
+        for (run_id,) in ids:
+            connection.execute(_SETTLE, (now, run_id))
+            connection.commit()
+        done += len(ids)
+    return RUNS / (time.monotonic() - began)
+
+
+def _fill(database: Database, of: Trigger, keys: int) -> None:
+    with database.write() as connection:
+        now = database.clock.now(connection)
+        runs.create(connection, [_new(of, now, number, keys) for number in range(RUNS)])
+    with psycopg.connect(bare_url(database), autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE runs")
+
+
+def _new(of: Trigger, now: Any, number: int, keys: int) -> NewRun:
+    return NewRun(
+        id=fresh(now),
+        trigger_id=of.trigger_id,
+        occurrence_id=f"bench/{next(_UNIQUE)}",
+        revision=1,
+        project=of.key.project,
+        domain=of.key.domain,
+        task=of.key.task,
+        task_version="v1",
+        source="schedule",
+        overlap="allow",
+        max_attempts=3,
+        actor="system",
+        scheduled_at=now,
+        created_at=now,
+        input="{}",
+        serialize_key=f"key-{number % keys}" if keys else None,
+    )
+
+
+async def _procrastinate(url: str) -> float:
+    """Its own worker over its own tables on the same server, as many tasks at once."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS theirs CASCADE")
+        connection.execute("CREATE SCHEMA theirs")
+    app = App(connector=PsycopgConnector(conninfo=url, kwargs={"options": "-c search_path=theirs"}))
+
+    @app.task
+    async def nothing() -> None:
+        pass
+
+    async with app.open_async():
+        await app.schema_manager.apply_schema_async()
+        await nothing.batch_defer_async(*({} for _ in range(RUNS)))
+        began = time.monotonic()
+        await app.run_worker_async(wait=False, concurrency=AT_ONCE, install_signal_handlers=False)
+        return RUNS / (time.monotonic() - began)
