@@ -83,7 +83,9 @@ class Process:
         if "runner" not in without:
             self._runner = _runner(settings, database, deploying, observations)
         if not database.is_sqlite:
-            self._listener = Listener(database, {CHANGES: self._wake_loop, RUNS: self._wake_runner})
+            self._listener = Listener(
+                database, {CHANGES: self._wake_loop, RUNS: self._wake_runner}, past=settings.listen_url
+            )
         self._metrics = Metrics(database, lambda: self._listener is not None and self._listener.connected)
         observations.subscribe(self._metrics.subscriber)
         observations.subscribe(self._wake)

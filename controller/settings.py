@@ -93,6 +93,7 @@ class Settings(BaseSettings):
     )
 
     database_url: str = "sqlite:///triggerctl.db"
+    listen_url: str | None = None
     listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8080"
     url: str | None = None
     access: Annotated[Literal["auto", "required"], BeforeValidator(_lower)] = "auto"

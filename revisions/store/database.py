@@ -93,7 +93,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, create: bool = False, pool_size: int = 20) -> None:
-        self.url = _parsed(url)
+        self.url = parsed(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._writing = threading.RLock()
         self.engine = _sqlite_engine(self.url, create) if self.is_sqlite else _postgresql_engine(self.url, pool_size)
@@ -158,17 +158,18 @@ class Database:
         return _shown(self.url)
 
 
-def _parsed(url: str) -> URL:
+def parsed(url: str, path: str = "database-url") -> URL:
+    """A database's URL, with the driver to use. Raises Invalid at `path`, the setting it stands in."""
     try:
-        parsed = make_url(url)
-        backend = parsed.get_backend_name()
+        found = make_url(url)
+        backend = found.get_backend_name()
     except ArgumentError:
         backend = ""
-    if backend == "sqlite" and parsed.database:
-        return parsed
+    if backend == "sqlite" and found.database:
+        return found
     if backend in ("postgresql", "postgres"):
-        return parsed.set(drivername="postgresql+psycopg")
-    fault = Fault("database-url", f"{url!r} is not a database", "sqlite:///file.db or postgresql://user@host/database")
+        return found.set(drivername="postgresql+psycopg")
+    fault = Fault(path, f"{url!r} is not a database", "sqlite:///file.db or postgresql://user@host/database")
     raise Invalid(f"{fault.path}: {fault.message}", [fault])
 
 

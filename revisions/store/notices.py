@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, bindparam, func, select
 
-from revisions.store.database import Database, connect_arguments
+from revisions.store.database import Database, connect_arguments, parsed
 
 CHANGES = "triggerctl_changes"
 """Sent with every row of the feed: the trigger's id; empty where something else changed."""
@@ -36,8 +36,10 @@ class Listener:
     LOOK_SECONDS = 1.0
     LONGEST_BACKOFF_SECONDS = 10.0
 
-    def __init__(self, database: Database, wakes: Mapping[str, Callable[[], None]]) -> None:
-        self._address = database.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    def __init__(self, database: Database, wakes: Mapping[str, Callable[[], None]], past: str | None = None) -> None:
+        """`past` is the URL of the same database past a pooler, through which nothing is heard (O-09)."""
+        url = parsed(past, "listen-url") if past else database.url
+        self._address = url.set(drivername="postgresql").render_as_string(hide_password=False)
         self._wakes = wakes
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)

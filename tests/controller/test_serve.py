@@ -16,7 +16,8 @@ from controller import settings
 from controller.serve import Process, listen
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
-from revisions.store.database import Database
+from revisions.errors import Invalid
+from revisions.store.database import Database, parsed
 from tests.contract.service import Service
 from tests.controller.asking import IS_NEW, T, manifest
 from tests.waiting import eventually
@@ -95,6 +96,28 @@ def test_a_lost_listener_connects_again_and_looks(up: Up, real: Database) -> Non
     world.create(schedule={"every": "1s"}, overlap="allow")
     eventually(lambda: world.runs())
     eventually(lambda: up.metrics()["triggerctl_listener_connected", ()] == 1)
+
+
+def test_notices_are_heard_past_a_pooler(postgresql_url: str, postgresql_database_url: str, tmp_path: Path) -> None:
+    """O-09: at `listen_url`, here another database of the server, so that one sees who listens where."""
+    with Database(postgresql_database_url) as database:
+        up = Up(database, tmp_path / "work", without=("loop", "runner"), listen_url=postgresql_url)
+        try:
+            eventually(lambda: up.metrics()["triggerctl_listener_connected", ()] == 1)
+            with database.read() as connection:
+                listening = text("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = :name")
+                here = connection.execute(listening, {"name": database.url.database}).scalar_one()
+                there = connection.execute(listening, {"name": parsed(postgresql_url).database}).scalar_one()
+        finally:
+            up.stop()
+    assert here == 0
+    assert there >= 1
+
+
+def test_a_wrong_address_to_listen_at_is_named(postgresql_database_url: str, tmp_path: Path) -> None:
+    """O-09: by its own name, not as the database's."""
+    with Database(postgresql_database_url) as database, pytest.raises(Invalid, match="listen-url"):
+        Up(database, tmp_path / "work", listen_url="pgbouncer")
 
 
 def test_metrics_show_what_happened(up: Up, real: Database) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES += sorted((ROOT / "config" / "examples").rglob("*.md"))
+PAGES += sorted((ROOT / "config" / "examples").rglob("*.md")) + sorted((ROOT / "charts").rglob("*.md"))
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)

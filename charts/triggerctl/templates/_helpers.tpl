@@ -1,0 +1,181 @@
+{{- define "triggerctl.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Short enough that a Job's suffix still fits into a label. */}}
+{{- define "triggerctl.fullname" -}}
+{{- $name := include "triggerctl.name" . }}
+{{- $full := printf "%s-%s" .Release.Name $name }}
+{{- if contains $name .Release.Name }}{{ $full = .Release.Name }}{{ end }}
+{{- default $full .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* What never changes of a pod's labels; takes {root, component}. */}}
+{{- define "triggerctl.selector" -}}
+app.kubernetes.io/name: {{ include "triggerctl.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- /* The labels of every object; takes {root, component}. */}}
+{{- define "triggerctl.labels" -}}
+{{- $own := include "triggerctl.selector" . | fromYaml }}
+{{- $_ := set $own "app.kubernetes.io/version" .root.Chart.AppVersion }}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .root.Release.Service }}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") }}
+{{- merge $own .root.Values.labels | toYaml }}
+{{- end }}
+
+{{- /* The Deployments: what each is called, leaves out and runs with. Another component is another name, for a selector cannot change. */}}
+{{- define "triggerctl.parts" -}}
+{{- $full := include "triggerctl.fullname" . }}
+{{- if .Values.split.enabled }}
+- component: api
+  fullname: {{ $full }}-api
+  service: {{ $full }}
+  without: loop,runner
+  replicas: {{ .Values.split.apiReplicaCount }}
+  resources: {{ default .Values.resources .Values.split.apiResources | toJson }}
+  launches: false
+- component: worker
+  fullname: {{ $full }}-worker
+  service: {{ $full }}-worker
+  without: web
+  replicas: {{ .Values.replicaCount }}
+  resources: {{ .Values.resources | toJson }}
+  launches: true
+{{- else }}
+- component: controller
+  fullname: {{ $full }}
+  service: {{ $full }}
+  without: ""
+  replicas: {{ .Values.replicaCount }}
+  resources: {{ .Values.resources | toJson }}
+  launches: true
+{{- end }}
+{{- end }}
+
+{{- /* The component that answers people. */}}
+{{- define "triggerctl.front" -}}
+{{- .Values.split.enabled | ternary "api" "controller" }}
+{{- end }}
+
+{{- define "triggerctl.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end }}
+{{- end }}
+
+{{- define "triggerctl.account" -}}
+{{- $made := .Values.serviceAccount.create | ternary (include "triggerctl.fullname" .) "default" }}
+{{- default $made .Values.serviceAccount.name }}
+{{- end }}
+
+{{- /* Whether anything of Kubernetes' own is allowed to the pods that launch. */}}
+{{- define "triggerctl.hasRights" -}}
+{{- if or .Values.launchers.kubernetes.enabled .Values.launchers.extraRules .Values.launchers.extraClusterRules }}true{{ end }}
+{{- end }}
+
+{{- define "triggerctl.serviceUrl" -}}
+{{- $port := .Values.service.port | int }}
+{{- printf "http://%s.%s.svc%s" (include "triggerctl.fullname" .) .Release.Namespace (eq $port 80 | ternary "" (printf ":%d" $port)) }}
+{{- end }}
+
+{{- /* Seconds of a span like 10s, 5m or 1h. */}}
+{{- define "triggerctl.seconds" -}}
+{{- $number := regexFind "^[0-9]+" . | int }}
+{{- mul $number (get (dict "s" 1 "m" 60 "h" 3600) (regexFind "[smh]$" .)) }}
+{{- end }}
+
+{{- /* The file of settings; the database's URL is no part of it, for it may hold a password. */}}
+{{- define "triggerctl.settings" -}}
+{{- $settings := dict "listen" "0.0.0.0:8080" "access" "required" "url" (default (include "triggerctl.serviceUrl" .) .Values.url) "work_dir" (eq .Values.database.type "sqlite" | ternary "/data/work" "/work") }}
+{{- range $name, $value := .Values.controller }}
+{{- if not (kindIs "string" $value | and (empty $value)) }}{{ $_ := set $settings (snakecase $name) $value }}{{ end }}
+{{- end }}
+{{- if .Values.access.oidc.issuer }}
+{{- range $name, $value := .Values.access.oidc }}{{ $_ := set $settings (printf "oidc_%s" (snakecase $name)) $value }}{{ end }}
+{{- end }}
+{{- if .Values.checkpoints.existingSecret }}
+{{- $_ := set $settings "checkpoint_key_file" (printf "/etc/triggerctl/checkpoints/%s" .Values.checkpoints.key) }}
+{{- end }}
+{{- range $name, $value := mergeOverwrite $settings .Values.settings }}
+{{ $name }}: {{ toJson $value }}
+{{- end }}
+{{- end }}
+
+{{- /* Where the database is, for controllers. */}}
+{{- define "triggerctl.databaseEnv" -}}
+{{- with .Values.database }}
+{{- if eq .type "sqlite" }}
+- name: TRIGGERCTL_DATABASE_URL
+  value: sqlite:////data/triggerctl.db
+{{- else }}
+- name: TRIGGERCTL_DATABASE_URL
+  valueFrom:
+    secretKeyRef: {name: {{ .postgresql.existingSecret }}, key: {{ .postgresql.urlKey }}}
+{{- if .postgresql.listenUrlKey }}
+- name: TRIGGERCTL_LISTEN_URL
+  valueFrom:
+    secretKeyRef: {name: {{ .postgresql.existingSecret }}, key: {{ .postgresql.listenUrlKey }}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What every pod has in common. */}}
+{{- define "triggerctl.pod" -}}
+securityContext: {{ toJson .Values.podSecurityContext }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{ toJson . }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{ toJson . }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- /* What every container has in common. */}}
+{{- define "triggerctl.container" -}}
+image: {{ include "triggerctl.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext: {{ toJson .Values.securityContext }}
+{{- end }}
+
+{{- /* What may not stand together, where the schema cannot say it plainly. */}}
+{{- define "triggerctl.check" -}}
+{{- $database := .Values.database }}
+{{- if eq $database.type "sqlite" }}
+{{- if gt (int .Values.replicaCount) 1 }}
+{{- fail (printf "replicaCount: %d controllers cannot share one SQLite file; set database.type=postgresql and database.postgresql.existingSecret, or replicaCount=1" (int .Values.replicaCount)) }}
+{{- end }}
+{{- if .Values.split.enabled }}
+{{- fail "split.enabled: two Deployments cannot share one SQLite file; set database.type=postgresql and database.postgresql.existingSecret, or split.enabled=false" }}
+{{- end }}
+{{- if $database.postgresql.existingSecret }}
+{{- fail "database.postgresql.existingSecret: it is not used with database.type=sqlite; set database.type=postgresql, or leave the secret out" }}
+{{- end }}
+{{- else if not $database.postgresql.existingSecret }}
+{{- fail "database.postgresql.existingSecret: PostgreSQL needs a Secret with its URL; make one with `kubectl create secret generic triggerctl-database --from-literal=url=postgresql://user:password@host/database` and name it" }}
+{{- end }}
+{{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
+{{- fail "ingress.host: an Ingress needs the name people use; set it, or ingress.enabled=false" }}
+{{- end }}
+{{- $oidc := .Values.access.oidc }}
+{{- if ne (empty $oidc.issuer) (empty $oidc.audience) }}
+{{- fail "access.oidc: issuer and audience belong together, so that a token for another service does not count here; set both, or neither" }}
+{{- end }}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.serviceMonitor.tokenSecret) }}
+{{- fail "metrics.serviceMonitor.tokenSecret: /metrics takes a token; make one for a viewer with `triggerctl token create`, put it into a Secret and name that" }}
+{{- end }}
+{{- end }}
