@@ -20,6 +20,7 @@ EVERYTHING = {
     "controller": {"taskRoot": "/tasks"},
     **OIDC,
     "url": "https://triggers.example.com",
+    "taskSecrets": {"existingSecret": "secrets", "kubernetes": {"enabled": True, "scopes": ["client-7"]}},
     "checkpoints": {"existingSecret": "signing"},
     "launchers": {
         "extraRules": [{"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["create", "get"]}],

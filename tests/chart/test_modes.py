@@ -129,9 +129,21 @@ def test_jobs_are_started_where_it_was_said_and_nowhere_else() -> None:
 
 def test_other_launchers_get_what_they_need() -> None:
     """O-01: beside the rights for Jobs, in the same namespaces, or in the whole cluster."""
-    rules = release("everything").one("Role")["rules"]
-    assert EVERYTHING["launchers"]["extraRules"][0] in rules
+    [role] = [each for each in release("everything").of("Role") if each["metadata"]["namespace"] == "triggerctl-jobs"]
+    assert EVERYTHING["launchers"]["extraRules"][0] in role["rules"]
     assert release("everything").one("ClusterRole")["rules"] == EVERYTHING["launchers"]["extraClusterRules"]
+
+
+def test_secrets_of_tasks_are_read_where_it_was_said_and_no_others() -> None:
+    """O-01, X-12: files of one Secret; through the API those of the scopes that are named."""
+    [role] = [each for each in release("everything").of("Role") if each["metadata"]["namespace"] == NAMESPACE]
+    [rule] = role["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["secrets"], ["get"])
+    assert rule["resourceNames"] == ["triggerctl", "triggerctl-client-7"]
+    found = release("everything").settings()
+    assert found["secrets_from"].endswith("kubernetes")
+    mounts = container("everything", "acme-triggerctl-worker")["volumeMounts"]
+    assert {"name": "secrets", "mountPath": found["secrets_dir"], "readOnly": True} in mounts
 
 
 @pytest.mark.parametrize(

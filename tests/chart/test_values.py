@@ -14,6 +14,7 @@ from tests.chart.values import DEFAULTS, PATHS, SCHEMA, default, described, exam
 from tests.docs import pages
 
 BY_THE_CHART = {"database_url", "listen_url", "listen", "access", "url", "work_dir", "checkpoint_key_file"}
+BY_THE_CHART |= {"secrets_dir", "secrets_namespace"}
 """Settings that follow from where the chart puts things, and from values with a meaning of their own."""
 
 

@@ -41,6 +41,7 @@ _RULE = {"metrics": {"prometheusRule": {"enabled": True}}}
 _DASHBOARDS = {"metrics": {"dashboards": {"enabled": True}}}
 _JOBS = {"launchers": {"kubernetes": {"enabled": True}}}
 _SIGNED = {"checkpoints": {"existingSecret": "signing"}}
+_SECRETS = {"taskSecrets": {"kubernetes": {"enabled": True}}}
 _RESOURCES = {"requests": {"cpu": 2}}
 _RULES = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
 _LABELS = {"a": "b"}
@@ -90,6 +91,10 @@ _EXAMPLES: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "access.oidc.remember": ("1d", _OIDC),
     "settings": ({"checkpoint_public_key": "cHVibGlj"}, {}),
     "url": ("https://a.example.com", {}),
+    "taskSecrets.existingSecret": ("secrets", {}),
+    "taskSecrets.kubernetes.enabled": (True, {}),
+    "taskSecrets.kubernetes.namespace": ("other", _SECRETS),
+    "taskSecrets.kubernetes.scopes": (["client-7"], _SECRETS),
     "checkpoints.existingSecret": ("signing", {}),
     "checkpoints.key": ("other.key", _SIGNED),
     "launchers.kubernetes.enabled": (True, {}),

@@ -75,7 +75,7 @@ app.kubernetes.io/component: {{ .component }}
 
 {{- /* Whether anything of Kubernetes' own is allowed to the pods that launch. */}}
 {{- define "triggerctl.hasRights" -}}
-{{- if or .Values.launchers.kubernetes.enabled .Values.launchers.extraRules .Values.launchers.extraClusterRules }}true{{ end }}
+{{- if or .Values.taskSecrets.kubernetes.enabled .Values.launchers.kubernetes.enabled .Values.launchers.extraRules .Values.launchers.extraClusterRules }}true{{ end }}
 {{- end }}
 
 {{- define "triggerctl.serviceUrl" -}}
@@ -100,6 +100,13 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- if .Values.checkpoints.existingSecret }}
 {{- $_ := set $settings "checkpoint_key_file" (printf "/etc/triggerctl/checkpoints/%s" .Values.checkpoints.key) }}
+{{- end }}
+{{- with .Values.taskSecrets }}
+{{- if .existingSecret }}{{ $_ := set $settings "secrets_dir" "/etc/triggerctl/secrets" }}{{ end }}
+{{- if .kubernetes.enabled }}
+{{- $_ := set $settings "secrets_from" "environment,files,kubernetes" }}
+{{- if .kubernetes.namespace }}{{ $_ := set $settings "secrets_namespace" .kubernetes.namespace }}{{ end }}
+{{- end }}
 {{- end }}
 {{- range $name, $value := mergeOverwrite $settings .Values.settings }}
 {{ $name }}: {{ toJson $value }}
