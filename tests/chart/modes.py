@@ -1,6 +1,5 @@
 """The modes that the chart's documents name, and one with everything switched on; each is rendered once."""
 
-from functools import cache
 from typing import Any
 
 from revisions import documents
@@ -60,7 +59,6 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-@cache
 def release(mode: str) -> Rendered:
     """What a mode installs."""
     return render(MODES[mode])

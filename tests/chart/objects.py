@@ -1,8 +1,9 @@
 """What the chart makes of values: the objects, rendered by the real Helm engine and read as plain values."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,14 @@ class Rendered:
 
 
 def render(values: Mapping[str, Any]) -> Rendered:
-    """Raises helm.HelmError for what the schema or the chart refuses."""
+    """Renders the same values once. Raises helm.HelmError for what the schema or the chart refuses."""
+    return _rendered(json.dumps(values))
+
+
+@cache
+def _rendered(values: str) -> Rendered:
     with helm.Chart.load(CHART) as chart:
-        return Rendered(chart.render(dict(values), name=RELEASE, namespace=NAMESPACE))
+        return Rendered(chart.render(json.loads(values), name=RELEASE, namespace=NAMESPACE))
 
 
 def refusal(values: Mapping[str, Any]) -> str:

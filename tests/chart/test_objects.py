@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -18,6 +19,15 @@ from tests.chart.objects import CHART, NAMESPACE, Rendered
 
 OLDEST, NEWEST = "1.27", kubernetes_validate.latest_version()
 CRDS = json.loads((Path(__file__).parent / "crds.json").read_text())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def read_once() -> Iterator[None]:
+    """Kubernetes' schemas are megabytes, which would be read for every single object."""
+    read = kubernetes_validate.utils.schema_contents
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kubernetes_validate.utils, "schema_contents", cache(read))
+        yield
 
 
 @pytest.fixture(params=MODES)
