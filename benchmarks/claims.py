@@ -40,7 +40,8 @@ WHERE id IN (SELECT id FROM runs WHERE status = 'pending' ORDER BY available_at,
 RETURNING id
 """
 _SETTLE = """
-UPDATE runs SET status = 'succeeded', finished_at = %s, claimed_by = NULL, lease_until = NULL, output = '{}' WHERE id = %s
+UPDATE runs SET status = 'succeeded', finished_at = %s, claimed_by = NULL, lease_until = NULL, output = '{}'
+WHERE id = %s
 """
 _UNIQUE = count()
 

@@ -9,13 +9,14 @@ from reconcile.rules import bounds
 from reconcile.rules import explain as rules
 from reconcile.rules.explain import Apart, Explanation, Facts, Held, Instant, Made, Obstacles
 from reconcile.rules.ranges import MOMENT, SUPERSEDED
+from reconcile.rules.waits import Ahead, Pending, waits_for
 from revisions.ids import TriggerKey
-from revisions.store import holds, occurrences, quarantines
+from revisions.store import holds, occurrences, quarantines, queue
 from revisions.store import runs as run_store
 from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import Run
-from revisions.triggers import Trigger
+from revisions.triggers import StopReason, Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,33 @@ class Explaining:
             run, skip = _recorded(connection, past, instant)
             obstacles = _obstacles(connection, past, late)
             started = started_before(connection, past, instant.at - MOMENT)
+            waits = _waits_for(connection, run, past) if run and run.status == "pending" else ""
         facts = Facts(
             trigger=str(key),
             now=past.now,
             standing=past.standing,
             started=started,
             obstacles=obstacles,
-            run=Made(run.id, run.created_at, run.status, run.error) if run else None,
+            run=Made(run.id, run.created_at, run.status, run.error, waits) if run else None,
             skip=left(skip) if skip else None,
         )
         return Explained(past, instant, run, skip, rules.explain(instant, facts))
+
+
+def _waits_for(connection: Connection, run: Run, past: Past) -> str:
+    """What keeps a pending run from its start."""
+    running = queue.running(connection)
+    task = (run.project, run.domain, run.task)
+    over_budget = past.trigger.deactivated_reason == StopReason.BUDGET
+    ahead = Ahead(
+        key_holder=queue.holder(connection, run),
+        before=queue.before(connection, run),
+        of_trigger=sum(one.trigger_id == run.trigger_id for one in running),
+        of_task=sum((one.project, one.domain, one.task) == task for one in running),
+        over_budget_until=past.trigger.until if over_budget else None,
+    )
+    pending = Pending(run.available_at, run.overlap, run.serialize_key, run.trigger_limit, run.task_limit)
+    return waits_for(pending, ahead, past.now)
 
 
 def _late(connection: Connection, trigger: Trigger) -> timedelta:

@@ -48,12 +48,13 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The run of an occurrence."""
+    """The run of an occurrence; `waits_for` is what keeps one that is pending from its start."""
 
     run_id: str
     created_at: datetime
     status: str
     error: str | None
+    waits_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,10 @@ def _started(instant: Instant, facts: Facts) -> Iterator[str]:
     late = (made.created_at - instant.fire.at).total_seconds()
     yield f"It fired at {_time(instant.fire)}: run {made.run_id} was made {_span(late)} after that time."
     found = advice.of_status(made.status)
+    if made.waits_for:
+        yield f"The run is {made.status}: it waits for {made.waits_for}."
+        yield from _in_force(instant)
+        return
     yield f"The run {found.why}{_because(made.error or '')}."
     yield from _in_force(instant)
     yield from _next(found, facts)

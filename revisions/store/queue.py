@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal_column, not_, or_, select, tuple_
 
 from revisions.places import Full, Running, Waiting
-from revisions.store.runs import in_status
+from revisions.store.runs import Run, in_status
 from revisions.store.tables import runs, triggers
 from revisions.triggers import StopReason
 
@@ -94,3 +94,24 @@ def _heads(connection: Connection, queues: Collection[str], now: datetime) -> li
         and_(ranked.c.place == 1, ranked.c.overlap.not_in(_BESIDE), ranked.c.available_at <= now)
     )
     return [(row.available_at, row.id, Waiting(*row[: len(_WAITING)])) for row in connection.execute(heads)]
+
+
+def before(connection: Connection, run: Run) -> str | None:
+    """The run of the same trigger that goes on, or is to go on first; None when there is none."""
+    of = select(runs.c.id).where(runs.c.trigger_id == run.trigger_id, runs.c.id != run.id)
+    under_way = connection.execute(of.where(in_status(*_TAKEN)).limit(1)).scalar()
+    if under_way:
+        return str(under_way)
+    place = tuple_(runs.c.scheduled_at, runs.c.id) < (run.scheduled_at, run.id)
+    first = of.where(in_status("pending"), place).order_by(runs.c.scheduled_at, runs.c.id).limit(1)
+    found: str | None = connection.execute(first).scalar()
+    return found
+
+
+def holder(connection: Connection, run: Run) -> str | None:
+    """The run that holds this one's key."""
+    held = select(runs.c.id).where(
+        in_status("running"), runs.c.project == run.project, runs.c.serialize_key == run.serialize_key
+    )
+    found: str | None = connection.execute(held).scalar() if run.serialize_key is not None else None
+    return found

@@ -10,6 +10,7 @@ from reconcile.rules import advice
 from reconcile.rules.bounds import offset
 from reconcile.rules.explain import Verdict
 from reconcile.rules.pace import Pace
+from reconcile.rules.retry import Outcome
 from revisions.errors import NotFound
 from revisions.store import holds, quarantines
 from revisions.store.holds import Hold
@@ -299,3 +300,36 @@ def test_what_is_spread_waits_for_its_place(world: World) -> None:
     world.advance(seconds=late.total_seconds())
     world.resync()
     assert told(world)[1].startswith("It fired at 2026-03-02T09:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"overlap": "queue_all"}, "the end of run {first} of the same trigger (overlap queue_all)"),
+        ({"serialize_key": "k"}, "the end of run {first}, which holds its serialize_key 'k'"),
+        ({"concurrency": {"limit": 1}}, "one of the 1 runs of its trigger to end (concurrency.limit 1)"),
+        ({"task_version": "v2"}, "one of the 1 runs of its task to end (its concurrency.limit 1)"),
+        (
+            {"overlap": "queue_all", "limits": {"max_cost": 1, "estimate": 0.1}},
+            "the next period of its budget, which begins at 2026-04-01T00:00:00Z",
+        ),
+    ],
+    ids=["queue", "key", "trigger", "task", "budget"],
+)
+def test_what_keeps_a_run_from_its_start_is_told(world: World, spec: dict[str, object], words: str) -> None:
+    """U-03, X-04, X-08: the run before it, the key's holder, the limit that is reached, or the budget."""
+    world.register("v2", concurrency={"limit": 1})
+    world.create(**{"overlap": "allow", **spec})
+    live(world, 2)
+    (first,) = world.claim()
+    if "limits" in spec:
+        world.settle(first, cost=5)
+    assert f"The run is pending: it waits for {words.format(first=first.id)}." in told(world, 2)[1]
+
+
+def test_a_run_between_two_attempts_says_when_the_next_comes(world: World) -> None:
+    """U-03, X-07: after its backoff."""
+    world.create()
+    live(world, 1)
+    world.finish(Outcome.FAILED)
+    assert "it waits for its next attempt, at 2026-03-02T08:01:02Z" in told(world, 1)[1]
