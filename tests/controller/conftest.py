@@ -21,6 +21,9 @@ from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, task_manifest
 
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""For what a terminal shows, in a process of its own: which database it came from is the same to it."""
+
 
 class Network(httpx.BaseTransport):
     """Requests as a server gets them: nothing in the scope but what HTTP carries."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from revisions.clock import HandClock
-from tests.controller.conftest import Cli
+from tests.controller.conftest import ON_SQLITE, Cli
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
@@ -74,6 +74,7 @@ def test_what_differs(cli: Cli) -> None:
     assert cli("diff", T, "1").status == 2
 
 
+@ON_SQLITE
 def test_the_differences_are_coloured_in_a_terminal(database_url: str) -> None:
     """R-09: added green, removed red, changed yellow."""
     shown = terminal(database_url, "diff", T, "1", "2")
@@ -92,6 +93,7 @@ def test_a_trigger_as_of_a_time(cli: Cli) -> None:
     assert cli("show", T, "--as-of", "2026-03-02T08:30:00Z", "--revision", "1").status == 2
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("columns", [100, 50])
 def test_tables_stay_readable_in_a_terminal(cli: Cli, write: Write, database_url: str, columns: int) -> None:
     """U-01: nothing is cut off; at 100 columns no time, number or word of a short column is torn."""

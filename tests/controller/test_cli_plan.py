@@ -15,7 +15,7 @@ import pytest
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from revisions.errors import Unavailable
-from tests.controller.conftest import Cli, Said
+from tests.controller.conftest import ON_SQLITE, Cli, Said
 from tests.world import World, key, task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
@@ -346,6 +346,7 @@ def test_without_a_terminal_apply_does_not_go_ahead_by_itself(cli: Cli, fill: Fi
     assert names(cli) == []
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(("answer", "status", "expected"), [("n", 1, []), ("y", 0, ["a"])])
 def test_in_a_terminal_it_asks(
     cli: Cli, fill: Fill, database_url: str, world: World, answer: str, status: int, expected: list[str]

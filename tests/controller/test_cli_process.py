@@ -15,7 +15,7 @@ from controller import settings
 from controller.app import create_app
 from controller.services import Services
 from revisions.store.database import Database
-from tests.controller.conftest import Cli
+from tests.controller.conftest import ON_SQLITE, Cli
 from tests.waiting import eventually
 from tests.world import task_document, trigger_document
 
@@ -51,11 +51,12 @@ def test_from_an_empty_folder_to_a_trigger(tmp_path: Path) -> None:
     assert triggerctl("list", TRIGGERCTL_DATABASE_URL="sqlite:///other.db").returncode == 7
 
 
-def test_answers_in_any_encoding() -> None:
+@ON_SQLITE
+def test_answers_in_any_encoding(cli: Cli, database_url: str) -> None:
     """U-01: a terminal that knows ASCII only gets what it can show, not a traceback."""
-    triggerctl("db", "upgrade")
-    triggerctl("task", "register", "-", stdin=json.dumps(task_document(description="Zürich → Genève")))
-    shown = triggerctl("task", "show", "acme/production/report@v1", PYTHONIOENCODING="ascii")
+    cli("task", "register", "-", stdin=json.dumps(task_document(description="Zürich → Genève")))
+    at = {"TRIGGERCTL_DATABASE_URL": database_url, "PYTHONIOENCODING": "ascii"}
+    shown = triggerctl("task", "show", "acme/production/report@v1", **at)
     assert (shown.returncode, "Traceback" in shown.stderr) == (0, False)
     assert "Z\\xfcrich" in shown.stdout
 
