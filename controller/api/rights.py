@@ -98,6 +98,7 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
     f"{API}/export": {"GET": _ADMIN_ALL},
     f"{API}/import": {"POST": _ADMIN_ALL},
     f"{API}/doctor": {"GET": Need(Role.VIEWER, Where.ALL, is_diagnosis=True)},
+    f"{API}/costs": {"GET": _LOOK_ANY},
     f"{API}/demand": {"GET": _LOOK_ALL},
     "/": {"GET": _LOOK_ANY},
     "/triggers/{project}/{domain}/{task}/{name}": {"GET": _LOOK},
