@@ -38,6 +38,8 @@ LEVELS = {
     "tzdata.changed": "warning",
     "tzdata.differs": "warning",
     "scan.found": "warning",
+    "trigger.deadline_missed": "error",
+    "expectation.unreadable": "error",
     "hold.changed": "info",
     "calendar.changed": "info",
     "backlog.dropped": "info",

@@ -247,6 +247,27 @@ def count_scheduled(connection: Connection, trigger_id: str, after: datetime, un
     return found
 
 
+def asked_within(
+    connection: Connection, trigger_id: str, after: datetime, until: datetime
+) -> list[tuple[datetime, str]]:
+    """When the fires that runs asked for were to be in (after, until], and their ids, oldest first (S-08)."""
+    statement = select(runs.c.scheduled_at, runs.c.occurrence_id).where(
+        runs.c.trigger_id == trigger_id,
+        runs.c.scheduled_at > after,
+        runs.c.scheduled_at <= until,
+        runs.c.occurrence_id.startswith("next/"),
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement.order_by(runs.c.scheduled_at))]
+
+
+def succeeded_since(connection: Connection, trigger_id: str, at: datetime) -> list[tuple[datetime, datetime]]:
+    """(scheduled, finished) of the runs scheduled at an instant or later that succeeded."""
+    statement = select(runs.c.scheduled_at, runs.c.finished_at).where(
+        runs.c.trigger_id == trigger_id, runs.c.scheduled_at >= at, in_status("succeeded")
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement)]
+
+
 def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -> Run | None:
     """The run of an occurrence, by the key that lets there be no second one (X-01)."""
     statement = select(runs).where(runs.c.trigger_id == trigger_id, runs.c.occurrence_id == occurrence_id)

@@ -332,6 +332,26 @@ costs = Table(
     Index(None, "trigger_id", "at"),
 )
 
+expectations = Table(
+    "expectations",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("judged_until", Instant, nullable=False),
+    Column("look_at", Instant, index=True),
+)
+
+missed_deadlines = Table(
+    "missed_deadlines",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("due_at", Instant, primary_key=True),
+    Column("scheduled_at", Instant, nullable=False),
+    Column("occurrence_id", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("noticed_at", Instant, nullable=False),
+)
+
 run_logs = Table(
     "run_logs",
     metadata,
