@@ -24,6 +24,7 @@ LEVELS = {
     "run.adopted": "info",
     "run.handed_back": "info",
     "run.cancel_requested": "info",
+    "run.approved": "info",
     "run.completed": "info",
     "run.left": "info",
     "claim.lost": "warning",

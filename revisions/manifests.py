@@ -15,7 +15,7 @@ API_VERSION = "triggerctl/v1"
 AUTOMATIONS = ("schedule",)
 LATER = frozenset(
     {
-        "event", "webhook", "file", "table", "action", "scopes", "requires_approval", "debounce",
+        "event", "webhook", "file", "table", "action", "scopes", "debounce",
     }
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
@@ -112,6 +112,7 @@ class TriggerSpec(_Strict):
     expect: Annotated[Expect | None, BeforeValidator(_written)] = None
     secret_scope: Optional = None
     allow_destructive: StrictBool = False
+    requires_approval: StrictBool = False
 
 
 def _tags(value: Any) -> Any:
@@ -177,6 +178,7 @@ class TaskSpec(BaseModel):
     outputs: dict[str, dict[str, Any]] = {}
     concurrency: Concurrency | None = None
     secrets: tuple[Text, ...] = ()
+    requires_approval: StrictBool = False
 
     @property
     def block(self) -> Any:

@@ -43,8 +43,7 @@ CALENDAR = Calendar.read(
 
 @pytest.fixture
 def lived(world: World) -> World:
-    """Triggers with a past: runs, skips,
-    a backlog, a pause, a deletion, a log, a state, deadlines; days off, a freeze."""
+    """Triggers with a past that has left something in every table."""
     world.create(catchup={"policy": "all"}, overlap="allow", expect={"within": "10m"}, tags=['ä"\n\t'])
     world.create("gone")
     world.create("quiet")

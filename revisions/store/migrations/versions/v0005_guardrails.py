@@ -1,4 +1,4 @@
-"""Keys, limits, budgets and costs of runs; deadlines; tokens, people whom an issuer vouched for, the token of a run."""
+"""Keys, limits, budgets, costs and approval of runs; deadlines; tokens, people whom an issuer vouched for."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,6 +22,9 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("task_limit", sa.Integer(), nullable=True))
     op.add_column("runs", sa.Column("reserved", sa.Float(), nullable=True))
     op.add_column("runs", sa.Column("cancel_forced", sa.Boolean(), nullable=False, server_default=sa.false()))
+    op.add_column("runs", sa.Column("parked", sa.Boolean(), nullable=False, server_default=sa.false()))
+    op.add_column("runs", sa.Column("approved_at", Instant(), nullable=True))
+    op.add_column("runs", sa.Column("approved_by", sa.Text(), nullable=True))
     op.create_index(
         "runs_key_idx",
         "runs",
@@ -107,6 +110,8 @@ def downgrade() -> None:
     op.drop_table("costs")
     op.drop_index("triggers_over_budget_idx", "triggers")
     op.drop_index("runs_key_idx", "runs")
+    for column in ("approved_by", "approved_at", "parked"):
+        op.drop_column("runs", column)
     for column in ("cancel_forced", "reserved", "task_limit", "trigger_limit", "serialize_key"):
         op.drop_column("runs", column)
     op.drop_column("trigger_status", "success_count")
