@@ -151,9 +151,7 @@ def _over_budget(connection: Connection, trigger: Trigger, now: datetime) -> Sto
     return Stop(StopReason.BUDGET, budget.until(now)) if is_used_up(budget, spending) else None
 
 
-def _ask(
-    connection: Connection, run: Run, trigger: Trigger | None, asked: Asked | None, now: datetime
-) -> Asked | None:
+def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked | None, now: datetime) -> Asked | None:
     """Keeps the next fire that a run asked for, and has the loops move the alarm; a pause leaves nothing to ask for."""
     if asked is None or asked.at is None:
         return asked
