@@ -50,6 +50,9 @@ class Metrics:
         self._findings = Counter(
             "triggerctl_findings", "What the scanner found and mended, by kind.", ["kind"], registry=registry
         )
+        self._missed = Counter(
+            "triggerctl_deadlines_missed", "Deadlines at which no run had succeeded.", ["kind"], registry=registry
+        )
         self._asked = Gauge(
             "triggerctl_asked_rate", "Starts a second that the active schedules ask for.", registry=registry
         )
@@ -95,6 +98,8 @@ class Metrics:
                     self._rate_wait.observe(seconds)
             case "backlog.dropped":
                 self._skips.labels(MISSED).inc(_number(facts["count"]))
+            case "trigger.deadline_missed":
+                self._missed.labels(facts["kind"]).inc()
             case "scan.found":
                 self._findings.labels(facts["kind"]).inc()
             case "demand.summed":

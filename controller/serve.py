@@ -141,7 +141,14 @@ class Process:
             self._runner.wake()
 
 
-_ASKED_FOR = ("run.fired", "runs.backfilled", "run.retried_by_hand", "run.cancel_requested", "run.completed")
+_ASKED_FOR = (
+    "run.fired",
+    "runs.backfilled",
+    "run.retried_by_hand",
+    "run.approved",
+    "run.cancel_requested",
+    "run.completed",
+)
 """What people want of the runner at once."""
 _MOVED = ("calendar.changed", "hold.changed", "backlog.dropped", "fire.asked")
 """What changes when triggers fire without being a change of theirs."""

@@ -8,6 +8,7 @@ from typing import Self
 from controller.auth import Access
 from controller.settings import Settings
 from reconcile.accounting import Accounting
+from reconcile.approving import Approving
 from reconcile.auditing import Auditing
 from reconcile.backfilling import Backfilling
 from reconcile.backlogs import Backlogs
@@ -74,6 +75,7 @@ class Services:
     completing: Completing
     backfilling: Backfilling
     retrying: Retrying
+    approving: Approving
     calendaring: Calendaring
     holding: Holding
     backlogs: Backlogs
@@ -113,6 +115,7 @@ class Services:
             ),
             backfilling=Backfilling(database, heard),
             retrying=Retrying(database, heard),
+            approving=Approving(database, heard),
             calendaring=Calendaring(database, heard),
             holding=Holding(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),

@@ -1,20 +1,18 @@
 """Reads what a trigger was and did, in one state of the database, and has the rules say what became of what (U-07)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from reconcile.calendars import days_of
+from reconcile.calendars import lived
 from reconcile.rules import audit, eras
 from reconcile.rules.audit import FAULTS, Left, Line, Standing, Started, Summary
-from reconcile.rules.eras import Calendar, Era
+from reconcile.rules.eras import Era
 from reconcile.rules.ranges import MOMENT
-from reconcile.rules.terms import calendars_of
 from revisions.errors import Invalid, NotFound
-from revisions.ids import CalendarKey, TriggerKey
-from revisions.store import calendars as calendar_store
+from revisions.ids import TriggerKey
 from revisions.store import histories, occurrences
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
@@ -145,26 +143,14 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Past
     if trigger is None or status is None:
         raise NotFound(f"there is no trigger {key}")
     backlogs = status_store.backlogs(connection, [trigger.trigger_id])
-    lived = eras.eras(trigger_store.whole_history(connection, trigger.trigger_id))
+    revisions = trigger_store.whole_history(connection, trigger.trigger_id)
     return Past(
         trigger=trigger,
-        eras=list(eras.observing(lived, _calendars(connection, key.project, lived))),
+        eras=lived(connection, key.project, eras.eras(revisions)),
         status=status,
         standing=Standing(status.watermark, [(backlog.cursor_at, backlog.until_at) for backlog in backlogs]),
         now=database.clock.now(connection),
     )
-
-
-def _calendars(connection: Connection, project: str, lived: Sequence[Era]) -> dict[str, Calendar]:
-    """What the calendars that any era names closed, and since when."""
-    names = {name for era in lived for name in calendars_of(era.trigger.spec)}
-    return {
-        name: [
-            (row.at, days_of(row.spec))
-            for row in reversed(calendar_store.history(connection, CalendarKey(project, name)))
-        ]
-        for name in names
-    }
 
 
 def started_before(connection: Connection, past: Past, after: datetime) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from reconcile import byhand
 from reconcile.byhand import Target
+from reconcile.creating import outcome_of
 from reconcile.observe import Observations
 from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules import bounds
@@ -163,7 +164,7 @@ def _run(target: Target, order: _Order, fire: Fire) -> NewRun:
     return target.run(
         order.prefix + fire.id,
         fire.at,
-        source="backfill",
+        source=byhand.BACKFILL,
         overlap=order.wish.overlap or "queue_all",
         actor=order.caller.actor,
         input=order.wish.input,
@@ -185,6 +186,6 @@ def _insert(connection: Connection, target: Target, order: _Order, new: Sequence
             raise Conflict.hinted("Idempotency-Key", detail, NEW_KEY)
     made = [run.id for run in new if there[run.occurrence_id].id == run.id]
     if made:
-        status_store.fired(connection, target.status, made[-1], target.now, len(made))
+        status_store.fired(connection, target.status, made[-1], target.now, len(made), outcome=outcome_of(new[-1]))
         notices.runs_pending(connection)
     return set(made)

@@ -24,8 +24,8 @@ from revisions.store.runs import NewRun
 from revisions.store.status import StatusRow
 from revisions.triggers import Trigger
 
-MANUAL = "manual"
-"""The source of a run that is fired now; only such a one may come too late to start (X-18)."""
+MANUAL, BACKFILL = "manual", "backfill"
+"""The sources of runs that people start; one fired now may come too late to start, a backfilled one not (X-18)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ from datetime import date
 
 from reconcile.rules import bounds
 from reconcile.rules.block import Closed
+from reconcile.rules.eras import Era, observing
 from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.terms import Terms, calendars_of, terms
 from revisions import chain
 from revisions.errors import Fault, Invalid
+from revisions.ids import CalendarKey
 from revisions.manifests import Calendar
 from revisions.store import calendars as store
 from revisions.store.database import Connection
@@ -58,6 +60,16 @@ def days_of(spec: str) -> frozenset[date]:
         return days
     end = instant(read["until"]).date()
     return frozenset(day for day in days if day <= end)
+
+
+def lived(connection: Connection, project: str, through: Sequence[Era]) -> list[Era]:
+    """Eras with the days off of the calendars they name, as those were then."""
+    names = {name for era in through for name in calendars_of(era.trigger.spec)}
+    closing = {
+        name: [(row.at, days_of(row.spec)) for row in reversed(store.history(connection, CalendarKey(project, name)))]
+        for name in names
+    }
+    return list(observing(through, closing))
 
 
 def read_terms(connection: Connection, project: str, spec: str, resolved: str) -> Terms:

@@ -5,6 +5,7 @@ from datetime import datetime
 from reconcile.rules.terms import TaskTerms, Terms, task_terms
 from revisions import ids
 from revisions.store.facts import Facts
+from revisions.store.occurrences import PARKED, STARTED
 from revisions.store.runs import NewRun
 
 
@@ -22,8 +23,9 @@ def new_run(
     start_by: datetime | None,
     reserved: float | None,
 ) -> NewRun:
-    """A pending run of a trigger as it is now; `input` is canonical text."""
-    task = task_terms(facts.task_spec) if facts.task_spec else TaskTerms(None, None)
+    """A run of a trigger as it is now: pending, or parked until it is approved (X-14); `input` is canonical text."""
+    task = task_terms(facts.task_spec) if facts.task_spec else TaskTerms()
+    parked = terms.requires_approval or task.requires_approval
     return NewRun(
         id=ids.fresh(now),
         trigger_id=facts.trigger_id,
@@ -40,9 +42,15 @@ def new_run(
         scheduled_at=scheduled_at,
         created_at=now,
         input=input,
-        start_by=start_by,
+        start_by=None if parked else start_by,
         serialize_key=terms.serialize_key,
         trigger_limit=terms.trigger_limit,
         task_limit=task.limit,
         reserved=reserved,
+        parked=parked,
     )
+
+
+def outcome_of(new: NewRun) -> str:
+    """What becomes of an occurrence that has this run (E-05)."""
+    return PARKED if new.parked else STARTED

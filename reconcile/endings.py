@@ -16,7 +16,7 @@ from reconcile.rules.state import State
 from reconcile.rules.stopping import Stop, worn_out
 from revisions.clock import Clock
 from revisions.ids import utc_text
-from revisions.store import claims, costs, logs, notices, runs, states, status, triggers
+from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import Said
 from revisions.store.database import Connection, ask_and_look_at
 from revisions.store.pipeline import Write, write
@@ -106,7 +106,7 @@ def keep(
     kept = _kept(found, run, decision.status, said.error)
     is_last = asked is None and not (trigger and budget_of(spec_of(trigger.spec)))
     write(connection, claims.finishing(run, now, decision.status, said), *kept, is_last=is_last)
-    return Settled(decision, _stop(connection, found, trigger, kept), _ask(connection, run, trigger, asked))
+    return Settled(decision, _stop(connection, found, trigger, kept), _ask(connection, run, trigger, asked, now))
 
 
 def _said(run: Run, ended: Ended) -> Said:
@@ -151,7 +151,7 @@ def _over_budget(connection: Connection, trigger: Trigger, now: datetime) -> Sto
     return Stop(StopReason.BUDGET, budget.until(now)) if is_used_up(budget, spending) else None
 
 
-def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked | None) -> Asked | None:
+def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked | None, now: datetime) -> Asked | None:
     """Keeps the next fire that a run asked for, and has the loops move the alarm; a pause leaves nothing to ask for."""
     if asked is None or asked.at is None:
         return asked
@@ -161,6 +161,7 @@ def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked
     if expires_at and asked.at >= expires_at:
         return Asked(None, f"{asking.KEY}: the trigger expires before that, at {utc_text(expires_at)}")
     status.ask(connection, run.trigger_id, asked.at, run.id)
+    expectations.look(connection, run.trigger_id, now)
     triggers.announce_again(connection, trigger.trigger_id, trigger.revision)
     return asked
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconcile import byhand
+from reconcile.creating import outcome_of
 from reconcile.observe import Observations
 from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules.overlap import DISPLACING, POLICIES, room
@@ -68,7 +69,7 @@ class Firing:
                 displaced = Displacement(new.trigger_id, new.id, forced=overlap == "terminate")
                 run_store.displace(connection, [displaced], target.now)
             run_store.create(connection, [new])
-            status_store.fired(connection, target.status, new.id, target.now)
+            status_store.fired(connection, target.status, new.id, target.now, outcome=outcome_of(new))
             notices.runs_pending(connection)
             made = run_store.get(connection, new.id)
         assert made is not None

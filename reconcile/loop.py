@@ -12,6 +12,7 @@ from reconcile.bell import Bell
 from reconcile.deciding import Decided, Deciding
 from reconcile.demand import Demand
 from reconcile.deploying import Deploying
+from reconcile.expecting import Expecting
 from reconcile.observe import Observations
 from reconcile.replica import Replica
 from reconcile.rules.demand import is_too_much
@@ -62,6 +63,7 @@ class Loop:
         self._alarms = Alarms(database, self.timers, observations, self._interval)
         self._scanner = Scanner(database, deploying, self._alarms, observations, 2 * self._interval)
         self._demand = Demand(database)
+        self._expecting = Expecting(database, observations)
         self._replica = replica
         self._waiting = False
         self._exceeded = False
@@ -87,6 +89,7 @@ class Loop:
             self.take_turns()
             self.catch_up()
             self._stop_finished()
+            self._expecting.look()
         self._replica.beat(self._interval)
         self._demand.follow(changes)
         self._tell_demand()

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from reconcile.cases import Case
-from reconcile.creating import new_run
+from reconcile.creating import new_run, outcome_of
 from reconcile.revising import skip_of
 from reconcile.rules.catchup import Plan
 from reconcile.rules.overlap import DISPLACING
@@ -41,7 +41,7 @@ class Records:
             self._displaced.append(Displacement(row.trigger_id, runs[-1].id, case.terms.overlap == "terminate"))
         told = (row.last_outcome, row.last_outcome_at)
         if runs:
-            told = ("started", self.now)
+            told = (outcome_of(runs[-1]), self.now)
         elif left:
             told = (left[-1].outcome, self.now)
         self.runs += runs

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
@@ -15,7 +15,7 @@ API_VERSION = "triggerctl/v1"
 AUTOMATIONS = ("schedule",)
 LATER = frozenset(
     {
-        "event", "webhook", "file", "table", "action", "scopes", "requires_approval", "debounce", "expect",
+        "event", "webhook", "file", "table", "action", "scopes", "debounce",
     }
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
@@ -87,6 +87,13 @@ class Limits(_Strict):
     budget_period: Literal["day", "week", "month", "year"] = "month"
 
 
+class Expect(_Strict):
+    """When a success is expected (X-16); judged by `reconcile.rules.expectations`."""
+
+    success_by: Optional = None
+    within: Optional = None
+
+
 class TriggerSpec(_Strict):
     task_version: Text
     active: Annotated[StrictBool | None, BeforeValidator(_written)] = None
@@ -102,8 +109,10 @@ class TriggerSpec(_Strict):
     start_within: Optional = None
     retry: Retry = Retry()
     deactivate_after: Annotated[StrictInt, Field(ge=1)] = 5
+    expect: Annotated[Expect | None, BeforeValidator(_written)] = None
     secret_scope: Optional = None
     allow_destructive: StrictBool = False
+    requires_approval: StrictBool = False
 
 
 def _tags(value: Any) -> Any:
@@ -169,6 +178,7 @@ class TaskSpec(BaseModel):
     outputs: dict[str, dict[str, Any]] = {}
     concurrency: Concurrency | None = None
     secrets: tuple[Text, ...] = ()
+    requires_approval: StrictBool = False
 
     @property
     def block(self) -> Any:
@@ -331,8 +341,7 @@ def _known(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]
     """The field names of the block at a location."""
     for part in location:
         annotation = model.model_fields[str(part)].annotation
-        assert isinstance(annotation, type)
-        model = annotation
+        model = next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type))
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

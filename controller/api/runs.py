@@ -1,4 +1,4 @@
-"""Runs: list, read, logs, cancel, retry, and the callbacks of who works on them."""
+"""Runs: list, read, logs, approve, cancel, retry, and the callbacks of who works on them."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -91,16 +91,30 @@ def log(
     return Response(text.head + gap + text.tail, headers=headers, media_type="text/plain; charset=utf-8")
 
 
-@router.post("/{id}/cancel")
-def cancel(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
-    """Cancels a run that waits, asks one that runs to end, and leaves a finished one as it is (X-11)."""
+@router.post("/{id}/cancel", openapi_extra=fields_schema(reason={"type": "string"}))
+def cancel(id: str, here: Here, within: Within, sent: Sent, asking: Asking) -> RunShape:
+    """Cancels a run that waits, asks one that runs to end, and leaves a finished one as it is (X-11).
+
+    Of a parked run that is its rejection; `reason` is kept of a run that does not run yet (X-14).
+    """
+    reason = sent.fields(reason=str)["reason"] or ""
     with here.database.write() as connection:
         _get(connection, id, within)
-        run = store.request_cancel(connection, id, here.database.clock.now(connection), asking.actor)
+        run = store.request_cancel(connection, id, here.database.clock.now(connection), asking.actor, reason)
         assert run is not None
         answer = _shape(connection, run)
     here.observations.emit("run.cancel_requested", trigger=answer["trigger"], run_id=id, status=run.status)
     return answer
+
+
+@router.post("/{id}/approve")
+def approve(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
+    """Lets a parked run go on; one that goes on anyway stays as it is (X-14)."""
+    with here.database.read() as connection:
+        _get(connection, id, within)
+    run = here.approving.approve(id, asking)
+    with here.database.read() as connection:
+        return _shape(connection, run)
 
 
 @router.post(

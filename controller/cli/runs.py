@@ -74,14 +74,30 @@ def logs(
 
 
 @app.command()
-def cancel(context: typer.Context, run: RunId) -> None:
-    """Cancel a run that waits, and ask one that runs to end."""
+def approve(context: typer.Context, run: RunId) -> None:
+    """Let a parked run go on; `runs cancel` rejects it."""
     from controller.cli import files, screen
 
     session = sessions.of(context)
     path = files.run_path(run)
     with session.client() as client:
-        answer = client.post(f"{path}/cancel")
+        answer = client.post(f"{path}/approve")
+    screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status", "approved by": "approved_by"})
+
+
+@app.command()
+def cancel(
+    context: typer.Context,
+    run: RunId,
+    reason: Annotated[str, typer.Option(help="Why; kept of a run that does not run yet.")] = "",
+) -> None:
+    """Cancel a run that waits, reject one that is parked, and ask one that runs to end."""
+    from controller.cli import files, screen
+
+    session = sessions.of(context)
+    path = files.run_path(run)
+    with session.client() as client:
+        answer = client.post(f"{path}/cancel", {"reason": reason} if reason else None)
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
 
 

@@ -11,7 +11,7 @@ from revisions.store.runs import Run
 
 
 class RunShape(TypedDict):
-    """One run."""
+    """One run; who approved it, where that was needed (X-14)."""
 
     id: str
     project: str
@@ -32,6 +32,8 @@ class RunShape(TypedDict):
     output: Object | None
     error: str | None
     cost: float | None
+    approved_at: Time | None
+    approved_by: str | None
 
 
 class BeatShape(TypedDict):
@@ -74,4 +76,6 @@ def run_shape(made: Run, triggers: Mapping[str, TriggerKey]) -> RunShape:
         "output": json.loads(made.output) if made.output is not None else None,
         "error": made.error,
         "cost": made.cost,
+        "approved_at": time_text(made.approved_at),
+        "approved_by": made.approved_by,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from reconcile.rules import bounds, ranges
 from reconcile.rules.block import Closed, Once, parse
+from reconcile.rules.expect import expectation
 from reconcile.rules.notation import ScheduleError, duration, instant
 from reconcile.rules.ranges import SUPERSEDED, Range
 from reconcile.rules.schedule import fires, never_fires
@@ -240,6 +241,10 @@ def faults(manifest: Manifest) -> list[Fault]:
         bounds.start_within(manifest.spec.start_within)
     except ScheduleError as error:
         found.append(Fault("spec.start_within", error.message, error.hint))
+    try:
+        expectation(manifest.written)
+    except ScheduleError as error:
+        found.append(Fault(f"spec.{error.path}", error.message, error.hint))
     return [*found, *_limit_faults(manifest)]
 
 

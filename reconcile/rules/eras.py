@@ -14,8 +14,8 @@ from reconcile.rules.terms import Terms, calendars_of, terms
 from revisions.errors import Invalid
 from revisions.triggers import SYSTEM, Action, Revision, Trigger, apply
 
-AT_ONCE = 1_000
-"""Fires that are worked out in one go."""
+AT_FIRST, AT_ONCE = 2, 1_000
+"""Fires that are worked out in one go: at first, for who wants the next one alone, and at most."""
 Calendar = Sequence[tuple[datetime, frozenset[date]]]
 """What a calendar closed, and since when, oldest first."""
 
@@ -118,9 +118,10 @@ def named(eras: Sequence[Era], after: datetime, until: datetime) -> Iterator[Nam
     """What the revisions then in force name in (after, until], inactive time included, ascending."""
     for era in eras:
         low, high = era.within(after, until)
-        while low < high and (part := fires(era.schedule, low, high, AT_ONCE)):
+        size = AT_FIRST
+        while low < high and (part := fires(era.schedule, low, high, size)):
             yield from (Named(fire, era) for fire in part)
-            low = part[-1].at
+            low, size = part[-1].at, min(8 * size, AT_ONCE)
 
 
 def newest(eras: Sequence[Era], until: datetime) -> Named | None:

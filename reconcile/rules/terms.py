@@ -38,15 +38,17 @@ class Terms:
     trigger_limit: int | None
     budget: Budget | None
     expires_at: datetime | None
+    requires_approval: bool
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTerms:
-    """What a task version means for deciding: how many of its runs may run at once, and the inputs it declares, None
-    where it declares none and takes any."""
+    """What a task version means for deciding: how many of its runs may run at once, the inputs it declares, None where
+    it declares none and takes any, and whether its runs wait for somebody's word (X-14)."""
 
-    limit: int | None
-    inputs: frozenset[str] | None
+    limit: int | None = None
+    inputs: frozenset[str] | None = None
+    requires_approval: bool = False
 
 
 @lru_cache(maxsize=200_000)
@@ -73,6 +75,7 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
         trigger_limit=read.concurrency.limit if read.concurrency else None,
         budget=budget_of(written),
         expires_at=expires_at if ends_by_expiry(written) else None,
+        requires_approval=read.requires_approval,
     )
 
 
@@ -84,6 +87,7 @@ def task_terms(spec: str) -> TaskTerms:
     return TaskTerms(
         limit=written.get("concurrency", {}).get("limit"),
         inputs=frozenset(inputs) if inputs else None,
+        requires_approval=written.get("requires_approval", False),
     )
 
 

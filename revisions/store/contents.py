@@ -24,6 +24,8 @@ MOVED: Mapping[str, Table] = {
         tables.runs,
         tables.run_logs,
         tables.costs,
+        tables.expectations,
+        tables.missed_deadlines,
         tables.calendars,
         tables.holds,
     )

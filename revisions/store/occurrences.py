@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, select, true, tuple_, union_all
 
 from revisions.store.database import insert_if_absent
 from revisions.store.expiry import EXPIRED
@@ -55,7 +55,8 @@ def skips_within(connection: Connection, trigger_id: str, after: datetime, until
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A line of the ledger: a run (`started`, or `expired` before it could; with its id) or a skip."""
+    """A line of the ledger: a skip, or a run with its id, `started`, `expired` before it could, or `parked` while
+    nobody has approved it."""
 
     occurrence_id: str
     scheduled_at: datetime
@@ -74,7 +75,7 @@ class Occurrence:
         return cls(**{name: getattr(skip, name) for name in same}, run_id=None)
 
 
-STARTED = "started"
+STARTED, PARKED = "started", "parked"
 
 
 def ledger(
@@ -103,7 +104,7 @@ def ledger(
 def _line(is_skip: bool) -> list[ColumnElement[Any]]:
     """The columns of a line, in one order and under the same names for both tables."""
     table = occurrences if is_skip else runs
-    began = case((runs.c.status == EXPIRED, EXPIRED), else_=STARTED)
+    began = case((runs.c.status == EXPIRED, EXPIRED), (runs.c.parked == true(), PARKED), else_=STARTED)
     return [
         table.c.occurrence_id,
         table.c.scheduled_at,

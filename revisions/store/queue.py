@@ -4,16 +4,17 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal_column, not_, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, not_, or_, select, tuple_
 
 from revisions.places import Full, Running, Waiting
-from revisions.store.runs import Run, in_status
+from revisions.store.runs import LIVE, Run, in_status
 from revisions.store.tables import runs, triggers
 from revisions.triggers import StopReason
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, no more beyond what is wanted than these."""
-_TAKEN = ("running", "waiting", "parked")
+_UNDER_WAY = ("running", "waiting")
+"""What keeps a whole queue waiting; what is parked holds its own place in it, and those behind it (X-14)."""
 _BESIDE = ("allow", "skip")
 """Overlap policies whose runs go beside others of their trigger; all others wait for their turn."""
 
@@ -79,19 +80,22 @@ def _page(
 
 def _heads(connection: Connection, queues: Collection[str], now: datetime) -> list[tuple[datetime, str, Waiting]]:
     """The first of each queue whose trigger has nothing under way, where it is a queued run and its time has come."""
-    live = select(runs.c.trigger_id).where(in_status("pending", *_TAKEN), runs.c.trigger_id.in_(queues))
-    taken = set(connection.execute(live.where(in_status(*_TAKEN)).distinct()).scalars())
+    live = select(runs.c.trigger_id).where(in_status(*LIVE), runs.c.trigger_id.in_(queues))
+    taken = set(connection.execute(live.where(in_status(*_UNDER_WAY)).distinct()).scalars())
     free = [trigger_id for trigger_id in queues if trigger_id not in taken]
     if not free:
         return []
     place = func.row_number().over(partition_by=runs.c.trigger_id, order_by=(runs.c.scheduled_at, runs.c.id))
     ranked = (
-        select(*_WAITING, runs.c.overlap, runs.c.available_at, place.label("place"))
-        .where(in_status("pending"), in_status("pending", *_TAKEN), runs.c.trigger_id.in_(free))
+        select(*_WAITING, runs.c.status, runs.c.overlap, runs.c.available_at, place.label("place"))
+        .where(in_status("pending", "parked"), in_status(*LIVE), runs.c.trigger_id.in_(free))
         .subquery()
     )
     heads = select(ranked).where(
-        and_(ranked.c.place == 1, ranked.c.overlap.not_in(_BESIDE), ranked.c.available_at <= now)
+        ranked.c.place == 1,
+        in_status("pending", of=ranked),
+        ranked.c.overlap.not_in(_BESIDE),
+        ranked.c.available_at <= now,
     )
     return [(row.available_at, row.id, Waiting(*row[: len(_WAITING)])) for row in connection.execute(heads)]
 
@@ -99,11 +103,11 @@ def _heads(connection: Connection, queues: Collection[str], now: datetime) -> li
 def before(connection: Connection, run: Run) -> str | None:
     """The run of the same trigger that goes on, or is to go on first; None when there is none."""
     of = select(runs.c.id).where(runs.c.trigger_id == run.trigger_id, runs.c.id != run.id)
-    under_way = connection.execute(of.where(in_status(*_TAKEN)).limit(1)).scalar()
+    under_way = connection.execute(of.where(in_status(*_UNDER_WAY)).limit(1)).scalar()
     if under_way:
         return str(under_way)
     place = tuple_(runs.c.scheduled_at, runs.c.id) < (run.scheduled_at, run.id)
-    first = of.where(in_status("pending"), place).order_by(runs.c.scheduled_at, runs.c.id).limit(1)
+    first = of.where(in_status("pending", "parked"), place).order_by(runs.c.scheduled_at, runs.c.id).limit(1)
     found: str | None = connection.execute(first).scalar()
     return found
 

@@ -57,6 +57,7 @@ class NewRun:
     trigger_limit: int | None = None
     task_limit: int | None = None
     reserved: float | None = None
+    parked: bool = False
 
 
 class Displacement(NamedTuple):
@@ -81,6 +82,7 @@ class Run:
     `start_by`: it is to be claimed by then for the first time, or never (X-18). `serialize_key`: of the runs of a
     project that share one a single one runs; `trigger_limit`, `task_limit`: how many of its trigger and task may run
     (X-04). `reserved`: what it is expected to cost (X-08). `cancel_forced`: it is to be ended without being asked.
+    `parked`: it was to be approved, and was not (X-14).
     """
 
     id: str
@@ -119,6 +121,9 @@ class Run:
     task_limit: int | None
     reserved: float | None
     cancel_forced: bool
+    parked: bool
+    approved_at: datetime | None
+    approved_by: str | None
 
 
 class RunMade(NamedTuple):
@@ -148,7 +153,7 @@ class Waiting(NamedTuple):
 
 
 def create(connection: Connection, new: Sequence[NewRun]) -> int:
-    """Inserts pending runs and answers how many; an occurrence that has its run keeps it."""
+    """Inserts pending and parked runs and answers how many; an occurrence that has its run keeps it."""
     return insert_if_absent(connection, runs, *map(_columns, new)) if new else 0
 
 
@@ -247,6 +252,27 @@ def count_scheduled(connection: Connection, trigger_id: str, after: datetime, un
     return found
 
 
+def asked_within(
+    connection: Connection, trigger_id: str, after: datetime, until: datetime
+) -> list[tuple[datetime, str]]:
+    """When the fires that runs asked for were to be in (after, until], and their ids, oldest first (S-08)."""
+    statement = select(runs.c.scheduled_at, runs.c.occurrence_id).where(
+        runs.c.trigger_id == trigger_id,
+        runs.c.scheduled_at > after,
+        runs.c.scheduled_at <= until,
+        runs.c.occurrence_id.startswith("next/"),
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement.order_by(runs.c.scheduled_at))]
+
+
+def succeeded_since(connection: Connection, trigger_id: str, at: datetime) -> list[tuple[datetime, datetime]]:
+    """(scheduled, finished) of the runs scheduled at an instant or later that succeeded."""
+    statement = select(runs.c.scheduled_at, runs.c.finished_at).where(
+        runs.c.trigger_id == trigger_id, runs.c.scheduled_at >= at, in_status("succeeded")
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement)]
+
+
 def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -> Run | None:
     """The run of an occurrence, by the key that lets there be no second one (X-01)."""
     statement = select(runs).where(runs.c.trigger_id == trigger_id, runs.c.occurrence_id == occurrence_id)
@@ -268,8 +294,10 @@ def pending_since(connection: Connection, at: datetime) -> Waiting:
     return Waiting(*connection.execute(counted).one())
 
 
-def request_cancel(connection: Connection, run_id: str, now: datetime, by: str) -> Run | None:
+def request_cancel(connection: Connection, run_id: str, now: datetime, by: str, reason: str = "") -> Run | None:
     """Cancels what does not run yet, asks the worker of what runs to end it, and leaves alone what is finished.
+
+    Of a parked run that is its rejection (X-14). A reason is kept of what is over at once, with who gave it.
 
     Answers the run as it is then, None when there is none (X-11).
     """
@@ -279,7 +307,9 @@ def request_cancel(connection: Connection, run_id: str, now: datetime, by: str) 
     this = update(runs).where(runs.c.id == run_id)
     asked = {"cancel_requested_at": now, "cancel_requested_by": by}
     if run.status in ("pending", "waiting", "parked"):
-        connection.execute(this.values(status="cancelled", finished_at=now, **asked))
+        said = f"{'rejected' if run.status == 'parked' else 'cancelled'} by {by}" + (f": {reason}" if reason else "")
+        error = said if reason or run.status == "parked" else run.error
+        connection.execute(this.values(status="cancelled", finished_at=now, error=error, **asked))
     elif run.status == "running" and run.cancel_requested_at is None:
         connection.execute(this.values(**asked))
     return get(connection, run_id)
@@ -297,13 +327,23 @@ def displace(connection: Connection, displaced: Sequence[Displacement], now: dat
         connection.execute(live.where(in_status("running"), runs.c.cancel_requested_at.is_(None)).values(asked))
 
 
+def approve(connection: Connection, run_id: str, now: datetime, by: str, start_by: datetime | None) -> None:
+    """Lets a locked, parked run go on, from now on like one that was just made (X-14)."""
+    approved = {"parked": False, "approved_at": now, "approved_by": by}
+    values = {"status": "pending", "available_at": now, "start_by": start_by, **approved}
+    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
+
+
 def begin_again(connection: Connection, ended: Run, now: datetime, *, max_attempts: int, overlap: str) -> None:
-    """Makes a locked run that has ended pending once more (X-11); its attempts go on counting, so their logs stay."""
+    """Makes a locked run that has ended pending once more (X-11); its attempts go on counting, so their logs stay.
+
+    One that nobody approved is parked again (X-14).
+    """
     connection.execute(
         update(runs)
         .where(runs.c.id == ended.id)
         .values(
-            status="pending",
+            status=_waiting(ended.parked),
             available_at=now,
             finished_at=None,
             max_attempts=max_attempts,
@@ -353,6 +393,10 @@ def from_row(row: Row[Any]) -> Run:
     return Run(**{name: getattr(row, name) for name in Run.__slots__})
 
 
+def _waiting(parked: bool) -> str:
+    return "parked" if parked else "pending"
+
+
 def _columns(run: NewRun) -> dict[str, Any]:
     values = {name: getattr(run, name) for name in NewRun.__slots__}
-    return values | {"available_at": run.created_at, "status": "pending", "attempt": 0, "claim": 0}
+    return values | {"available_at": run.created_at, "status": _waiting(run.parked), "attempt": 0, "claim": 0}

@@ -208,9 +208,9 @@ def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     update_many(connection, trigger_status, "trigger_id", rows)
 
 
-def fired(connection: Connection, row: StatusRow, run_id: str, now: datetime, number: int = 1) -> None:
-    """Notes on a locked row that runs were made by hand, the newest of them."""
-    values = {"last_fired_at": now, "last_outcome": "started", "last_outcome_at": now, "last_run_id": run_id}
+def fired(connection: Connection, row: StatusRow, run_id: str, now: datetime, number: int = 1, *, outcome: str) -> None:
+    """Notes on a locked row that runs were made by hand, the newest of them, and what became of it."""
+    values = {"last_fired_at": now, "last_outcome": outcome, "last_outcome_at": now, "last_run_id": run_id}
     this = update(trigger_status).where(trigger_status.c.trigger_id == row.trigger_id)
     connection.execute(this.values(**values, run_count=row.run_count + number))
 

@@ -261,6 +261,9 @@ runs = Table(
     Column("reserved", Float),
     Column("cancel_forced", Boolean, nullable=False, server_default=false()),
     Column("token_hash", Text),
+    Column("parked", Boolean, nullable=False, server_default=false()),
+    Column("approved_at", Instant),
+    Column("approved_by", Text),
     UniqueConstraint("trigger_id", "occurrence_id"),
     Index(None, "trigger_id", "scheduled_at"),
     Index(None, "trigger_id", "id"),
@@ -330,6 +333,26 @@ costs = Table(
     Column("at", Instant, nullable=False),
     Column("amount", Float, nullable=False),
     Index(None, "trigger_id", "at"),
+)
+
+expectations = Table(
+    "expectations",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("judged_until", Instant, nullable=False),
+    Column("look_at", Instant, index=True),
+)
+
+missed_deadlines = Table(
+    "missed_deadlines",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("due_at", Instant, primary_key=True),
+    Column("scheduled_at", Instant, nullable=False),
+    Column("occurrence_id", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("noticed_at", Instant, nullable=False),
 )
 
 run_logs = Table(

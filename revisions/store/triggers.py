@@ -27,7 +27,7 @@ from revisions.chain import canonical, texts
 from revisions.clock import Clock
 from revisions.errors import Conflict
 from revisions.ids import TaskKey, TriggerKey
-from revisions.store import notices, occurrences, status
+from revisions.store import expectations, notices, occurrences, status
 from revisions.store import tasks as task_store
 from revisions.store.database import ask_and_look_at, insert_if_absent
 from revisions.store.pipeline import Question, Write, write
@@ -211,6 +211,7 @@ def append(
         (_APPEND, _revision_columns(revision)),
         *rewrites,
         *status.following(revision, baseline, created=previous is None, counts_anew=_counts_anew(previous, current)),
+        *expectations.following(previous, revision),
         _announcement(connection, revision.trigger_id, revision.revision),
         *task_store.summarising(touched),
         is_last=is_last,
@@ -268,6 +269,14 @@ def whole_history(connection: Connection, trigger_id: str) -> list[Revision]:
     """All revisions, oldest first."""
     statement = select(trigger_revisions).where(trigger_revisions.c.trigger_id == trigger_id)
     return [_revision(row) for row in connection.execute(statement.order_by(trigger_revisions.c.revision))]
+
+
+def history_since(connection: Connection, trigger_id: str, at: datetime) -> list[Revision]:
+    """The revisions from that on which was in force at an instant, oldest first; all where none was yet."""
+    of = trigger_revisions.c
+    then = select(func.max(of.revision)).where(of.trigger_id == trigger_id, of.at <= at).scalar_subquery()
+    statement = select(trigger_revisions).where(of.trigger_id == trigger_id, of.revision >= func.coalesce(then, 0))
+    return [_revision(row) for row in connection.execute(statement.order_by(of.revision))]
 
 
 def as_of(connection: Connection, trigger_id: str, at: datetime) -> Trigger | None:

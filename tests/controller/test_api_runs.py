@@ -33,6 +33,8 @@ def test_a_run_fired_by_hand(api: Api) -> None:
         "output": None,
         "error": None,
         "cost": None,
+        "approved_at": None,
+        "approved_by": None,
     }
     assert api.get(f"/runs/{answer.json()['id']}").json() == answer.json()
 

@@ -135,8 +135,9 @@ def test_every_manifest_field_stands_in_the_docs() -> None:
     fields |= {f"catchup.{name}" for name in manifests.Catchup.model_fields}
     fields |= {f"retry.{name}" for name in manifests.Retry.model_fields}
     fields |= {f"concurrency.{name}" for name in manifests.Concurrency.model_fields}
+    fields |= {f"expect.{name}" for name in manifests.Expect.model_fields}
     fields |= set(manifests.Limits.model_fields)
-    fields = (fields - {"catchup", "retry", "concurrency"}) | manifests.LATER | set(launchers())
+    fields = (fields - {"catchup", "retry", "concurrency", "expect"}) | manifests.LATER | set(launchers())
     assert sorted(name for name in fields if f"`{name}`" not in page) == []
 
 

@@ -1,4 +1,4 @@
-"""Keys, limits, budgets and costs of runs; tokens, people whom an issuer vouched for, and the token of a run."""
+"""Keys, limits, budgets, costs and approval of runs; deadlines; tokens, people whom an issuer vouched for."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,6 +22,9 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("task_limit", sa.Integer(), nullable=True))
     op.add_column("runs", sa.Column("reserved", sa.Float(), nullable=True))
     op.add_column("runs", sa.Column("cancel_forced", sa.Boolean(), nullable=False, server_default=sa.false()))
+    op.add_column("runs", sa.Column("parked", sa.Boolean(), nullable=False, server_default=sa.false()))
+    op.add_column("runs", sa.Column("approved_at", Instant(), nullable=True))
+    op.add_column("runs", sa.Column("approved_by", sa.Text(), nullable=True))
     op.create_index(
         "runs_key_idx",
         "runs",
@@ -75,9 +78,30 @@ def upgrade() -> None:
     )
     op.add_column("runs", sa.Column("token_hash", sa.Text(), nullable=True))
     op.create_index("runs_token_idx", "runs", ["token_hash"], unique=True, postgresql_where=_SHOWN, sqlite_where=_SHOWN)
+    op.create_table(
+        "expectations",
+        sa.Column("trigger_id", sa.Text(), nullable=False),
+        sa.Column("judged_until", Instant(), nullable=False),
+        sa.Column("look_at", Instant(), nullable=True),
+        sa.PrimaryKeyConstraint("trigger_id", name=op.f("expectations_pkey")),
+    )
+    op.create_index(op.f("expectations_look_at_idx"), "expectations", ["look_at"], unique=False)
+    op.create_table(
+        "missed_deadlines",
+        sa.Column("trigger_id", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("due_at", Instant(), nullable=False),
+        sa.Column("scheduled_at", Instant(), nullable=False),
+        sa.Column("occurrence_id", sa.Text(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("noticed_at", Instant(), nullable=False),
+        sa.PrimaryKeyConstraint("trigger_id", "kind", "due_at", name=op.f("missed_deadlines_pkey")),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("missed_deadlines")
+    op.drop_table("expectations")
     op.drop_index("runs_token_idx", "runs")
     op.drop_column("runs", "token_hash")
     op.drop_table("people")
@@ -86,6 +110,8 @@ def downgrade() -> None:
     op.drop_table("costs")
     op.drop_index("triggers_over_budget_idx", "triggers")
     op.drop_index("runs_key_idx", "runs")
+    for column in ("approved_by", "approved_at", "parked"):
+        op.drop_column("runs", column)
     for column in ("cancel_forced", "reserved", "task_limit", "trigger_limit", "serialize_key"):
         op.drop_column("runs", column)
     op.drop_column("trigger_status", "success_count")

@@ -1,0 +1,93 @@
+"""Up to when a trigger's deadlines are judged, when to look again, and those that were missed (X-16).
+
+Whoever judges holds the lock of the trigger's status row, so that no run ends meanwhile.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, Text, bindparam, delete, insert, literal, select, tuple_, update
+
+from revisions.store.database import insert_if_absent
+from revisions.store.pipeline import Write
+from revisions.store.tables import Instant, expectations, missed_deadlines
+from revisions.triggers import Revision, Trigger, spec_of
+
+_ARM = insert(expectations)
+_DISARM = delete(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))
+_LOOK = update(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Deadlines up to `judged_until` are judged; `look_at`: when the next may come, None while none can."""
+
+    trigger_id: str
+    judged_until: datetime
+    look_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A deadline at which no run had succeeded that was scheduled at `scheduled_at` or later."""
+
+    trigger_id: str
+    kind: str
+    due_at: datetime
+    scheduled_at: datetime
+    occurrence_id: str
+    revision: int
+    noticed_at: datetime
+
+
+def following(previous: Trigger | None, revision: Revision) -> Iterator[Write]:
+    """What a change of the trigger means for its deadlines: they are looked at anew, those from before it too."""
+    was, now = (bool(spec and "expect" in spec_of(spec)) for spec in (previous.spec if previous else "", revision.spec))
+    if was:
+        yield _LOOK, {"of_trigger": revision.trigger_id, "look_at": revision.at}
+    elif now:
+        yield _DISARM, {"of_trigger": revision.trigger_id}
+        yield _ARM, {"trigger_id": revision.trigger_id, "judged_until": revision.at, "look_at": revision.at}
+
+
+def look(connection: Connection, trigger_id: str, at: datetime) -> None:
+    """Has a trigger's deadlines looked at anew, where it has any, for what is expected of it has changed."""
+    connection.execute(_LOOK, {"of_trigger": trigger_id, "look_at": at})
+
+
+def due(connection: Connection, now: datetime, limit: int) -> list[str]:
+    """Triggers whose deadlines are to be looked at, those that have waited longest first."""
+    at = expectations.c.look_at
+    return list(
+        connection.execute(
+            select(expectations.c.trigger_id).where(at <= now).order_by(at, expectations.c.trigger_id).limit(limit)
+        ).scalars()
+    )
+
+
+def get(connection: Connection, trigger_id: str) -> Watch | None:
+    row = connection.execute(select(expectations).where(expectations.c.trigger_id == trigger_id)).one_or_none()
+    return Watch(**row._mapping) if row else None
+
+
+def move(connection: Connection, watch: Watch) -> None:
+    """Writes how far a trigger's deadlines are judged now."""
+    moved = {"judged_until": watch.judged_until, "look_at": watch.look_at}
+    connection.execute(_LOOK, moved | {"of_trigger": watch.trigger_id})
+
+
+def record(connection: Connection, missed: Sequence[Missed]) -> int:
+    """Keeps missed deadlines, each once, and answers how many are new."""
+    rows = ({name: getattr(one, name) for name in Missed.__slots__} for one in missed)
+    return insert_if_absent(connection, missed_deadlines, *rows) if missed else 0
+
+
+def page(connection: Connection, trigger_id: str, before: tuple[datetime, str] | None, limit: int) -> list[Missed]:
+    """Missed deadlines of a trigger, newest first, those before (due_at, kind)."""
+    place = tuple_(missed_deadlines.c.due_at, missed_deadlines.c.kind)
+    statement = select(missed_deadlines).where(missed_deadlines.c.trigger_id == trigger_id)
+    if before is not None:
+        statement = statement.where(place < tuple_(literal(before[0], Instant), literal(before[1], Text)))
+    order = (missed_deadlines.c.due_at.desc(), missed_deadlines.c.kind.desc())
+    return [Missed(**row._mapping) for row in connection.execute(statement.order_by(*order).limit(limit))]
