@@ -38,11 +38,15 @@ class Accounting:
         self._database = database
 
     def account(
-        self, by: By, from_at: datetime | None = None, to_at: datetime | None = None, project: str | None = None
+        self,
+        by: By,
+        from_at: datetime | None = None,
+        to_at: datetime | None = None,
+        projects: Collection[str] | None = None,
     ) -> Account:
-        """What attempts that ended in [from, to) cost, under the names and tags that triggers bear now."""
+        """What attempts of some projects that ended in [from, to) cost, None for all, under the names and tags that triggers bear now."""
         with self._database.read() as connection:
-            spent = costs.within(connection, from_at, to_at, project=project)
+            spent = costs.within(connection, from_at, to_at, projects=projects)
             ids = [one.trigger_id for one in spent]
             keys = trigger_store.keys(connection, ids)
             tags = trigger_store.tags(connection, ids) if by == "tag" else {}

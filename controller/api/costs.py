@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from controller.api.context import Here, moment
+from controller.api.context import Here, Within, listed, moment
 from controller.shapes.costs import CostsShape, costs_shape
 from reconcile.accounting import By
 
@@ -15,6 +15,10 @@ To = Annotated[str | None, Query(description="an instant, which is out; left out
 
 
 @router.get("/costs")
-def costs(here: Here, by: By = "trigger", since: From = None, to: To = None, project: str | None = None) -> CostsShape:
+def costs(
+    here: Here, within: Within, by: By = "trigger", since: From = None, to: To = None, project: str | None = None
+) -> CostsShape:
     """What attempts that ended in [from, to) cost, the dearest first, under the names and tags that are borne now."""
-    return costs_shape(here.accounting.account(by, moment(since, "from"), moment(to, "to"), project))
+    reachable = listed(within, project)
+    projects = reachable if project is None else [project]
+    return costs_shape(here.accounting.account(by, moment(since, "from"), moment(to, "to"), projects))

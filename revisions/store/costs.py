@@ -1,6 +1,6 @@
 """What runs cost: one row for each attempt that named a cost, kept when the run itself is gone (X-08)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -67,9 +67,9 @@ def dearest(connection: Connection, trigger_id: str, number: int) -> float | Non
 
 
 def within(
-    connection: Connection, from_at: datetime | None, to_at: datetime | None, *, project: str | None = None
+    connection: Connection, from_at: datetime | None, to_at: datetime | None, *, projects: Collection[str] | None = None
 ) -> list[Spent]:
-    """What each trigger's attempts that ended in [from, to) cost."""
+    """What each trigger's attempts that ended in [from, to) cost, in some projects alone where they are named."""
     statement = select(
         costs.c.trigger_id, costs.c.project, func.sum(costs.c.amount), func.count(costs.c.run_id.distinct())
     ).group_by(costs.c.trigger_id, costs.c.project)
@@ -77,6 +77,6 @@ def within(
         statement = statement.where(costs.c.at >= from_at)
     if to_at is not None:
         statement = statement.where(costs.c.at < to_at)
-    if project is not None:
-        statement = statement.where(costs.c.project == project)
+    if projects is not None:
+        statement = statement.where(costs.c.project.in_(list(projects)))
     return [Spent(*row) for row in connection.execute(statement.order_by(costs.c.trigger_id))]
