@@ -44,7 +44,10 @@ class Accounting:
         to_at: datetime | None = None,
         projects: Collection[str] | None = None,
     ) -> Account:
-        """What attempts of some projects that ended in [from, to) cost, None for all, under the names and tags that triggers bear now."""
+        """What attempts that ended in [from, to) cost, under the names and tags that triggers bear now.
+
+        `projects` None: of all.
+        """
         with self._database.read() as connection:
             spent = costs.within(connection, from_at, to_at, projects=projects)
             ids = [one.trigger_id for one in spent]
