@@ -162,6 +162,7 @@ def _runner(settings: Settings, database: Database, deploying: Deploying, observ
         vault=vault(settings),
         max_running=settings.max_running,
         lease=timedelta(seconds=settings.lease_seconds),
+        guarded=settings.is_guarded,
     )
     return Runner(database, observations, launchers(), settings=chosen, deactivate=deploying.stop)
 

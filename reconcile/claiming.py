@@ -1,9 +1,10 @@
 """Runs for one worker: those that waited too long are ended, then what may go is claimed, in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from reconcile import credentials
 from reconcile.observe import Observations
 from reconcile.rules.turns import Turns
 from revisions.store import claims, expiry, holds, queue, runs, triggers
@@ -13,10 +14,11 @@ from revisions.store.database import Connection, Database
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The claims that are ours since `now`."""
+    """The claims that are ours since `now`, and the tokens of their runs, by id; none without access control."""
 
     now: datetime
     claimed: Sequence[Claimed]
+    tokens: Mapping[str, str]
 
 
 def take(
@@ -27,6 +29,7 @@ def take(
     lease: timedelta,
     limit: int,
     max_running: int,
+    guarded: bool,
 ) -> Taken:
     """Claims up to `limit` runs, none without room: what waits before a full house expires all the same (X-04, X-18).
 
@@ -39,12 +42,13 @@ def take(
         expired = expiry.expire(connection, now)
         names = triggers.keys(connection, [one.trigger_id for one in expired]) if expired else {}
         claimed = claim(connection, now, claimed_by=claimed_by, lease=lease, limit=limit, max_running=max_running)
+        tokens = credentials.for_runs(connection, claimed, guarded=guarded)
     for one in expired:
         facts = {"run_id": one.run_id, "trigger_id": one.trigger_id, "source": one.source}
         observations.emit("run.expired", trigger=str(names.get(one.trigger_id)), **facts)
     if claimed:
         observations.emit("run.claimed", count=len(claimed), seconds=database.clock.monotonic() - begun)
-    return Taken(now, claimed)
+    return Taken(now, claimed, tokens)
 
 
 def claim(

@@ -5,6 +5,7 @@ A token is 256 random bits, so a plain SHA-256 of it gives nothing away; who gue
 
 import hashlib
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,6 +22,7 @@ from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import utc_text
 from revisions.store import claims
 from revisions.store import tokens as store
+from revisions.store.claims import Claimed
 from revisions.store.database import Connection, Database
 from revisions.store.tokens import Person, Token
 
@@ -129,6 +131,19 @@ class Credentials:
             with self._database.write() as connection:
                 store.remember(connection, Person(name, grants, now, now + counts_for))
         return Principal(PERSON + name, rights, authority.scopes_of(PERSON + name))
+
+
+def for_runs(connection: Connection, claimed: Sequence[Claimed], *, guarded: bool) -> Mapping[str, str]:
+    """A token for each run that was just claimed, by its id; none where access is not controlled (X-13).
+
+    It is good as long as the run goes on in this attempt: what ends the claim forgets the hash. `guarded` says that
+    the settings control access, whether or not there is a token.
+    """
+    if not claimed or not (guarded or store.exist(connection)):
+        return {}
+    made = {one.run.id: OF_RUNS + secrets.token_urlsafe(32) for one in claimed}
+    claims.hand_tokens(connection, {run_id: hashed(secret) for run_id, secret in made.items()})
+    return made
 
 
 def hashed(secret: str) -> str:

@@ -26,12 +26,25 @@ def timeout_of(claimed: Claimed) -> timedelta:
     return duration(task_spec(claimed).get("timeout", "1h"), "timeout")
 
 
-def launch(claimed: Claimed, now: datetime, folder: Path, root: Path, url: str, secrets: Mapping[str, str]) -> Launch:
-    """What one attempt is started with; the values of its secrets stand in the document and nowhere else (X-12)."""
+def launch(
+    claimed: Claimed,
+    now: datetime,
+    folder: Path,
+    root: Path,
+    url: str,
+    secrets: Mapping[str, str],
+    token: str | None = None,
+) -> Launch:
+    """What one attempt is started with; the values of its secrets stand in the document and nowhere else (X-12).
+
+    `token` is what the run shows the API at `url` (X-13).
+    """
     spec = task_spec(claimed)
     environment = {"TRIGGERCTL_RUN_ID": claimed.run.id}
     if url:
         environment["TRIGGERCTL_URL"] = url
+    if token is not None:
+        environment["TRIGGERCTL_TOKEN"] = token
     return Launch(
         run_id=claimed.run.id,
         attempt=claimed.run.attempt,

@@ -41,7 +41,8 @@ class RunnerSettings:
     """`max_running` holds for all workers together, `capacity` for this one (None: the same).
 
     `work_dir` is where attempts live, of one database's runs only; `task_root` is what tasks' folders are relative to;
-    `url` is where tasks reach the API, "" for nowhere; `vault` where their secrets are.
+    `url` is where tasks reach the API, "" for nowhere; `vault` where their secrets are. `guarded`: the API wants a token
+    whatever the database says.
     """
 
     work_dir: Path
@@ -51,6 +52,7 @@ class RunnerSettings:
     max_running: int = 20
     capacity: int | None = None
     lease: timedelta = timedelta(seconds=60)
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,7 @@ class Worker:
             lease=settings.lease,
             limit=capacity - self.live,
             max_running=settings.max_running,
+            guarded=settings.guarded,
         )
         self._counted["claimed"] += len(taken.claimed)
         for one in taken.claimed:
@@ -272,17 +275,19 @@ class Worker:
                 # Stalled: it may be somebody else's any moment.
                 self._settle(one.run, one.trigger, Ended(Outcome.HANDED_BACK))
             else:
-                self._launch(place, one, taken.now)
+                self._launch(place, one, taken.now, taken.tokens.get(one.run.id))
 
-    def _launch(self, place: WorkPlace, one: Claimed, now: datetime) -> None:
+    def _launch(self, place: WorkPlace, one: Claimed, now: datetime, token: str | None) -> None:
         run, settings, mask = one.run, self._settings, NOTHING
         folder = place.folder(run.id, run.attempt)
         try:
             launcher, timeout = launching.launcher_of(one, self._launchers), launching.timeout_of(one)
             secrets = settings.vault.values(one)
-            mask = Mask(secrets.values())
-            handed.keep(folder, secrets.values())
-            work = launcher.start(launching.launch(one, now, folder, settings.task_root, settings.url, secrets))
+            hidden = [*secrets.values(), *([token] if token else [])]
+            mask = Mask(hidden)
+            handed.keep(folder, hidden)
+            launch = launching.launch(one, now, folder, settings.task_root, settings.url, secrets, token)
+            work = launcher.start(launch)
         except SecretMissing as error:
             self._settle(run, one.trigger, Ended(Outcome.FAILED, str(error), is_final=True))
         except Exception as error:  # noqa: BLE001 - a stored spec or a plug-in that is wrong fails its run alone

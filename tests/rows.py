@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from reconcile.rules.authority import scopes_of
 from revisions.chain import canonical
 from revisions.ids import TaskKey, TriggerKey, fresh
 from revisions.store import runs, tasks, triggers
@@ -33,11 +34,14 @@ class Rows:
             tasks.register(connection, row)
         return key
 
-    def trigger(self, name: str = "morning", task: str = "report", **spec: Any) -> Trigger:
-        """An active trigger in revision 1; its task version must be there."""
+    def trigger(
+        self, name: str = "morning", task: str = "report", *, author: str | None = None, **spec: Any
+    ) -> Trigger:
+        """An active trigger in revision 1; its task version must be there. `author` is the name of a token."""
+        plain = _PLAIN if author is None else (*_PLAIN[:-1], scopes_of(f"token:{author}"))
         text = canonical({"task_version": "v1", "schedule": {"every": "1h"}} | spec)
         key = TriggerKey("acme", "production", task, name)
-        return self._revision(None, Revision(fresh(self.now), key, 1, *_FIRST, self.now, True, *_PLAIN, text, "", ""))
+        return self._revision(None, Revision(fresh(self.now), key, 1, *_FIRST, self.now, True, *plain, text, "", ""))
 
     def redeploy(self, trigger: Trigger, **spec: Any) -> Trigger:
         text = canonical(json.loads(trigger.spec) | spec)

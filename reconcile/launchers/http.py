@@ -16,7 +16,7 @@ METHODS = ("POST", "PUT", "PATCH")
 EXPECTS = ("answer", "callback")
 OURS = (
     *("Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Host", "TRACEPARENT"),
-    *("Idempotency-Key", "Triggerctl-Callback", "Triggerctl-Heartbeat"),
+    *("Idempotency-Key", "Triggerctl-Callback", "Triggerctl-Heartbeat", "Triggerctl-Token"),
 )
 """Headers that a task cannot set."""
 
@@ -54,6 +54,8 @@ def _headers(launch: Launch) -> dict[str, str]:
     if url := launch.environment.get("TRIGGERCTL_URL"):
         run = f"{url}/api/v1/runs/{launch.run_id}"
         contract |= {"triggerctl-callback": f"{run}/complete", "triggerctl-heartbeat": f"{run}/heartbeat"}
+    if token := launch.environment.get("TRIGGERCTL_TOKEN"):
+        contract["triggerctl-token"] = token
     if parent := launch.environment.get("TRACEPARENT"):
         contract["traceparent"] = parent
     return usual | own | contract

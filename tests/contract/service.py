@@ -69,9 +69,11 @@ class Handler(BaseHTTPRequestHandler):
         """Accepts, works a little, says that it does, and calls back."""
         self.answer(202)
         attempt = json.loads(self.server.seen[-1].body)["run"]["attempt"]
-        beat = httpx.post(self.headers["Triggerctl-Heartbeat"], json={"attempt": attempt})
+        token = self.headers["Triggerctl-Token"]
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        beat = httpx.post(self.headers["Triggerctl-Heartbeat"], json={"attempt": attempt}, headers=bearer)
         ended = {"attempt": attempt, "outcome": "succeeded", "output": {"beat": beat.json()["status"]}}
-        httpx.post(self.headers["Triggerctl-Callback"], json=ended)
+        httpx.post(self.headers["Triggerctl-Callback"], json=ended, headers=bearer)
 
     def task_silence(self, given: Any) -> None:
         """Hangs up without a word."""

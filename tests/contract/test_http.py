@@ -90,7 +90,7 @@ def log(work: Work) -> bytes:
 
 def test_the_document_is_the_body_and_the_headers_say_the_rest(sender: Sender) -> None:
     """X-10: the attempt's name, where to call back, the trace; a task's own headers beside them."""
-    environment = {"TRIGGERCTL_URL": "http://here:8080", "TRACEPARENT": "00-a-b-01"}
+    environment = {"TRIGGERCTL_URL": "http://here:8080", "TRACEPARENT": "00-a-b-01", "TRIGGERCTL_TOKEN": "tcr_1"}
     work = sender.start("echo", {"text": "Zürich"}, environment, method="PUT", headers={"X-Key": "k", "Accept": "a/b"})
     assert end(work) == Succeeded({"seen": {"input": {"text": "Zürich"}}})
     [request] = sender.service.seen
@@ -100,6 +100,7 @@ def test_the_document_is_the_body_and_the_headers_say_the_rest(sender: Sender) -
         "content-type": "application/json",
         "idempotency-key": "r1/2",
         "traceparent": "00-a-b-01",
+        "triggerctl-token": "tcr_1",
         "triggerctl-callback": "http://here:8080/api/v1/runs/r1/complete",
         "triggerctl-heartbeat": "http://here:8080/api/v1/runs/r1/heartbeat",
         "x-key": "k",

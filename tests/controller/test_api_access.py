@@ -15,12 +15,15 @@ from controller.api import rights
 from controller.api.rights import Where
 from controller.app import create_app
 from controller.errors import KINDS
+from controller.metrics import Metrics
 from controller.services import Services
 from controller.web import pages
+from reconcile.credentials import for_runs
 from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import Grant, Reach, Role
 from revisions.clock import HandClock
+from revisions.store import claims
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
 from tests.controller.conftest import Network
@@ -247,10 +250,14 @@ def test_wrong_credentials_are_listened_to_less_and_less(
     assert KINDS["too_many_failures"].exit.value == 6
 
 
-def test_refusals_are_written_down(as_role: Callable[..., Api], admin: Api, observations: Observations) -> None:
+def test_refusals_are_written_down(
+    as_role: Callable[..., Api], admin: Api, observations: Observations, database: Database
+) -> None:
     """O-06: from where, who, what for and why; never with the credential."""
     heard: list[dict[str, Any]] = []
     observations.subscribe(lambda name, facts: heard.append(facts) if name == "access.refused" else None)
+    metrics = Metrics(database, lambda: False)
+    observations.subscribe(metrics.subscriber)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
     told = [(one["actor"], one["address"], one["method"], one["path"]) for one in heard]
@@ -258,6 +265,35 @@ def test_refusals_are_written_down(as_role: Callable[..., Api], admin: Api, obse
     assert told == [("viewer-some", "127.0.0.1", "POST", place), (None, "127.0.0.1", "GET", "/api/v1/runs")]
     assert all(one["why"] for one in heard)
     assert "guess" not in str(heard)
+    counted = [
+        metrics.registry.get_sample_value("triggerctl_access_refused_total", {"reason": reason})
+        for reason in ("forbidden", "unauthenticated")
+    ]
+    assert counted == [1, 1]
+
+
+def test_a_run_speaks_for_itself_alone(
+    as_role: Callable[..., Api], admin: Api, database: Database, app: FastAPI, services: Services
+) -> None:
+    """X-13, X-10: with its token it calls back for itself, whatever its author may do now, and for no other run."""
+    deployer = as_role(Role.DEPLOYER, name="ci")
+    deployer.create("/triggers/acme/production/report/mine", overlap="allow")
+    ids = [deployer.post(f"/triggers/acme/production/report/{name}/fire").json()["id"] for name in ("mine", "tick")]
+    with database.write() as connection:
+        now = database.clock.now(connection)
+        found = claims.claim(connection, now, claimed_by="w", lease=timedelta(0), limit=2, max_running=2)
+        token = for_runs(connection, found, guarded=True)[ids[0]]
+    [ci] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "ci"]
+    admin.delete(f"/tokens/{ci['id']}")
+    own = {"Authorization": f"Bearer {token}"}
+    mine, other = (
+        admin.client.post(f"/api/v1/runs/{id}/complete", json={"attempt": 1, "outcome": "succeeded"}, headers=own)
+        for id in ids
+    )
+    assert (other.status_code, other.json()["code"]) == (403, "forbidden")
+    assert (mine.status_code, mine.json()["status"]) == (200, "succeeded")
+    again = admin.client.post(f"/api/v1/runs/{ids[0]}/heartbeat", json={"attempt": 1}, headers=own)
+    assert again.status_code == 401
 
 
 def test_every_answer_keeps_browsers_in_bounds(as_role: Callable[..., Api], admin: Api) -> None:
