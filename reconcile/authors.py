@@ -4,13 +4,18 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from reconcile.rules.authority import Rights, author_of, rights_of
+from reconcile.rules.authority import RUN_START, Rights, author_of, refusal, rights_of
 from revisions.store import tokens
 from revisions.store.database import Connection
 
 TOKEN: Final = "token:"
 PERSON: Final = "oidc:"
 """How authors are written: of what kind, and the name."""
+
+
+def is_gone(connection: Connection, scopes: str, project: str, now: datetime) -> bool:
+    """Whether the author of a revision may no longer start what he wrote."""
+    return refusal((RUN_START,), scopes, project, rights(connection, [scopes], now)) is not None
 
 
 def rights(connection: Connection, scopes: Iterable[str], now: datetime) -> Mapping[str, Rights]:

@@ -86,8 +86,8 @@ class Backfilling:
         """Makes what is not there yet, batch by batch; broken off anywhere, it can be asked for again.
 
         Raises NotFound (also for a deleted trigger), Invalid for a time that is none or holds too much and for an input
-        that the task does not declare, and Conflict under a freeze, for more than the budget buys, and for an
-        idempotency key with another input.
+        that the task does not declare, Forbidden where its author may start nothing (X-15), and Conflict under a
+        freeze, for more than the budget buys, and for an idempotency key with another input.
         """
         order = self._order(key, wish, caller)
         made: list[tuple[Fire, str | None]] = []
@@ -137,6 +137,7 @@ class Backfilling:
         with self._database.write() as connection:
             target = byhand.locked(self._database, connection, order.key)
             byhand.refuse_frozen(connection, order.key.project, target.now)
+            byhand.refuse_denied(connection, target.trigger, target.now)
             byhand.check_input(target, order.wish.input)
             named = fires(target.terms.schedule, after, order.high, BATCH)
             wanted = _wanted(connection, target, order.wish, named)

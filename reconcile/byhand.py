@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from reconcile import budgets
+from reconcile import authors, budgets
 from reconcile.calendars import read_terms
 from reconcile.creating import new_run
+from reconcile.rules import authority
 from reconcile.rules.budget import Spending, expected
 from reconcile.rules.terms import Terms, start_by, task_terms
 from revisions import chain
-from revisions.errors import Conflict, Invalid, NotFound
+from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import facts as facts_store
 from revisions.store import holds
@@ -22,7 +23,7 @@ from revisions.store.database import Connection, Database
 from revisions.store.facts import Facts
 from revisions.store.runs import NewRun
 from revisions.store.status import StatusRow
-from revisions.triggers import Trigger
+from revisions.triggers import Trigger, spec_of
 
 MANUAL, BACKFILL = "manual", "backfill"
 """The sources of runs that people start; one fired now may come too late to start, a backfilled one not (X-18)."""
@@ -84,6 +85,15 @@ def read(database: Database, connection: Connection, key: TriggerKey) -> Target:
     status = status_store.get(connection, trigger.trigger_id)
     assert status is not None
     return _target(database, connection, trigger, status)
+
+
+def refuse_denied(connection: Connection, trigger: Trigger, now: datetime) -> None:
+    """Whoever starts it, a trigger acts with its author's rights (X-15). Raises Forbidden."""
+    given = authors.rights(connection, [trigger.scopes], now)
+    wanted = spec_of(trigger.spec).get("scopes", (authority.RUN_START,))
+    if why := authority.refusal(wanted, trigger.scopes, trigger.key.project, given):
+        detail = f"{trigger.key} may start nothing: {why}"
+        raise Forbidden.hinted("scopes", detail, f"see `triggerctl show {trigger.key}`")
 
 
 def refuse_frozen(connection: Connection, project: str, now: datetime) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from reconcile import budgets, calendars
-from reconcile.rules import bounds
+from reconcile import authors, budgets, calendars
+from reconcile.rules import authority, bounds
 from reconcile.rules.blackouts import Blackout
 from reconcile.rules.budget import Spending, affordable, expected, is_used_up
 from reconcile.rules.catchup import Situation
@@ -72,6 +72,7 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
     facts = facts_store.read(connection, [row.trigger_id for row in rows])
     holding = holds.lasting(connection, min(row.watermark for row in rows))
     apart = quarantines.get(connection, [row.trigger_id for row in rows])
+    given = authors.rights(connection, (of.scopes for of in facts.values()), now)
     known: list[_Known] = []
     for row in rows:
         of = facts.get(row.trigger_id)
@@ -97,7 +98,8 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
         if quarantine:
             found.tried_again.append(row.trigger_id)
         found.waiting += row.rate_waiting_since is not None
-        known.append(_Known(row, of, terms, over))
+        denied = authority.refusal(terms.scopes, of.scopes, of.project, given)
+        known.append(_Known(row, of, terms, over, denied))
     spendings = budgets.read(connection, {of.row.trigger_id: b for of in known if (b := of.terms.budget)}, now)
     found.cases = [_case(one, spendings.get(one.row.trigger_id), now, grace) for one in known]
     return found
@@ -110,10 +112,11 @@ class _Known(NamedTuple):
     facts: Facts
     terms: Terms
     over: Sequence[Hold]
+    denied: str | None
 
 
 def _case(known: _Known, spending: Spending | None, now: datetime, grace: timedelta) -> Case:
-    row, facts, terms, over = known
+    row, facts, terms, over, denied = known
     late = bounds.offset(terms.spread, "/".join((facts.project, facts.domain, facts.task, facts.name)))
     blackouts = (
         Blackout(hold.from_at, hold.until_at, hold.mode)
@@ -131,6 +134,7 @@ def _case(known: _Known, spending: Spending | None, now: datetime, grace: timede
         remaining=None if terms.count is None else max(0, terms.count - row.started_count),
         asked=asked,
         affordable=affordable(terms.budget, spending) if terms.budget and spending else None,
+        denied=denied,
         blackouts=tuple(blackout.earlier(late) for blackout in blackouts),
     )
     return Case(row, facts, terms, situation, late, spending)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from reconcile import calendars
+from reconcile import authors, calendars
 from reconcile.observe import Observations
 from reconcile.revising import Caller, Changed, Locked, Request, Revising, closed_days
 from reconcile.rules import changes, preconditions, trust
@@ -216,6 +216,8 @@ class Deploying:
     ) -> Changed:
         if faults := changes.faults(manifest):
             raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+        if caller.actor in ("", SYSTEM):
+            raise Invalid.at("author", "a trigger acts for its author, and there is none", "say who deploys: --actor")
         key, active = manifest.key, manifest.spec.active
         task = TaskKey(key.project, key.domain, key.task, manifest.spec.task_version)
         written, tags = chain.canonical(manifest.written), manifest.metadata.tags
@@ -233,6 +235,7 @@ class Deploying:
                 origin=origin,
                 scopes=caller.scopes,
                 calendars=closed_days(locked, written),
+                takes_over=_takes_over(locked, caller),
             )
 
         def is_retry(made: Revision) -> bool:
@@ -255,6 +258,13 @@ def _activation(locked: Locked, current: Trigger, at: datetime, caller: Caller) 
     started = locked.status.started_count if locked.status else 0
     closed = closed_days(locked, current.spec)
     return changes.activate(current, at, reason=caller.reason, started=started, calendars=closed)
+
+
+def _takes_over(locked: Locked, caller: Caller) -> bool:
+    current = locked.trigger
+    if current is None or current.scopes == caller.scopes:
+        return False
+    return authors.is_gone(locked.connection, current.scopes, current.key.project, locked.now)
 
 
 def _check_task(locked: Locked, manifest: Manifest, task: task_store.TaskRow | None) -> None:

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from reconcile import authors
 from reconcile.auditing import Past, left, past_of, started_before
 from reconcile.calendars import read_terms
 from reconcile.rules import bounds
 from reconcile.rules import explain as rules
+from reconcile.rules.authority import refusal
 from reconcile.rules.explain import Apart, Explanation, Facts, Held, Instant, Made, Obstacles
 from reconcile.rules.ranges import MOMENT, SUPERSEDED
+from reconcile.rules.terms import Terms
 from reconcile.rules.waits import Ahead, Pending, waits_for
 from revisions.ids import TriggerKey
 from revisions.store import holds, occurrences, quarantines, queue
@@ -43,10 +46,11 @@ class Explaining:
         """
         with self._database.read() as connection:
             past = past_of(self._database, connection, key)
-            late = _late(connection, past.trigger)
+            terms = _terms(connection, past.trigger)
+            late = bounds.offset(terms.spread, str(past.trigger.key)) if terms else timedelta(0)
             instant = rules.look(past.eras, at or rules.asked_for(past.eras, past.now - late))
             run, skip = _recorded(connection, past, instant)
-            obstacles = _obstacles(connection, past, late)
+            obstacles = _obstacles(connection, past, terms, late)
             started = started_before(connection, past, instant.at - MOMENT)
             waits = _waits_for(connection, run, past) if run and run.status == "pending" else ""
         facts = Facts(
@@ -77,16 +81,15 @@ def _waits_for(connection: Connection, run: Run, past: Past) -> str:
     return waits_for(pending, ahead, past.now)
 
 
-def _late(connection: Connection, trigger: Trigger) -> timedelta:
-    """How much later than its nominal times the trigger fires (S-12)."""
+def _terms(connection: Connection, trigger: Trigger) -> Terms | None:
+    """What the trigger's spec means, None for one that cannot be read."""
     try:
-        terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
+        return read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
     except ValueError:
-        return timedelta(0)
-    return bounds.offset(terms.spread, str(trigger.key))
+        return None
 
 
-def _obstacles(connection: Connection, past: Past, late: timedelta) -> Obstacles:
+def _obstacles(connection: Connection, past: Past, terms: Terms | None, late: timedelta) -> Obstacles:
     """What keeps the trigger from being decided just now."""
     trigger, status = past.trigger, past.status
     apart = quarantines.get(connection, [trigger.trigger_id]).get(trigger.trigger_id)
@@ -96,12 +99,15 @@ def _obstacles(connection: Connection, past: Past, late: timedelta) -> Obstacles
         if hold.is_on(past.now)
         and hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
     ]
+    given = authors.rights(connection, [trigger.scopes], past.now)
+    denied = refusal(terms.scopes, trigger.scopes, trigger.key.project, given) if terms else None
     return Obstacles(
         hold=Held(holding[0].kind, holding[0].owner, holding[0].reason, holding[0].until_at) if holding else None,
         quarantine=Apart(apart.since, apart.until_at, apart.error) if apart else None,
         asked_at=status.asked_fire_at,
         rate_waiting_since=status.rate_waiting_since,
         late=late,
+        denied=denied,
     )
 
 

@@ -11,7 +11,7 @@ from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules.overlap import DISPLACING, POLICIES, room
 from reconcile.verifying import Progress
 from revisions import documents, ids
-from revisions.errors import Conflict, Invalid, NotFound
+from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey
 from revisions.store import notices
 from revisions.store import runs as run_store
@@ -20,7 +20,7 @@ from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
 from revisions.store.runs import Displacement, NewRun, Run
 
-Refusal = NotFound | Invalid | Conflict
+Refusal = NotFound | Invalid | Conflict | Forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Firing:
         """One pending run; with an idempotency key used before, the run it made then.
 
         `input` stands over the trigger's own, name by name. Raises NotFound (also for a deleted trigger), Invalid for
-        an input that the task does not declare, and Conflict under a freeze, for what the budget does not buy, and
-        while a run goes on, unless `overlap` says otherwise.
+        an input that the task does not declare, Forbidden where its author may start nothing (X-15), and Conflict
+        under a freeze, for what the budget does not buy, and while a run goes on, unless `overlap` says otherwise.
         """
         _check(input, overlap)
         with self._database.write() as connection:
@@ -60,6 +60,7 @@ class Firing:
             if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
                 return _same_request(made, new, caller)
             byhand.refuse_frozen(connection, key.project, target.now)
+            byhand.refuse_denied(connection, target.trigger, target.now)
             live = run_store.live_of(connection, new.trigger_id)
             if live and room(overlap or "skip", target.facts.live_runs) == 0:
                 hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
@@ -99,7 +100,7 @@ class Firing:
             outcome: Run | Refusal
             try:
                 outcome = self.fire(key, input, caller, overlap)
-            except (NotFound, Invalid, Conflict) as refused:
+            except (NotFound, Invalid, Conflict, Forbidden) as refused:
                 outcome = refused
             fired.append(Fired(key, outcome))
             progress(len(fired), len(chosen))

@@ -42,6 +42,7 @@ class Retrying:
             _refuse(run)
             now = self._database.clock.now(connection)
             byhand.refuse_frozen(connection, run.project, now)
+            byhand.refuse_denied(connection, trigger, now)
             byhand.read(self._database, connection, trigger.key).refuse_beyond(1)
             more = _max_attempts(connection, run)
             overlap = "allow" if run.overlap == "allow" else "queue_all"

@@ -41,8 +41,8 @@ class RunnerSettings:
     """`max_running` holds for all workers together, `capacity` for this one (None: the same).
 
     `work_dir` is where attempts live, of one database's runs only; `task_root` is what tasks' folders are relative to;
-    `url` is where tasks reach the API, "" for nowhere; `vault` where their secrets are. `guarded`: the API wants a token
-    whatever the database says.
+    `url` is where tasks reach the API, "" for nowhere; `vault` where their secrets are. `guarded`: the API wants a
+    token whatever the database says.
     """
 
     work_dir: Path

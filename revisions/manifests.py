@@ -15,7 +15,7 @@ API_VERSION = "triggerctl/v1"
 AUTOMATIONS = ("schedule",)
 LATER = frozenset(
     {
-        "event", "webhook", "file", "table", "action", "scopes", "debounce",
+        "event", "webhook", "file", "table", "action", "debounce",
     }
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
@@ -113,6 +113,7 @@ class TriggerSpec(_Strict):
     secret_scope: Optional = None
     allow_destructive: StrictBool = False
     requires_approval: StrictBool = False
+    scopes: tuple[Literal["run.start"], ...] = ("run.start",)
 
 
 def _tags(value: Any) -> Any:

@@ -14,6 +14,7 @@ from reconcile.rules.ranges import (
     BUDGET,
     CONCURRENCY,
     COUNT,
+    DENIED,
     MISSED,
     MOMENT,
     RATE,
@@ -35,7 +36,8 @@ class Situation:
     `live`: how many runs of it go on, as far as that matters (X-09). `affordable`: how many its budget still buys, None
     for any number (X-08). `rate_waiting_since`: when an occurrence first was refused a token alone; what
     was live then and never starts is skipped with reason `rate`. `remaining`: how many may still start (S-07).
-    `asked`: the next fire that a run asked for (S-08).
+    `asked`: the next fire that a run asked for (S-08). `denied`: why the trigger may start nothing, None when it may
+    (X-15).
     """
 
     now: datetime
@@ -46,6 +48,7 @@ class Situation:
     remaining: int | None = None
     asked: Fire | None = None
     blackouts: tuple[Blackout, ...] = ()
+    denied: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ def _piece(terms: Terms, watermark: datetime, at: Situation) -> Plan:
         return _decided(at.now)
     if held_until := blackouts.held_until(at.blackouts, at.now):
         return replace(_decided(watermark), held_until=held_until)
+    if at.denied is not None:
+        return _denied(terms, watermark, at, at.denied)
     if at.asked:
         return _asked(terms, watermark, at.asked, at)
     piece = blackouts.piece(at.blackouts, watermark, at.now)
@@ -121,6 +126,8 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
         return _decided(until, *span(terms.schedule, cursor, until, MISSED, COUNT))
     if blackouts.held_until(at.blackouts, at.now):
         return _decided(cursor)
+    if at.denied is not None:
+        return _decided(until, *span(terms.schedule, cursor, until, DENIED, at.denied))
     edge = at.now - terms.window - MOMENT if terms.window else cursor
     base = min(max(cursor, edge), until)
     given_up = span(terms.schedule, cursor, base, MISSED)
@@ -235,6 +242,19 @@ def _after_blackout(terms: Terms, watermark: datetime, piece: Piece, over: Black
         return _decided(end)
     older = span(terms.schedule, watermark, newest.at - MOMENT, BLACKOUT)
     return _starting(terms, at, [newest], base=watermark, watermark=end, older=older)
+
+
+def _denied(terms: Terms, watermark: datetime, at: Situation, why: str) -> Plan:
+    """Nothing starts, and each occurrence says why; the fire that a run asked for is one of them."""
+    asked = at.asked
+    if asked is None:
+        return _decided(at.now, *span(terms.schedule, watermark, at.now, DENIED, why))
+    if asked.at > at.now:
+        return _decided(watermark, ahead=asked)
+    end = max(watermark, asked.at - MOMENT)
+    before = span(terms.schedule, watermark, end, SUPERSEDED, ASKED)
+    later = span(terms.schedule, end, at.now, DENIED, why)
+    return replace(_decided(at.now, *before, *ranges.of([asked], DENIED, why), *later), is_asked=True)
 
 
 def _asked(terms: Terms, watermark: datetime, asked: Fire, at: Situation) -> Plan:

@@ -60,8 +60,11 @@ def deploy(
     origin: str | None,
     scopes: str,
     calendars: Closed = (),
+    takes_over: bool = False,
 ) -> Next | None:
     """The DEPLOY that a manifest asks for, None when the trigger is that already (R-06).
+
+    `takes_over`: its author may start it no more, so that whoever deploys the same becomes the author (X-15).
 
     A deleted trigger is created anew (R-05). What a deploy does not name it leaves alone: `active` and with it a pause
     (R-20), and the origin (R-22). `calendars` are the days of those the manifest names (S-13).
@@ -72,7 +75,7 @@ def deploy(
     origin = origin if origin is not None or existing is None else existing.origin
     asked = (written, manifest.metadata.tags, origin)
     same = existing is not None and (existing.spec, existing.tags, existing.origin) == asked
-    if existing and same and named in (None, existing.active):
+    if existing and same and not takes_over and named in (None, existing.active):
         return None
     block = manifest.written["schedule"]
     same_timing = existing is not None and timing(block) == timing(_block(existing))

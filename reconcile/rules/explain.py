@@ -79,13 +79,14 @@ class Apart:
 @dataclass(frozen=True, slots=True)
 class Obstacles:
     """What may keep a trigger from being decided; `asked_at` is the next fire that a run asked for (S-08), `late` how
-    much later than its nominal times it fires (S-12)."""
+    much later than its nominal times it fires (S-12). `denied` is why it may start nothing (X-15)."""
 
     hold: Held | None = None
     quarantine: Apart | None = None
     asked_at: datetime | None = None
     rate_waiting_since: datetime | None = None
     late: timedelta = timedelta(0)
+    denied: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,10 @@ def _not_there(instant: Instant, facts: Facts) -> Iterator[str]:
 
 
 def _ahead(instant: Instant, facts: Facts) -> Iterator[str]:
-    if instant.fire:
+    denied = facts.obstacles.denied
+    if instant.fire and denied:
+        yield f"{_time(instant.fire)} is still to come, and it will start nothing then, if nothing changes: {denied}."
+    elif instant.fire:
         yield f"{_time(instant.fire)} is still to come: it will fire then, if nothing changes."
     else:
         yield f"{_at(instant.at)} is still to come, and the schedule does not name it."

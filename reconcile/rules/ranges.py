@@ -15,6 +15,7 @@ MOST_COMPARED: Final = 200_000
 MOMENT: Final = timedelta(microseconds=1)
 """Instants are that fine, so a range that ends one before another excludes it."""
 MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT, BUDGET = "missed", "superseded", "concurrency", "blackout", "budget"
+DENIED: Final = "denied"
 """Outcomes (E-05)."""
 RATE, COUNT, ASKED, CALENDAR = "rate", "count", "next_fire_at", "calendar"
 """Reasons beside them: no token; enough have started; a run asked for another time; a day was closed late."""

@@ -21,7 +21,7 @@ class Terms:
 
     `count` is how many occurrences may start since the baseline (S-07), `spread` the window within which the trigger
     has its place (S-12). `start_within` is how long a run may wait for its start (X-18). `expires_at` is there only
-    where it is what ends the schedule (X-08).
+    where it is what ends the schedule (X-08). `scopes` is what it may do at all (X-15).
     """
 
     schedule: Schedule
@@ -39,6 +39,7 @@ class Terms:
     budget: Budget | None
     expires_at: datetime | None
     requires_approval: bool
+    scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
         budget=budget_of(written),
         expires_at=expires_at if ends_by_expiry(written) else None,
         requires_approval=read.requires_approval,
+        scopes=read.scopes,
     )
 
 

@@ -29,6 +29,7 @@ class Facts:
     tags: str
     spec: str
     resolved: str
+    scopes: str
     live_runs: int
     task_spec: str | None
 
@@ -49,6 +50,7 @@ def read(connection: Connection, ids: Sequence[str]) -> dict[str, Facts]:
         triggers.c.tags,
         triggers.c.spec,
         triggers.c.resolved,
+        triggers.c.scopes,
         case((~first, 0), (~second, 1), else_=2),
         tasks.c.spec,
     )
