@@ -29,7 +29,7 @@ def take(
     lease: timedelta,
     limit: int,
     max_running: int,
-    guarded: bool,
+    guarded: bool = False,
 ) -> Taken:
     """Claims up to `limit` runs, none without room: what waits before a full house expires all the same (X-04, X-18).
 

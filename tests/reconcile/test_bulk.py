@@ -191,8 +191,8 @@ def test_a_tag_means_what_it_means_under_the_locks(
         asked, moved = threading.Event(), threading.Event()
         tagged = store.tagged
 
-        def asks(connection: object, tag: str) -> object:
-            found = tagged(connection, tag)  # type: ignore[arg-type]
+        def asks(connection: object, tag: str, projects: object) -> object:
+            found = tagged(connection, tag, projects)  # type: ignore[arg-type]
             if not asked.is_set():
                 asked.set()
                 assert moved.wait(10)
