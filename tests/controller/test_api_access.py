@@ -18,12 +18,12 @@ from controller.errors import KINDS
 from controller.metrics import Metrics
 from controller.services import Services
 from controller.web import pages
+from reconcile.claiming import claim
 from reconcile.credentials import for_runs
 from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import Grant, Reach, Role
 from revisions.clock import HandClock
-from revisions.store import claims
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
 from tests.controller.conftest import Network
@@ -281,7 +281,7 @@ def test_a_run_speaks_for_itself_alone(
     ids = [deployer.post(f"/triggers/acme/production/report/{name}/fire").json()["id"] for name in ("mine", "tick")]
     with database.write() as connection:
         now = database.clock.now(connection)
-        found = claims.claim(connection, now, claimed_by="w", lease=timedelta(0), limit=2, max_running=2)
+        found = claim(connection, now, claimed_by="w", lease=timedelta(0), limit=2, max_running=2)
         token = for_runs(connection, found, guarded=True)[ids[0]]
     [ci] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "ci"]
     admin.delete(f"/tokens/{ci['id']}")

@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from reconcile.credentials import Credentials
 from reconcile.explaining import Explaining
@@ -134,6 +135,29 @@ def test_no_scopes_start_nothing(world: World) -> None:
     assert outcomes(world) == [("denied", 1), ("denied", 1)]
     assert "scopes do not hold run.start" in world.skips()[0].reason
     assert len(world.runs("tock")) >= 1
+
+
+def test_a_batch_asks_for_its_authors_once(world: World, credentials: Credentials) -> None:
+    """X-15: however many triggers and authors there are; and not at all where nobody had to say who he is."""
+    asked: list[str] = []
+
+    @event.listens_for(world.database.engine, "before_cursor_execute")
+    def heard(_: object, __: object, statement: str, *___: object) -> None:
+        if "FROM tokens" in statement or "FROM people" in statement:
+            asked.append(statement)
+
+    world.create("free", schedule={"every": "1m"})
+    pass_minutes(world, 1)
+    assert asked == []
+    for name in ("ci", "cd"):
+        grant(credentials, name=name)
+        for number in range(4):
+            create(world, Caller(name, scopes=scopes_of(f"token:{name}")), f"{name}-{number}")
+    world.advance(minutes=1)
+    asked.clear()
+    world.loop.due([world.id(f"{name}-{number}") for name in ("ci", "cd") for number in range(4)])
+    assert len(asked) == 1
+    assert len(world.runs("ci-0")) == 1
 
 
 def test_an_unknown_scope_is_refused(world: World) -> None:
