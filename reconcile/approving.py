@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 
-from reconcile.byhand import BACKFILL
+from reconcile.byhand import BACKFILL, refuse_denied
 from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.bounds import start_within
@@ -23,7 +23,8 @@ class Approving:
     def approve(self, run_id: str, caller: Caller) -> Run:
         """The run, pending from now on; one that goes on anyway stays as it is.
 
-        Raises NotFound, and Conflict for a run that has ended, a rejected one too.
+        Raises NotFound, Conflict for a run that has ended, a rejected one too, and Forbidden where the trigger's author
+        may start nothing any more (X-15).
         """
         with self._database.write() as connection:
             found = runs.get(connection, run_id)
@@ -38,6 +39,8 @@ class Approving:
             if run.status != "parked":
                 return run
             now = self._database.clock.now(connection)
+            if trigger := triggers.by_id(connection, run.trigger_id):
+                refuse_denied(connection, trigger, now)
             runs.approve(connection, run_id, now, caller.actor, _start_by(connection, run, now))
             if rows and rows[0].last_run_id == run_id:
                 told = {"last_outcome": occurrences.STARTED, "last_outcome_at": now}

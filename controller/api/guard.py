@@ -106,6 +106,10 @@ def _reach(asking: Principal, found: Found | None, need: Need | None) -> Reach:
         if found.names["id"] != asking.run_id:
             raise Forbidden.hinted("run", f"{asking.actor} may speak for itself alone", "send that run's own token")
         return EVERYWHERE
+    if need.where is Where.NOT_BY_RUNS and asking.run_id is not None:
+        raise Forbidden.hinted(
+            "run", f"{asking.actor} may not do this: it takes a person's word", "have somebody do it"
+        )
     reach = asking.rights.reach(need.role)
     if need.where is Where.NAMED and not reach.covers(found.names["project"]):
         raise missing(asking, need.role, found.names["project"])

@@ -24,6 +24,8 @@ class Where(Enum):
     """In all of them."""
     OWN_RUN = auto()
     """As ANY; but a run says of itself alone, whatever its role, how it goes."""
+    NOT_BY_RUNS = auto()
+    """As ANY; but no run may: what waits for somebody's word does not wait for a task's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
     f"{API}/runs": {"GET": _LOOK_ANY},
     _RUN: {"GET": _LOOK_ANY},
     f"{_RUN}/logs": {"GET": _LOOK_ANY},
-    f"{_RUN}/approve": {"POST": _OPERATE_ANY},
+    f"{_RUN}/approve": {"POST": Need(Role.OPERATOR, Where.NOT_BY_RUNS)},
     f"{_RUN}/cancel": {"POST": _OPERATE_ANY},
     f"{_RUN}/retry": {"POST": _OPERATE_ANY},
     f"{_RUN}/complete": {"POST": _CALLBACK},

@@ -275,7 +275,8 @@ def test_refusals_are_written_down(
 def test_a_run_speaks_for_itself_alone(
     as_role: Callable[..., Api], admin: Api, database: Database, app: FastAPI, services: Services
 ) -> None:
-    """X-13, X-10: with its token it calls back for itself, whatever its author may do now, and for no other run."""
+    """X-13, X-10, X-14: with its token it calls back for itself, whatever its author may do now, and for no other run;
+    and it approves nothing."""
     deployer = as_role(Role.DEPLOYER, name="ci")
     deployer.create("/triggers/acme/production/report/mine", overlap="allow")
     ids = [deployer.post(f"/triggers/acme/production/report/{name}/fire").json()["id"] for name in ("mine", "tick")]
@@ -283,9 +284,13 @@ def test_a_run_speaks_for_itself_alone(
         now = database.clock.now(connection)
         found = claim(connection, now, claimed_by="w", lease=timedelta(0), limit=2, max_running=2)
         token = for_runs(connection, found, guarded=True)[ids[0]]
+    own = {"Authorization": f"Bearer {token}"}
+    for id in ids:
+        refused = admin.client.post(f"/api/v1/runs/{id}/approve", headers=own)
+        assert refused.status_code == 403
+        assert "a person's word" in refused.json()["detail"]
     [ci] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "ci"]
     admin.delete(f"/tokens/{ci['id']}")
-    own = {"Authorization": f"Bearer {token}"}
     other, mine = (
         admin.client.post(f"/api/v1/runs/{id}/complete", json={"attempt": 1, "outcome": "succeeded"}, headers=own)
         for id in reversed(ids)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from reconcile.approving import Approving
 from reconcile.credentials import Credentials
 from reconcile.explaining import Explaining
 from reconcile.revising import Caller
@@ -202,6 +203,21 @@ def test_by_hand_it_starts_nothing_either(world: World, credentials: Credentials
         world.backfill(-5, 0)
     with pytest.raises(Forbidden):
         world.retrying.retry(run.id, Caller("root"))
+
+
+def test_what_waits_for_approval_is_not_let_go_either(world: World, credentials: Credentials) -> None:
+    """X-15, X-14: nobody's word makes up for an author who is gone."""
+    token = grant(credentials)
+    create(world, requires_approval=True)
+    pass_minutes(world, 1)
+    [parked] = world.runs()
+    assert parked.status == "parked"
+    revoke(credentials, token)
+    approving = Approving(world.database, world.observations)
+    with pytest.raises(Forbidden, match="token:ci has no access"):
+        approving.approve(parked.id, Caller("root"))
+    grant(credentials)
+    assert approving.approve(parked.id, Caller("root")).status == "pending"
 
 
 def test_who_deploys_the_same_again_takes_over_where_the_author_is_gone(world: World, credentials: Credentials) -> None:
