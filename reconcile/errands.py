@@ -231,7 +231,8 @@ class _Carrier(threading.Thread):
             trouble = "it was not seen to end"
             try:
                 if self._asked:
-                    self._remote.cancel(force=self._forced)
+                    with suppress(Unreachable, LaunchError):  # what ended meanwhile may refuse to be ended
+                        self._remote.cancel(force=self._forced)
                 progress = self._remote.look()
             except (Unreachable, LaunchError) as error:  # it may also be that only looking is not allowed, for now
                 progress, trouble = Running(), str(error)
