@@ -33,6 +33,8 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 class FlyteLauncher:
     """Creates a run of `{endpoint, org, project, domain, task, version, token: VARIABLE}`, once (X-10)."""
 
+    finds_anywhere = True
+
     def faults(self, spec: Any) -> list[Fault]:
         return [*extra_faults("flyte", "flyteidl2", "connectrpc"), *_faults(spec)]
 

@@ -1,5 +1,7 @@
 """Runs that are carried out elsewhere, from claim to end: a worker, a database, and a cluster on a real socket."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +31,22 @@ ANSWER = "import os; open(os.environ['TRIGGERCTL_OUTPUT'], 'w').write('{\"cost\"
 UNTIL = "import os, sys, time\nprint('up', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.002)"
 
 
+CONTROLLER = """
+import sys, time
+from pathlib import Path
+from reconcile import plugins
+from reconcile.observe import Observations
+from reconcile.runner import Runner, RunnerSettings
+from revisions.store.database import Database
+url, folder = sys.argv[1:]
+settings = RunnerSettings(Path(folder, "there"), Path(folder))
+runner = Runner(Database(url), Observations(), plugins.launchers(), settings=settings, deactivate=print)
+while True:
+    runner.run_pass()
+    time.sleep(0.01)
+"""
+
+
 class Scene:
     """A trigger whose task a cluster carries out, and runners of one machine."""
 
@@ -44,8 +62,8 @@ class Scene:
         self.rows.task(launcher="kubernetes", kubernetes=block, timeout="10m")
         return self.rows.trigger()
 
-    def runner(self) -> Runner:
-        settings = RunnerSettings(self.folder / "here", self.folder, lease=LEASE)
+    def runner(self, machine: str = "here") -> Runner:
+        settings = RunnerSettings(self.folder / machine, self.folder, lease=LEASE)
         runner = Runner(
             self.database, self.observations, plugins.launchers(), settings=settings, deactivate=self.deploying.stop
         )
@@ -107,6 +125,27 @@ def test_a_controller_that_stops_leaves_its_work_to_the_next(scene: Scene) -> No
     run = scene.settled(following, run_id)
     assert (run.status, run.attempt) == ("succeeded", 1)
     assert job == f"triggerctl-{run_id.lower()}-1"
+    with scene.database.read() as connection:
+        assert logs.read(connection, run_id, 1).head == b"up\n"
+
+
+def test_another_machine_finds_the_work_of_one_that_is_gone(scene: Scene, database_url: str) -> None:
+    """X-05, X-10: a controller's disk goes with its pod; when the lease lapses the next finds the Job by its name."""
+    run_id = scene.rows.run(scene.trigger(UNTIL, str(scene.folder / "go")))
+    arguments = [sys.executable, "-c", CONTROLLER, database_url, str(scene.folder)]
+    with subprocess.Popen(arguments, cwd=Path(plugins.__file__).parents[1]) as controller:
+        eventually(lambda: scene.cluster.pods, 60)
+        controller.kill()
+    begun = scene.run(run_id)
+    assert begun.lease_until is not None
+    with scene.database.read() as connection:
+        scene.clock.advance(begun.lease_until - scene.clock.now(connection) + timedelta(seconds=1))
+    other = scene.runner()
+    assert other.run_pass().adopted == 1
+    (scene.folder / "go").touch()
+    run = scene.settled(other, run_id)
+    assert (run.status, run.attempt) == ("succeeded", 1)
+    assert scene.cluster.created == 1
     with scene.database.read() as connection:
         assert logs.read(connection, run_id, 1).head == b"up\n"
 
