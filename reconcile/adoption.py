@@ -1,7 +1,8 @@
 """What other workers left: attempts found again by those who come after them, and those that are lost.
 
 A worker of this machine that is no more is known by its lock, at once; any other by its lease, when that has lapsed.
-Only the first one's attempts can be adopted: their work is here, and nobody else watches it.
+Only the first one's attempts can be adopted: their work is here, and nobody else watches it. What a launcher finds
+anywhere by its name is started again under that name, and so found.
 """
 
 import shutil
@@ -29,12 +30,21 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """Work that may go on, and that starting it again finds; of its log `stored` bytes are known."""
+
+    claimed: Claimed
+    now: datetime
+    stored: int
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """A claim that is ours now: work that goes on, or how it ended."""
 
     run: Run
     trigger: TriggerKey | None
-    found: Attempt | Ended
+    found: Attempt | Ended | Unseen
 
 
 class Adoption:
@@ -116,13 +126,18 @@ class Adoption:
             now = self._database.clock.now(connection)
             taken = claims.take_over(connection, found, now, claimed_by=place.instance, lease=self._lease)
             stored = logs.sizes(connection, [(one.run.id, one.run.attempt) for one in taken])
-        lost = Ended(Outcome.LOST, "its worker stopped renewing the lease")
-        return [
-            Taken(one.run, one.trigger, self._find(one, now, stored.get((one.run.id, one.run.attempt), 0)))
-            if one.run.id in here
-            else Taken(one.run, one.trigger, lost)
-            for one in taken
-        ]
+        results = []
+        for one in taken:
+            find = self._find if one.run.id in here else self._find_elsewhere
+            result = find(one, now, stored.get((one.run.id, one.run.attempt), 0))
+            results.append(Taken(one.run, one.trigger, result))
+        return results
+
+    def _find_elsewhere(self, one: Claimed, now: datetime, stored: int) -> Unseen | Ended:
+        with suppress(LaunchError):
+            if launching.launcher_of(one, self._launchers).finds_anywhere:
+                return Unseen(one, now, stored)
+        return Ended(Outcome.LOST, "its worker stopped renewing the lease")
 
     def _find(self, one: Claimed, now: datetime, stored: int) -> Attempt | Ended:
         folder = self.place.folder(one.run.id, one.run.attempt)

@@ -109,9 +109,13 @@ def _started_before(folder: Path, make: Make) -> "Errand":
 
 
 def _launch(folder: Path) -> Launch:
+    """Raises OSError and ValueError for what was cut short, or written by a release that says it otherwise."""
     facts = json.loads((folder / "launch.json").read_text())
-    facts |= {"folder": Path(facts["folder"]), "root": Path(facts["root"])}
-    return Launch(**facts, input=json.loads((folder / "input.json").read_text()))
+    document = json.loads((folder / "input.json").read_text())
+    try:
+        return Launch(**facts | {"folder": Path(facts["folder"]), "root": Path(facts["root"])}, input=document)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder}/launch.json: {error}") from None
 
 
 class Errand:
@@ -231,7 +235,8 @@ class _Carrier(threading.Thread):
             trouble = "it was not seen to end"
             try:
                 if self._asked:
-                    self._remote.cancel(force=self._forced)
+                    with suppress(Unreachable, LaunchError):  # what ended meanwhile may refuse to be ended
+                        self._remote.cancel(force=self._forced)
                 progress = self._remote.look()
             except (Unreachable, LaunchError) as error:  # it may also be that only looking is not allowed, for now
                 progress, trouble = Running(), str(error)

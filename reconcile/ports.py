@@ -93,7 +93,10 @@ class Launcher(Protocol):
     `adopt` finds an attempt that an earlier controller started, and answers None when the folder shows no start;
     after that answer none can follow there. It speaks for this folder alone, not for one on another machine or one
     that was lost with its disk, and it would give up an attempt that this controller is just starting.
+    `finds_anywhere`: `start` on another machine finds what was started for the same run and attempt, too.
     """
+
+    finds_anywhere: bool
 
     def faults(self, spec: Any) -> list[Fault]:
         """Everything wrong with a task's block, paths counted from the block; empty when it is right."""

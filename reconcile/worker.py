@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from reconcile import claiming, handed, launching
-from reconcile.adoption import Adoption, Taken
+from reconcile.adoption import Adoption, Taken, Unseen
 from reconcile.attempts import Attempt, Ended, facts_of
 from reconcile.observe import Observations
 from reconcile.ports import Launcher, LaunchError
@@ -209,6 +209,10 @@ class Worker:
                     self._add(attempt)
                     self._counted["adopted"] += 1
                     self._emit("run.adopted", **attempt.facts)
+                case Unseen() as unseen:
+                    assert self._adoption is not None
+                    self._counted["adopted"] += 1
+                    self._launch(self._adoption.place, unseen.claimed, unseen.now, stored=unseen.stored)
                 case Ended(Outcome.LOST) as ended:
                     self._counted["lost"] += 1
                     self._emit("run.lost", **facts_of(run, one.trigger))
@@ -277,7 +281,10 @@ class Worker:
             else:
                 self._launch(place, one, taken.now, taken.tokens.get(one.run.id))
 
-    def _launch(self, place: WorkPlace, one: Claimed, now: datetime, token: str | None) -> None:
+    def _launch(
+        self, place: WorkPlace, one: Claimed, now: datetime, token: str | None = None, stored: int | None = None
+    ) -> None:
+        """`stored`: of work that another worker began, which has its token, how much of its log is known."""
         run, settings, mask = one.run, self._settings, NOTHING
         folder = place.folder(run.id, run.attempt)
         try:
@@ -295,10 +302,14 @@ class Worker:
             handed.forget(folder)
             self._settle(run, one.trigger, Ended(Outcome.FAILED, said).masked(mask))
         else:
-            deadline = self._monotonic() + timeout.total_seconds()
-            attempt = Attempt(run, one.trigger, work, deadline, mask=mask)
+            spent = max(timedelta(0), now - (run.started_at or now))
+            deadline = self._monotonic() + (timeout - spent).total_seconds()
+            attempt = Attempt(run, one.trigger, work, deadline, mask=mask, stored=stored or 0)
             self._add(attempt)
-            self._emit("run.started", **attempt.facts, source=run.source)
+            if stored is None:
+                self._emit("run.started", **attempt.facts, source=run.source)
+            else:
+                self._emit("run.adopted", **attempt.facts)
 
     def _add(self, attempt: Attempt) -> None:
         self._live[attempt.key] = attempt

@@ -28,6 +28,8 @@ _NOT_IN_URLS = re.compile(r"[^!-~]")
 class HttpLauncher:
     """Sends the document to `{url, method: POST, headers: {Name: text}, expects: answer|callback}` (X-10)."""
 
+    finds_anywhere = False
+
     def faults(self, spec: Any) -> list[Fault]:
         return list(_faults(spec))
 

@@ -28,6 +28,8 @@ _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 class KubernetesLauncher:
     """Runs `{image, command, args, env, namespace, service_account, resources, …}` to its end, once (X-10)."""
 
+    finds_anywhere = True
+
     def faults(self, spec: Any) -> list[Fault]:
         return [*extra_faults("kubernetes", "kubernetes"), *jobs.faults(spec)]
 

@@ -15,6 +15,8 @@ from revisions.errors import Fault
 class ProcessLauncher:
     """Runs `{command: [python, -m, x], env: {NAME: text}, cwd: folder below TASK_ROOT}` (X-10)."""
 
+    finds_anywhere = False
+
     def faults(self, spec: Any) -> list[Fault]:
         return list(_faults(spec))
 

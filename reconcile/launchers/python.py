@@ -16,6 +16,8 @@ _EXAMPLE = 'write callable: "package.module:function"'
 class PythonLauncher:
     """Runs `{callable: "pkg.mod:func", path: [folders below TASK_ROOT]}`; without `path`, TASK_ROOT itself (X-10)."""
 
+    finds_anywhere = False
+
     def faults(self, spec: Any) -> list[Fault]:
         return list(_faults(spec))
 

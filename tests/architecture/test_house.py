@@ -37,6 +37,8 @@ def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
         ("sqlalchemy", "revisions/store/"),
         ("psycopg", "revisions/store/"),
         ("celery", "reconcile/launchers/celery.py"),
+        ("flyteidl2", "reconcile/launchers/flyte.py"),
+        ("connectrpc", "reconcile/launchers/flyte.py"),
         ("kubernetes", ("reconcile/launchers/kubernetes.py", "reconcile/secrets/kubernetes.py")),
     ],
 )

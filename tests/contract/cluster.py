@@ -118,6 +118,7 @@ class Cluster(ThreadingHTTPServer):
         self.calls: list[Call] = []
         self.refuse: list[Status] = []
         self.never_pulls = False
+        self.created = 0
 
     @property
     def url(self) -> str:
@@ -144,6 +145,7 @@ class Cluster(ThreadingHTTPServer):
             raise Status(409, f'jobs.batch "{name}" already exists')
         body["metadata"]["uid"] = f"uid-{len(self.calls)}"
         self.jobs[name] = body
+        self.created += 1
         return body
 
     def job(self, name: str) -> dict[str, Any]:

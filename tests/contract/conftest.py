@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.contract.cluster import Cluster
+from tests.contract.flyte import Flyte
 from tests.contract.service import Service
+from tests.contract.tasks import TASKS
 from tests.contract.workers import Workers
 
 
@@ -40,3 +42,9 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
         for name, address in workers.environment.items():
             patch.setenv(name, address)
         yield workers
+
+
+@pytest.fixture(scope="module")
+def flyte() -> Iterator[Flyte]:
+    with Flyte(TASKS) as flyte:
+        yield flyte

@@ -20,66 +20,10 @@ import pytest
 
 from reconcile import exchanges, plugins, pods
 from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
+from tests.contract import flyte
 from tests.contract.files import GONE, Files, files_of
+from tests.contract.tasks import TASKS
 from tests.waiting import eventually
-
-# What the tasks do, once for all kinds; each kind's entry in BLOCKS says how it is asked for one of them.
-TASKS = """
-import fcntl, json, os, pathlib, signal, subprocess, sys, time
-
-def until(path):
-    while not os.path.exists(path):
-        time.sleep(0.002)
-
-def echo(document):
-    return {"seen": document, "environment": dict(os.environ), "cwd": os.getcwd()}
-
-def nothing(document):
-    print("no answer")
-
-def fail(document):
-    pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text('{"state": {"kept": 1}}')
-    print("could not reach the moon", file=sys.stderr)
-    sys.exit(3)
-
-def sleep(document):
-    pathlib.Path(document["input"]["ready"]).touch()
-    signal.pause()
-
-def stubborn(document):
-    signal.signal(signal.SIGTERM, lambda *_: pathlib.Path(document["input"]["asked"]).touch())
-    pathlib.Path(document["input"]["ready"]).touch()
-    while True:
-        signal.pause()
-
-def print_bytes(document):
-    sys.stdout.buffer.write(bytes(range(256)) * document["input"]["times"])
-    sys.stdout.flush()
-    sys.stderr.write("end\\n")
-
-def wait(document):
-    with open(document["input"]["runs"], "a") as file:
-        file.write("run\\n")
-    until(document["input"]["go"])
-    return {"waited": True}
-
-def grandchild(document):
-    lock = os.open(document["input"]["lock"], os.O_RDWR)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1000; done"], pass_fds=[lock])
-    pathlib.Path(document["input"]["ready"]).touch()
-    if document["input"]["stay"]:
-        signal.pause()
-
-def write_output(document):
-    pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text(document["input"]["text"])
-
-if __name__ == "__main__":
-    with open(os.environ["TRIGGERCTL_INPUT"]) if sys.argv[2:] else sys.stdin as file:
-        answer = globals()[sys.argv[1]](json.load(file))
-    if answer is not None:
-        pathlib.Path(os.environ["TRIGGERCTL_OUTPUT"]).write_text(json.dumps(answer))
-"""
 
 
 class Words(NamedTuple):
@@ -92,6 +36,7 @@ class Words(NamedTuple):
 # What asks for a task, from its name and the address of the system that carries it out, where there is one.
 BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "celery": lambda task, service: {"task": task},
+    "flyte": lambda task, service: flyte.block(service, task),
     "http": lambda task, service: {"url": f"{service}/{task}"},
     "kubernetes": lambda task, service: {
         "image": "python:3.12-alpine",
@@ -100,19 +45,20 @@ BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "process": lambda task, service: {"command": [sys.executable, "-S", "../tasks.py", task], "cwd": "below"},
     "python": lambda task, service: {"callable": f"tasks:{task}"},
 }
-SYSTEMS = {"celery": "workers", "http": "service", "kubernetes": "cluster"}
+SYSTEMS = {"celery": "workers", "flyte": "flyte", "http": "service", "kubernetes": "cluster"}
 """The fixtures of the systems that work goes to."""
 CHILDREN = ("process", "python")
 """The kinds whose work is a child process."""
-ERRANDS = ("celery", "kubernetes")
+ERRANDS = ("celery", "flyte", "kubernetes")
 """The kinds whose work goes on in a system elsewhere."""
 PRINTING = (*CHILDREN, "kubernetes")
 """The kinds whose log is what the task prints."""
-WRITING = (*PRINTING, "http")
+WRITING = (*PRINTING, "flyte", "http")
 """The kinds whose output is a text that the task writes."""
 CHILD = Words("exited with code 3: could not reach the moon", "killed by SIGTERM")
 WORDS: Mapping[str, Words] = {
     "celery": Words("RuntimeError: could not reach the moon", "was revoked"),
+    "flyte": Words("could not reach the moon", "was aborted: asked to end by triggerctl"),
     "http": Words('answered 500 Internal Server Error: {"state": {"kept": 1}}', exchanges.ABANDONED),
     "kubernetes": Words("exited with code 3: could not reach the moon", pods.GONE),
     "process": CHILD,
@@ -127,6 +73,18 @@ WRONG_BLOCKS: Mapping[str, list[tuple[Any, str]]] = {
         ({"task": "a", "queue": ""}, "queue"),
         ({"task": "a", "broker": "redis://:secret@broker/0"}, "broker"),
         ({"task": "a", "backend": "TRIGGERCTL_DATABASE_URL"}, "backend"),
+    ],
+    "flyte": [
+        (None, ""),
+        ({}, "endpoint"),
+        (flyte.block("http://a", "b", taks="c"), "taks"),
+        (flyte.block("a.example", "b"), "endpoint"),
+        (flyte.block("http://a:99999", "b"), "endpoint"),
+        (flyte.block("https://ann:secret@a", "b"), "endpoint"),
+        (flyte.block("http://a", 1), "task"),
+        (flyte.block("http://a", "b", version="v" * 64), "version"),
+        (flyte.block("http://a", "b", token="Bearer eyJ"), "token"),
+        (flyte.block("http://a", "b", token="TRIGGERCTL_DATABASE_URL"), "token"),
     ],
     "http": [
         (None, ""),

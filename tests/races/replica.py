@@ -63,6 +63,8 @@ class Over:
 class AtOnce:
     """A launcher of such work."""
 
+    finds_anywhere = False
+
     def faults(self, spec: Any) -> list[tuple[str, str, str]]:
         return []
 

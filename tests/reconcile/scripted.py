@@ -47,6 +47,8 @@ class ScriptedWork:
 class ScriptedLauncher:
     """Keeps what it started, newest last."""
 
+    finds_anywhere = False
+
     def __init__(self) -> None:
         self.works: list[ScriptedWork] = []
         self.refuses: Exception | None = None

@@ -1,0 +1,252 @@
+"""`flyte`: a run of a registered task in Flyte 2, over Connect."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from reconcile import answers, errands
+from reconcile.blocks import extra_faults, text_faults, unknown_fields
+from reconcile.errands import Unreachable
+from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
+from revisions.errors import Fault
+
+NAMES = {"org": 63, "project": 63, "domain": 63, "task": 255, "version": 63}
+"""Required, and how long Flyte lets them be."""
+INPUT = "document"
+LONGEST_NAME = 30
+MILLISECONDS = 30_000
+NOT_NOW = ("aborted", "canceled", "deadline_exceeded", "internal", "resource_exhausted", "unavailable", "unknown")
+"""Codes of Connect after which asking again is no use only for a while."""
+
+_EXAMPLE = (
+    "write {endpoint: https://flyte.example, org: acme, project: sales, domain: production, task: reports.weekly, …}"
+)
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+class FlyteLauncher:
+    """Creates a run of `{endpoint, org, project, domain, task, version, token: VARIABLE}`, once (X-10)."""
+
+    finds_anywhere = True
+
+    def faults(self, spec: Any) -> list[Fault]:
+        return [*extra_faults("flyte", "flyteidl2", "connectrpc"), *_faults(spec)]
+
+    def start(self, launch: Launch) -> Work:
+        for fault in self.faults(launch.spec):
+            raise LaunchError(f"flyte.{fault.path}: {fault.message}")
+        return errands.start(launch, FlyteRun)
+
+    def adopt(self, folder: Path) -> Work | None:
+        return errands.adopt(folder, FlyteRun)
+
+
+class FlyteRun:
+    """The run of one attempt, by its name."""
+
+    repeatable = True
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        spec = launch.spec
+        self._run = {field: spec[field] for field in ("org", "project", "domain")}
+        self._run["name"] = f"r{launch.run_id.lower()}{launch.attempt}"
+
+    def reach(self) -> None:
+        if len(self._run["name"]) > LONGEST_NAME:
+            raise LaunchError(f"attempt {self._launch.attempt}: a name in Flyte has no room for more than three digits")
+        _headers(self._launch.spec)
+
+    def submit(self) -> None:
+        with self._asking("CreateRun", but="already_exists"):
+            _client(self._launch.spec["endpoint"]).create_run(self._request(), **self._how())
+
+    def look(self) -> Progress:
+        from flyteidl2.common.phase_pb2 import ActionPhase
+        from flyteidl2.workflow import run_service_pb2 as messages
+
+        action = None
+        with self._asking("GetRunDetails", but="not_found"):
+            request = messages.GetRunDetailsRequest(run_id=self._run)
+            details = _client(self._launch.spec["endpoint"]).get_run_details(request, **self._how())
+            action = details.details.action
+        if action is None:
+            return Lost("its run is not there")
+        phase = ActionPhase.Name(action.status.phase).removeprefix("ACTION_PHASE_")
+        if phase not in ("SUCCEEDED", "RECOVERED", "FAILED", "ABORTED", "TIMED_OUT"):
+            return Running()
+        self._keep_log(action)
+        match phase:
+            case "FAILED":
+                return _failure(action.error_info.message)
+            case "ABORTED":
+                return Failed(": ".join(filter(None, ("was aborted", action.abort_info.reason))))
+            case "TIMED_OUT":
+                return Failed("ran longer than Flyte lets the task run")
+        return self._success(action)
+
+    def cancel(self, *, force: bool) -> None:
+        from flyteidl2.workflow import run_service_pb2 as messages
+
+        with self._asking("AbortRun", but="not_found"):
+            request = messages.AbortRunRequest(run_id=self._run, reason="asked to end by triggerctl")
+            _client(self._launch.spec["endpoint"]).abort_run(request, **self._how())
+
+    def clean(self) -> None:
+        """Runs are Flyte's own history."""
+
+    def _request(self) -> Any:
+        from flyteidl2.core.literals_pb2 import KeyValuePair
+        from flyteidl2.workflow import run_service_pb2 as messages
+
+        spec = self._launch.spec
+        task = {field: spec[field] for field in ("org", "project", "domain", "version")} | {"name": spec["task"]}
+        document = json.dumps(self._launch.input, allow_nan=False)
+        literal = {"name": INPUT, "value": {"scalar": {"primitive": {"string_value": document}}}}
+        variables = [KeyValuePair(key=key, value=value) for key, value in self._launch.environment.items()]
+        labels = {"triggerctl-run": self._launch.run_id.lower(), "triggerctl-attempt": str(self._launch.attempt)}
+        return messages.CreateRunRequest(
+            run_id=self._run,
+            task_id=task,
+            inputs={"literals": [literal]},
+            run_spec={"envs": {"values": variables}, "labels": {"values": labels}},
+        )
+
+    def _success(self, action: Any) -> Progress:
+        from flyteidl2.workflow import run_service_pb2 as messages
+
+        with self._asking("GetActionData"):
+            request = messages.GetActionDataRequest(action_id=action.id)
+            outputs = _client(self._launch.spec["endpoint"]).get_action_data(request, **self._how()).outputs
+        if not outputs.literals:
+            return Succeeded({})
+        scalar = outputs.literals[0].value.scalar
+        if scalar.WhichOneof("value") == "none_type":
+            return Succeeded({})
+        if scalar.primitive.WhichOneof("value") != "string_value":
+            return Failed("output is not a text; let the task return str, a JSON object")
+        try:
+            return Succeeded(_output(scalar.primitive.string_value))
+        except answers.BadOutput as error:
+            return Failed(str(error))
+
+    def _keep_log(self, action: Any) -> None:
+        """As far as there is one: it is a service of its own, and what it cannot say now is not worth a failure."""
+        from connectrpc.errors import ConnectError
+        from flyteidl2.workflow import run_logs_service_pb2 as messages
+
+        request = messages.TailLogsRequest(action_id=action.id, attempt=action.status.attempts or 1)
+        with suppress(ConnectError, OSError), (self._launch.folder / "log").open("wb") as file:
+            for answer in _log_client(self._launch.spec["endpoint"]).tail_logs(request, **self._how()):
+                for line in (line for logs in answer.logs for line in logs.lines):
+                    file.write(line.message.rstrip("\n").encode() + b"\n")
+
+    def _how(self) -> dict[str, Any]:
+        return {"headers": _headers(self._launch.spec), "timeout_ms": MILLISECONDS}
+
+    @contextmanager
+    def _asking(self, call: str, but: str = "") -> Iterator[None]:
+        """Turns errors of Connect into ours; a code of `but` is no error, and ends the block."""
+        from connectrpc.errors import ConnectError
+
+        try:
+            yield
+        except ConnectError as error:
+            code = error.code.value
+            if code == but:
+                return
+            said = f"Flyte answered {call} with {code}: {error.message}"
+            raise (Unreachable(said) if code in NOT_NOW else LaunchError(said)) from None
+
+
+@cache
+def _client(endpoint: str) -> Any:
+    from flyteidl2.workflow.run_service_connect import RunServiceClientSync
+
+    return RunServiceClientSync(endpoint.rstrip("/"))
+
+
+@cache
+def _log_client(endpoint: str) -> Any:
+    from flyteidl2.workflow.run_logs_service_connect import RunLogsServiceClientSync
+
+    return RunLogsServiceClientSync(endpoint.rstrip("/"))
+
+
+def _headers(spec: Mapping[str, Any]) -> dict[str, str]:
+    if "token" not in spec:
+        return {}
+    if token := os.environ.get(spec["token"], ""):
+        return {"authorization": f"Bearer {token}"}
+    raise LaunchError(f"the controller's environment has no {spec['token']}")
+
+
+def _failure(message: str) -> Failed:
+    """The message; a last line that is a JSON object is the output: a task may keep state when it fails, too."""
+    lines = message.strip().splitlines()
+    output = None
+    if lines and lines[-1].startswith("{"):
+        with suppress(answers.BadOutput):
+            output = _output(lines[-1])
+            lines.pop()
+    return Failed(" ".join(" ".join(lines).split())[-answers.LONGEST_LAST_LINE :] or "failed", output)
+
+
+def _output(text: str) -> dict[str, Any]:
+    """Raises BadOutput."""
+    content = text.encode()
+    if len(content) > answers.LARGEST_OUTPUT:
+        raise answers.BadOutput(f"output is larger than {answers.LARGEST_OUTPUT} bytes")
+    return answers.parse_output(content)
+
+
+def _faults(spec: Any) -> Iterator[Fault]:
+    if not isinstance(spec, Mapping):
+        yield Fault("", "must be a mapping", _EXAMPLE)
+        return
+    yield from unknown_fields(spec, ["endpoint", *NAMES, "token"])
+    for field in ("endpoint", *NAMES):
+        if field not in spec:
+            yield Fault(field, "is missing", _EXAMPLE)
+        elif wrong := list(text_faults(field, spec[field], empty=False)):
+            yield from wrong
+        elif len(spec[field]) > NAMES.get(field, 1000):
+            yield Fault(field, "is longer than Flyte allows", f"at most {NAMES.get(field, 1000)} characters")
+        elif field == "endpoint":
+            yield from _endpoint_faults(spec[field])
+    if "token" in spec:
+        yield from _token_faults(spec["token"])
+
+
+def _endpoint_faults(endpoint: str) -> Iterator[Fault]:
+    hint = "write endpoint: https://flyte.example"
+    try:
+        parts = urlsplit(endpoint)
+        parts.port  # noqa: B018 - raises for what is no port
+    except ValueError as error:
+        yield Fault("endpoint", f"is not an address: {error}", hint)
+        return
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        yield Fault("endpoint", "must begin with http:// or https:// and a host", hint)
+    elif "@" in parts.netloc:
+        yield Fault("endpoint", "holds credentials, which would be stored and shown", "use token: FLYTE_TOKEN")
+
+
+def _token_faults(name: Any) -> Iterator[Fault]:
+    if wrong := list(text_faults("token", name, empty=False)):
+        yield from wrong
+    elif not _VARIABLE.fullmatch(name) or name.startswith("TRIGGERCTL_"):
+        yield Fault(
+            "token",
+            "names no variable of the controller's environment that is meant for tasks",
+            "write token: FLYTE_TOKEN, and the token into that variable",
+        )
+
+
+launcher: Launcher = FlyteLauncher()
