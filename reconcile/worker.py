@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reconcile import claiming, handed, launching
+from reconcile import claiming, handed
 from reconcile.adoption import Adoption, Taken, Unseen
 from reconcile.attempts import Attempt, Ended, facts_of
 from reconcile.observe import Observations
-from reconcile.ports import Launcher, LaunchError
-from reconcile.rules.masks import NOTHING, Mask
+from reconcile.ports import Launcher
 from reconcile.rules.retry import Outcome
 from reconcile.settle import Deactivate, settle, stop
-from reconcile.vault import SecretMissing, Vault
+from reconcile.vault import Vault
 from reconcile.workplace import WorkPlace
 from revisions.errors import Unavailable
 from revisions.ids import TriggerKey, fresh
@@ -84,6 +83,7 @@ class Worker:
         self._launchers = launchers
         self._settings = settings
         self._deactivate = deactivate
+        self._starting = Starting(launchers, settings.vault, settings.task_root, settings.url)
         self._live: dict[tuple[str, int], Attempt] = {}
         self._adoption: Adoption | None = None
         self._in_doubt = True
@@ -285,31 +285,15 @@ class Worker:
         self, place: WorkPlace, one: Claimed, now: datetime, token: str | None = None, stored: int | None = None
     ) -> None:
         """`stored`: of work that another worker began, which has its token, how much of its log is known."""
-        run, settings, mask = one.run, self._settings, NOTHING
-        folder = place.folder(run.id, run.attempt)
-        try:
-            launcher, timeout = launching.launcher_of(one, self._launchers), launching.timeout_of(one)
-            secrets = settings.vault.values(one)
-            hidden = [*secrets.values(), *([token] if token else [])]
-            mask = Mask(hidden)
-            handed.keep(folder, hidden)
-            launch = launching.launch(one, now, folder, settings.task_root, settings.url, secrets, token)
-            work = launcher.start(launch)
-        except SecretMissing as error:
-            self._settle(run, one.trigger, Ended(Outcome.FAILED, str(error), is_final=True))
-        except Exception as error:  # noqa: BLE001 - a stored spec or a plug-in that is wrong fails its run alone
-            said = str(error) if isinstance(error, LaunchError) else f"could not be launched: {error!r}"
-            handed.forget(folder)
-            self._settle(run, one.trigger, Ended(Outcome.FAILED, said).masked(mask))
-        else:
-            spent = max(timedelta(0), now - (run.started_at or now))
-            deadline = self._monotonic() + (timeout - spent).total_seconds()
-            attempt = Attempt(run, one.trigger, work, deadline, mask=mask, stored=stored or 0)
-            self._add(attempt)
-            if stored is None:
-                self._emit("run.started", **attempt.facts, source=run.source)
-            else:
-                self._emit("run.adopted", **attempt.facts)
+        match self._starting.start(place, one, now, self._monotonic(), token, stored):
+            case Attempt() as attempt:
+                self._add(attempt)
+                if stored is None:
+                    self._emit("run.started", **attempt.facts, source=one.run.source)
+                else:
+                    self._emit("run.adopted", **attempt.facts)
+            case ended:
+                self._settle(one.run, one.trigger, ended)
 
     def _add(self, attempt: Attempt) -> None:
         self._live[attempt.key] = attempt
