@@ -50,6 +50,7 @@ class ClusterJob:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._name = jobs.name(launch)
+        self._kubeconfig = os.environ.get("KUBECONFIG")
         self._waits = ""
         self._printing: threading.Thread | None = None
 
@@ -137,7 +138,7 @@ class ClusterJob:
         from kubernetes.config import ConfigException
 
         try:
-            return _connected(os.environ.get("KUBECONFIG"))
+            return _connected(self._kubeconfig)
         except (ConfigException, OSError) as error:
             raise LaunchError(f"knows no cluster: {error}; set KUBECONFIG, or run in one") from None
 
