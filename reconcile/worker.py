@@ -17,6 +17,7 @@ from reconcile.observe import Observations
 from reconcile.ports import Launcher
 from reconcile.rules.retry import Outcome
 from reconcile.settle import Deactivate, settle, stop
+from reconcile.starting import Starting
 from reconcile.vault import Vault
 from reconcile.workplace import WorkPlace
 from revisions.errors import Unavailable

@@ -96,7 +96,7 @@ def plan(terms: Terms, watermark: datetime, at: Situation) -> Plan:
     skips: tuple[Range, ...] = ()
     while True:
         made = _piece(terms, watermark, at)
-        if made.starts or made.backlog or made.watermark in (watermark, at.now):
+        if made.starts or made.backlog or made.is_asked or made.watermark in (watermark, at.now):
             return replace(made, skips=(*skips, *made.skips)) if skips else made
         skips, watermark = (*skips, *made.skips), made.watermark
 
