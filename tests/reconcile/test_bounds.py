@@ -253,3 +253,18 @@ def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
     assert len(world.runs()) == 1 + 12
     auditing = Auditing(world.database, timedelta(minutes=1))
     assert auditing.faults(key("tick")) == []
+
+
+def test_an_asked_fire_that_was_missed_is_skipped_once(world: World) -> None:
+    """S-08, E-05: under `catchup: none`; told and recorded once, and the schedule goes on."""
+    world.create(catchup={"policy": "none"})
+    live_through(world, 1, minutes=1)
+    succeed(world, next_fire_at=at(world, minutes=4, seconds=30))
+    world.observed.clear()
+    world.advance(hours=1)
+    world.resync()
+    world.resync()
+    decided = [facts["skips"] for name, facts in world.observed if name == "pass.decided"]
+    asked_for = [skip for skips in decided for skip in skips if skip.occurrence_id.startswith("next/")]
+    assert [(skip.outcome, skip.count) for skip in asked_for] == [("missed", 1)]
+    assert minutes(world) == [1, 61]
