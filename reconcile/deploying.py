@@ -16,8 +16,8 @@ from reconcile.rules.stopping import Stop
 from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.ids import TaskKey, TriggerKey, name_faults
-from revisions.manifests import API_VERSION
 from revisions.manifests import Trigger as Manifest
+from revisions.reading import API_VERSION
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
 from revisions.store.database import Connection, Database

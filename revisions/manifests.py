@@ -1,27 +1,17 @@
 """What people write, checked field by field; what is stored is their own text, never these models."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
-from revisions import documents
+from revisions import reading
 from revisions.errors import Fault, Invalid
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, name_faults
 
-API_VERSION = "triggerctl/v1"
 AUTOMATIONS = ("schedule",)
-LATER = frozenset(
-    {
-        "event", "webhook", "file", "table", "action", "debounce",
-    }
-)  # fmt: skip
-"""Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
 
 Text = Annotated[str, Field(strict=True)]
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def _written(value: Any) -> Any:
@@ -145,13 +135,13 @@ class Trigger(_Strict):
     @classmethod
     def read(cls, document: Any) -> Self:
         """Checks one document. Raises Invalid with a fault per field (R-01, R-18)."""
-        parts = _open(document, "Trigger", {"apiVersion", "kind", "metadata", "spec"})
+        parts = reading.opened(document, "Trigger", {"apiVersion", "kind", "metadata", "spec"})
         faults: list[Fault] = []
-        metadata = _validate(TriggerMetadata, parts.get("metadata"), "metadata", faults)
+        metadata = reading.validated(TriggerMetadata, parts.get("metadata"), "metadata", faults)
         written = (
             {k: v for k, v in parts["spec"].items() if k != "active"} if isinstance(parts.get("spec"), dict) else {}
         )
-        spec = _validate(TriggerSpec, parts.get("spec"), "spec", faults)
+        spec = reading.validated(TriggerSpec, parts.get("spec"), "spec", faults)
         if metadata:
             names = {"project": metadata.project, "domain": metadata.domain, "task": metadata.task}
             faults += name_faults("metadata.", **names, name=metadata.name)
@@ -161,7 +151,7 @@ class Trigger(_Strict):
             ]
         if spec and spec.secret_scope is not None:
             faults += name_faults("spec.", secret_scope=spec.secret_scope)
-        _refuse(faults)
+        reading.refuse(faults)
         assert metadata is not None
         assert spec is not None
         return cls(metadata=metadata, spec=spec, written=written)
@@ -208,10 +198,10 @@ class Task(_Strict):
     @classmethod
     def read(cls, document: Any) -> Self:
         """Checks one document. Raises Invalid with a fault per field."""
-        parts = _open(document, "Task", {"apiVersion", "kind", "metadata", "spec"})
+        parts = reading.opened(document, "Task", {"apiVersion", "kind", "metadata", "spec"})
         faults: list[Fault] = []
-        metadata = _validate(TaskMetadata, parts.get("metadata"), "metadata", faults)
-        spec = _validate(TaskSpec, parts.get("spec"), "spec", faults)
+        metadata = reading.validated(TaskMetadata, parts.get("metadata"), "metadata", faults)
+        spec = reading.validated(TaskSpec, parts.get("spec"), "spec", faults)
         if metadata:
             faults += name_faults("metadata.", project=metadata.project, domain=metadata.domain)
             named = name_faults("", task=metadata.name)
@@ -220,7 +210,7 @@ class Task(_Strict):
         if spec:
             faults += _beside_the_block(spec)
             faults += _secret_faults(spec.secrets)
-        _refuse(faults)
+        reading.refuse(faults)
         assert metadata is not None
         assert spec is not None
         return cls(metadata=metadata, spec=spec, written=parts["spec"])
@@ -254,13 +244,13 @@ class Calendar(_Strict):
     @classmethod
     def read(cls, document: Any) -> Self:
         """Checks one document. Raises Invalid with a fault per field."""
-        parts = _open(document, "Calendar", {"apiVersion", "kind", "metadata", "spec"})
+        parts = reading.opened(document, "Calendar", {"apiVersion", "kind", "metadata", "spec"})
         faults: list[Fault] = []
-        metadata = _validate(CalendarMetadata, parts.get("metadata"), "metadata", faults)
-        spec = _validate(CalendarSpec, parts.get("spec"), "spec", faults)
+        metadata = reading.validated(CalendarMetadata, parts.get("metadata"), "metadata", faults)
+        spec = reading.validated(CalendarSpec, parts.get("spec"), "spec", faults)
         if metadata:
             faults += name_faults("metadata.", project=metadata.project, name=metadata.name)
-        _refuse(faults)
+        reading.refuse(faults)
         assert metadata is not None
         assert spec is not None
         return cls(metadata=metadata, spec=spec, written=parts["spec"])
@@ -270,7 +260,7 @@ def _beside_the_block(spec: TaskSpec) -> Iterator[Fault]:
     known = [*TaskSpec.model_fields, spec.launcher]
     for name in spec.model_extra or {}:
         if name != spec.launcher:
-            yield _unknown(f"spec.{name}", name, known)
+            yield reading.unknown(f"spec.{name}", name, known)
     if spec.block is None:
         yield Fault(f"spec.{spec.launcher}", "is missing", f"say what to launch under `{spec.launcher}:`")
 
@@ -281,75 +271,6 @@ def _secret_faults(names: Sequence[str]) -> Iterator[Fault]:
         if name in names[:index]:
             yield Fault(path, f"{name} stands there twice", "write it once")
         yield from (Fault(path, fault.message, fault.hint) for fault in name_faults("", secret=name))
-
-
-def _open(document: Any, kind: str, known: set[str]) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise Invalid.at(
-            kind, f"must be a mapping, not {type(document).__name__}", f"start with apiVersion: {API_VERSION}"
-        )
-    documents.check(document)
-    faults = [_unknown(name, name, sorted(known)) for name in document if name not in known]
-    if document.get("apiVersion") != API_VERSION:
-        faults.append(Fault("apiVersion", f"is {document.get('apiVersion')!r}", f"write apiVersion: {API_VERSION}"))
-    if document.get("kind") != kind:
-        faults.append(Fault("kind", f"is {document.get('kind')!r}, expected {kind}", f"write kind: {kind}"))
-    _refuse(faults)
-    return document
-
-
-def _refuse(faults: list[Fault]) -> None:
-    if faults:
-        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
-
-
-def _validate(model: type[Model], value: Any, path: str, faults: list[Fault]) -> Model | None:
-    if not isinstance(value, dict):
-        faults.append(Fault(path, "is missing" if value is None else "must be a mapping"))
-        return None
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        faults.extend(_fault(model, path, details) for details in error.errors(include_url=False))
-        return None
-
-
-def _fault(model: type[BaseModel], path: str, details: ErrorDetails) -> Fault:
-    location = details["loc"]
-    where = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    name = str(location[-1]) if location else path
-    given = details["input"]
-    match details["type"]:
-        case "extra_forbidden":
-            return _unknown(where, name, _known(model, location[:-1]))
-        case "missing":
-            return Fault(where, "is missing", _missing_hint(name))
-        case "string_type" if isinstance(given, bool | int | float):
-            written = getattr(given, "written", None) or json.dumps(given)
-            return Fault(where, f"{written} is not a string", f'quote it, so that it stays as written: "{written}"')
-        case "literal_error":
-            return Fault(where, f"{given!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
-        case _:
-            message = details["msg"].removeprefix("Value error, ")
-            return Fault(where, message[0].lower() + message[1:])
-
-
-def _missing_hint(name: str) -> str:
-    return "a trigger needs exactly one automation: write schedule: {cron: …}" if name == "schedule" else ""
-
-
-def _known(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The field names of the block at a location."""
-    for part in location:
-        annotation = model.model_fields[str(part)].annotation
-        model = next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type))
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _unknown(path: str, name: str, known: list[str]) -> Fault:
-    if name in LATER:
-        return Fault(path, "is not supported by this version", "leave it out")
-    return Fault.unknown(path, name, known)
 
 
 def read(document: Any) -> Task | Trigger | Calendar:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from controller.errors import TooLarge
-from revisions import documents, manifests
+from revisions import documents, reading
 from revisions.errors import Fault, Invalid, Malformed
 
 LARGEST = 1024 * 1024
@@ -120,7 +120,7 @@ def manifest_at(document: Any, kind: str, names: Mapping[str, str]) -> Any:
     if faults:
         documents.check(document)
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
-    return {"apiVersion": manifests.API_VERSION, "kind": kind} | document | {"metadata": given | dict(names)}
+    return {"apiVersion": reading.API_VERSION, "kind": kind} | document | {"metadata": given | dict(names)}
 
 
 def _json(text: str) -> Any:

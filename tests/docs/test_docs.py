@@ -25,7 +25,7 @@ from controller.settings import PREFIX, Settings
 from reconcile import calendars
 from reconcile.plugins import launchers
 from reconcile.rules import changes
-from revisions import documents, manifests
+from revisions import documents, manifests, reading
 from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.docs import pages
@@ -137,7 +137,7 @@ def test_every_manifest_field_stands_in_the_docs() -> None:
     fields |= {f"concurrency.{name}" for name in manifests.Concurrency.model_fields}
     fields |= {f"expect.{name}" for name in manifests.Expect.model_fields}
     fields |= set(manifests.Limits.model_fields)
-    fields = (fields - {"catchup", "retry", "concurrency", "expect"}) | manifests.LATER | set(launchers())
+    fields = (fields - {"catchup", "retry", "concurrency", "expect"}) | reading.LATER | set(launchers())
     assert sorted(name for name in fields if f"`{name}`" not in page) == []
 
 

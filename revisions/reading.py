@@ -1,0 +1,93 @@
+"""Documents against their models: every fault at its path, in words, with the way out (R-01, R-18)."""
+
+import json
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from revisions import documents
+from revisions.errors import Fault, Invalid
+
+API_VERSION = "triggerctl/v1"
+LATER = frozenset(
+    {
+        "event", "webhook", "file", "table", "action", "debounce",
+    }
+)  # fmt: skip
+"""Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def opened(document: Any, kind: str, known: set[str]) -> dict[str, Any]:
+    """The parts of a document of a kind. Raises Invalid where it is none."""
+    if not isinstance(document, dict):
+        raise Invalid.at(
+            kind, f"must be a mapping, not {type(document).__name__}", f"start with apiVersion: {API_VERSION}"
+        )
+    documents.check(document)
+    faults = [unknown(name, name, sorted(known)) for name in document if name not in known]
+    if document.get("apiVersion") != API_VERSION:
+        faults.append(Fault("apiVersion", f"is {document.get('apiVersion')!r}", f"write apiVersion: {API_VERSION}"))
+    if document.get("kind") != kind:
+        faults.append(Fault("kind", f"is {document.get('kind')!r}, expected {kind}", f"write kind: {kind}"))
+    refuse(faults)
+    return document
+
+
+def refuse(faults: list[Fault]) -> None:
+    """Raises Invalid for faults, if there are any."""
+    if faults:
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+
+
+def validated(model: type[Model], value: Any, path: str, faults: list[Fault]) -> Model | None:
+    """A part of a document as its model; what is wrong with it is added to the faults."""
+    if not isinstance(value, dict):
+        faults.append(Fault(path, "is missing" if value is None else "must be a mapping"))
+        return None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        faults.extend(_fault(model, path, details) for details in error.errors(include_url=False))
+        return None
+
+
+def _fault(model: type[BaseModel], path: str, details: ErrorDetails) -> Fault:
+    location = details["loc"]
+    where = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    name = str(location[-1]) if location else path
+    given = details["input"]
+    match details["type"]:
+        case "extra_forbidden":
+            return unknown(where, name, _known(model, location[:-1]))
+        case "missing":
+            return Fault(where, "is missing", _missing_hint(name))
+        case "string_type" if isinstance(given, bool | int | float):
+            written = getattr(given, "written", None) or json.dumps(given)
+            return Fault(where, f"{written} is not a string", f'quote it, so that it stays as written: "{written}"')
+        case "literal_error":
+            return Fault(where, f"{given!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
+        case _:
+            message = details["msg"].removeprefix("Value error, ")
+            return Fault(where, message[0].lower() + message[1:])
+
+
+def _missing_hint(name: str) -> str:
+    return "a trigger needs exactly one automation: write schedule: {cron: …}" if name == "schedule" else ""
+
+
+def _known(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The field names of the block at a location."""
+    for part in location:
+        annotation = model.model_fields[str(part)].annotation
+        model = next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type))
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def unknown(path: str, name: str, known: list[str]) -> Fault:
+    """The fault of a field that is not known, or not yet."""
+    if name in LATER:
+        return Fault(path, "is not supported by this version", "leave it out")
+    return Fault.unknown(path, name, known)
