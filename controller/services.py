@@ -123,7 +123,7 @@ class Services:
             accounting=Accounting(database),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
-            examining=Examining(database, settings.pace, HostClock()),
+            examining=Examining(database, settings.pace, HostClock(), settings.listen_url),
             verifying=Verifying(database),
             rebuilding=Rebuilding(database, heard),
             exporting=Exporting(database),

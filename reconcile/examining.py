@@ -21,6 +21,7 @@ from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
+from revisions.store.notices import hearing
 from revisions.store.tables import SCHEMA
 from revisions.triggers import SYSTEM, StopReason
 
@@ -31,12 +32,16 @@ Named = Mapping[str, TriggerKey]
 
 
 class Examining:
-    """One look at everything; nothing is changed. `host` is this machine's clock."""
+    """One look at everything; nothing is changed. `host` is this machine's clock.
 
-    def __init__(self, database: Database, pace: Pace, host: Clock) -> None:
+    `listen_url` is where notices are heard, where that is not at the database's own address.
+    """
+
+    def __init__(self, database: Database, pace: Pace, host: Clock, listen_url: str | None = None) -> None:
         self._database = database
         self._pace = pace
         self._host = host
+        self._listen_url = listen_url
 
     def examine(self) -> list[Check]:
         """All checks; where the database cannot be used, that alone.
@@ -50,9 +55,9 @@ class Examining:
         try:
             self._database.check_schema()
         except Unavailable as error:
-            return [self._server(), fault("schema", error.detail, _way(error, "use a release that goes with it"))]
+            return [*self._server(), fault("schema", error.detail, _way(error, "use a release that goes with it"))]
         return [
-            self._server(),
+            *self._server(),
             checks.schema(found, SCHEMA),
             *self._installation(),
             *self._triggers(),
@@ -66,10 +71,13 @@ class Examining:
             named = trigger_store.keys(connection, asked)
         return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
 
-    def _server(self) -> Check:
+    def _server(self) -> Iterator[Check]:
         with self._database.read() as connection:
             server = servers.describe(connection)
-        return checks.database(str(self._database), server.name, server.version, server.major)
+        yield checks.database(str(self._database), server.name, server.version, server.major)
+        yield checks.pooler(server.is_pooled)
+        heard = None if self._database.is_sqlite else hearing(self._database, self._listen_url)
+        yield checks.notices(heard, "listen_url" if self._listen_url else "database_url")
 
     def _installation(self) -> Iterator[Check]:
         with self._database.read() as connection:

@@ -58,6 +58,33 @@ def database(shown: str, product: str, version: str, major: int | None) -> Check
     return warning("database", lacks, f"use PostgreSQL {HAS_TRANSACTION_TIMEOUT} or newer")
 
 
+def pooler(is_pooled: bool) -> Check:
+    """What stands between this process and the server (O-09)."""
+    if not is_pooled:
+        return ok("pooler", "none between this process and the database")
+    return ok("pooler", "one is before the database: transactions set their timeouts, no statement is prepared")
+
+
+def notices(heard: str | None, place: str) -> Check:
+    """Whether changes are heard at once (L-04, O-09): how that was tried where `place` says, None where there are none.
+
+    Without notices every loop and runner still looks once a second.
+    """
+    match heard:
+        case None:
+            return ok("notices", "this database has none: changes made elsewhere are seen within a second or two")
+        case "heard":
+            return ok("notices", f"heard at {place}")
+        case "pooled":
+            why = f"{place} leads to a pooler, which passes none on"
+        case "unreachable":
+            why = f"{place} cannot be reached"
+        case _:
+            why = f"{place} is another database: nothing said here is heard there"
+    hint = "set listen_url to the URL of the same database past the pooler"
+    return warning("notices", f"{why}: changes made elsewhere are seen only when they are looked for", hint)
+
+
 def schema(found: str | None, ours: str) -> Check:
     """A schema that this release can work with."""
     if found == ours:

@@ -43,22 +43,12 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
-from revisions.store import pipeline
+from revisions.store import pipeline, sessions
 from revisions.store.pipeline import Question
 from revisions.store.tables import SCHEMA, schema_support
 
 __all__ = ["Connection", "Database", "ServerClock", "among", "insert_if_absent", "update_many"]
 
-SESSION_TIMEOUTS = {
-    "idle_in_transaction_session_timeout": "10s",
-    "lock_timeout": "5s",
-    "statement_timeout": "30s",
-}
-"""Below the lease, so that a stalled participant cannot hold up the others (O-08)."""
-TRANSACTION_TIMEOUT = "40s"
-"""Ends whoever stalls where nobody is idle by the server's account: in the middle of a turn (`wire`), with some of its
-statements sent and some not. PostgreSQL has it since version 17."""
-TCP_USER_TIMEOUT_MILLISECONDS = 10_000
 SQLITE_BUSY_SECONDS = 30.0
 ASKED_WHEN_IDLE_SECONDS = 1.0
 _UPGRADE = "run `triggerctl db upgrade`"
@@ -200,27 +190,24 @@ def _reason(error: Exception) -> str:
     return str(origin).strip().splitlines()[0] if str(origin).strip() else type(origin).__name__
 
 
-def connect_arguments() -> dict[str, Any]:
-    """What every session with PostgreSQL begins with (O-08); a dead peer is noticed where nothing is sent, too."""
-    return {
-        "connect_timeout": 5,
-        "options": " ".join(f"-c {name}={value}" for name, value in SESSION_TIMEOUTS.items()),
-        "tcp_user_timeout": TCP_USER_TIMEOUT_MILLISECONDS,
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "application_name": "triggerctl",
-    }
-
-
 def _postgresql_engine(url: URL, pool_size: int) -> Engine:
-    engine = create_engine(url, pool_size=pool_size, max_overflow=10, pool_timeout=10, connect_args=connect_arguments())
+    engine = create_engine(url, pool_size=pool_size, max_overflow=10, pool_timeout=10)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_: Any, __: Any, address: Sequence[str], given: Mapping[str, Any]) -> psycopg.Connection[Any]:
+        return sessions.connect(*address, **given)
 
     @event.listens_for(engine, "connect")
-    def bound(connection: psycopg.Connection[Any], _: Any) -> None:
-        connection.prepare_threshold = None  # psycopg would DEALLOCATE ALL when it rolls back: what we prepared, too
-        if connection.info.server_version >= 170_000:
-            connection.execute("SELECT set_config('transaction_timeout', %s, false)", [TRANSACTION_TIMEOUT])
-            connection.commit()
+    def bound(connection: psycopg.Connection[Any], record: ConnectionPoolEntry) -> None:
+        record.info[pipeline.POOLED] = is_pooled = sessions.is_pooled(connection)
+        if not is_pooled and connection.info.server_version >= 170_000:
+            connection.execute("SELECT set_config('transaction_timeout', %s, false)", [sessions.TRANSACTION_TIMEOUT])
+        connection.commit()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if connection.info[pipeline.POOLED]:
+            pipeline.begin(connection)
 
     @event.listens_for(engine, "checkin")
     def note(_: Any, record: ConnectionPoolEntry) -> None:

@@ -2,12 +2,16 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, bindparam, func, select
 
-from revisions.store.database import Database, connect_arguments, parsed
+from revisions.clock import HostClock
+from revisions.ids import fresh
+from revisions.store import sessions
+from revisions.store.database import Database, parsed
 
 CHANGES = "triggerctl_changes"
 """Sent with every row of the feed: the trigger's id; empty where something else changed."""
@@ -27,10 +31,40 @@ def runs_pending(connection: Connection) -> None:
         connection.execute(_NOTIFY, {"channel": RUNS, "payload": ""})
 
 
+class Hearing(StrEnum):
+    """Whether what is said in the database is heard where one listens: it is; nobody lets one in there; a pooler is
+    there, which passes no notices on; nothing came, for it is another database."""
+
+    HEARD = "heard"
+    UNREACHABLE = "unreachable"
+    POOLED = "pooled"
+    ELSEWHERE = "elsewhere"
+
+
+def hearing(database: Database, past: str | None, seconds: float = 2.0) -> Hearing:
+    """Tries it with a notice of its own, which is waited for that long; `past` as for the listener (PostgreSQL).
+
+    Raises Unavailable when the database itself cannot be reached, Invalid when `past` is no database.
+    """
+    channel = f"triggerctl_{fresh(HostClock().now(None)).lower()}"
+    try:
+        with sessions.connect(_address(database, past), autocommit=True) as connection:
+            if sessions.is_pooled(connection):
+                return Hearing.POOLED
+            connection.execute(_listen(channel))
+            with database.read() as speaking:
+                speaking.execute(_NOTIFY, {"channel": channel, "payload": ""})
+            heard = next(connection.notifies(timeout=seconds, stop_after=1), None)
+    except psycopg.Error:
+        return Hearing.UNREACHABLE
+    return Hearing.HEARD if heard else Hearing.ELSEWHERE
+
+
 class Listener:
     """A thread that hears the database's notices and passes each to its channel's wake (PostgreSQL; L-04).
 
-    After a lost connection it connects anew and wakes everybody, for what was said meanwhile nobody heard.
+    After a lost connection it connects anew and wakes everybody, for what was said meanwhile nobody heard. Through a
+    pooler nothing is heard, and it is not connected.
     """
 
     LOOK_SECONDS = 1.0
@@ -38,8 +72,7 @@ class Listener:
 
     def __init__(self, database: Database, wakes: Mapping[str, Callable[[], None]], past: str | None = None) -> None:
         """`past` is the URL of the same database past a pooler, through which nothing is heard (O-09)."""
-        url = parsed(past, "listen-url") if past else database.url
-        self._address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._address = _address(database, past)
         self._wakes = wakes
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
@@ -56,9 +89,11 @@ class Listener:
         failures = 0
         while not self._stopping.is_set():
             try:
-                with psycopg.connect(self._address, autocommit=True, **connect_arguments()) as connection:
+                with sessions.connect(self._address, autocommit=True) as connection:
+                    if sessions.is_pooled(connection):
+                        raise psycopg.NotSupportedError("a pooler passes no notices on")
                     for channel in self._wakes:
-                        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                        connection.execute(_listen(channel))
                     self.connected, failures = True, 0
                     for wake in self._wakes.values():
                         wake()
@@ -75,3 +110,12 @@ class Listener:
                 self._wakes[notice.channel]()
                 if self._stopping.is_set():
                     return
+
+
+def _address(database: Database, past: str | None) -> str:
+    url = parsed(past, "listen-url") if past else database.url
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def _listen(channel: str) -> sql.Composed:
+    return sql.SQL("LISTEN {}").format(sql.Identifier(channel))

@@ -16,11 +16,15 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import ColumnElement, Connection, Delete, Insert, Select, Update
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
+from revisions.store import sessions
 from revisions.store.wire import Statement, turn
 
 Question = tuple[Select[Any], Mapping[str, Any]]
 """A statement made once (it is compiled once and prepared once a connection) and its parameters, by name."""
 Write = tuple[Insert | Update | Delete, Mapping[str, Any]]
+
+POOLED = "pooled"
+"""Where a connection's `info` says whether a pooler is between it and the server."""
 
 _BEGIN, _COMMIT = (Statement(text.lower(), text, tuple) for text in (b"BEGIN", b"COMMIT"))
 
@@ -50,6 +54,16 @@ def write(connection: Connection, *writes: Write, is_last: bool = False) -> None
         _send(connection, writes)
 
 
+def begin(connection: Connection) -> None:
+    """Begins a transaction that has timeouts of its own: behind a pooler the session's are anybody's (O-08, O-09)."""
+    driver = _driver(connection)
+    limits = (
+        Statement(name.encode(), f"SET LOCAL {name} = '{span}'".encode(), tuple)
+        for name, span in sessions.timeouts(driver.info.server_version).items()
+    )
+    turn(driver, None, (_BEGIN, ()), *((limit, ()) for limit in limits))
+
+
 @contextmanager
 def ending(connection: Connection) -> Iterator[None]:
     """Around a transaction's statements: what was kept for its end is sent then, and the commit with it."""
@@ -62,13 +76,18 @@ def ending(connection: Connection) -> Iterator[None]:
 def _send(
     connection: Connection, statements: Sequence[Question | Write], *then: tuple[Statement, tuple[()]]
 ) -> list[list[Any]]:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
+    driver = _driver(connection)
     sent = [_compiled(statement, tuple(given)).bound(given) for statement, given in statements]
-    prepared = connection.info.setdefault("prepared", set())
+    prepared = None if connection.info[POOLED] else connection.info.setdefault("prepared", set())
     if driver.pgconn.transaction_status == TransactionStatus.IDLE:
         return turn(driver, prepared, (_BEGIN, ()), *sent, *then)[1:]
     return turn(driver, prepared, *sent, *then)
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver
 
 
 class _Compiled(NamedTuple):

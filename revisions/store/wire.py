@@ -23,26 +23,33 @@ class Statement(NamedTuple):
     row: Callable[[Sequence[Any]], Any]
 
 
-def turn(connection: Connection[Any], prepared: set[bytes], *sent: tuple[Statement, Sequence[Any]]) -> list[list[Any]]:
+def turn(
+    connection: Connection[Any], prepared: set[bytes] | None, *sent: tuple[Statement, Sequence[Any]]
+) -> list[list[Any]]:
     """The rows of each statement, which the server ran one after another; `prepared` names what it knows already.
 
+    With None nothing is prepared by name: behind a pooler another session, which knows none, may answer the next time.
     Raises the first error there was; what stood after it was not run.
     """
     wire, values = connection.pgconn, Transformer(connection)
     bound = [values.dump_sequence(given, [PyFormat.TEXT] * len(given)) for _, given in sent]
-    fresh = {statement.name: statement.text for statement, _ in sent if statement.name not in prepared}
+    fresh = {} if prepared is None else {one.name: one.text for one, _ in sent if one.name not in prepared}
     wire.enter_pipeline_mode()
     try:
         for name, text in fresh.items():
             wire.send_prepare(name, text)
         for (statement, _), parameters in zip(sent, bound, strict=True):
-            wire.send_query_prepared(statement.name, parameters)
+            if prepared is None:
+                wire.send_query_params(statement.text, parameters)
+            else:
+                wire.send_query_prepared(statement.name, parameters)
         wire.pipeline_sync()
         answers = connection.wait(_answers(wire))
     finally:
         if wire.status == ConnStatus.OK:
             wire.exit_pipeline_mode()
-    prepared.update(name for name, one in zip(fresh, answers, strict=False) if one.status == ExecStatus.COMMAND_OK)
+    if prepared is not None:
+        prepared.update(name for name, one in zip(fresh, answers, strict=False) if one.status == ExecStatus.COMMAND_OK)
     _refuse(wire, answers)
     of_statements = zip(sent, answers[len(fresh) :], strict=True)
     return [_rows(values, answer, statement) for (statement, _), answer in of_statements]

@@ -28,7 +28,7 @@ def test_a_schema_of_another_release_is_an_answer_not_an_error(api: Api, databas
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     answer = api.get("/doctor")
     assert (answer.status_code, answer.json()["ok"]) == (200, False)
-    assert [check["name"] for check in answer.json()["items"]] == ["database", "schema"]
+    assert [check["name"] for check in answer.json()["items"]] == ["database", "pooler", "notices", "schema"]
 
 
 def test_what_the_schedules_ask_for(api: Api) -> None:

@@ -42,7 +42,7 @@ def test_all_is_well(cli: Cli, world: World) -> None:
     assert said.status == 0, said.out
     lines = said.out.splitlines()
     assert lines[-1] == "All is well."
-    assert [line.split()[:2] for line in lines[:3]] == [["ok", "database"], ["ok", "schema"], ["ok", "guards"]]
+    assert [line.split()[:2] for line in lines[:3]] == [["ok", "database"], ["ok", "pooler"], ["ok", "notices"]]
 
 
 def test_a_warning_is_no_failure(cli: Cli, world: World) -> None:

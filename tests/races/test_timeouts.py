@@ -15,8 +15,7 @@ from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.ids import TaskKey
 from revisions.manifests import Task, Trigger
-from revisions.store import database as databases
-from revisions.store import pipeline, tasks, triggers
+from revisions.store import pipeline, sessions, tasks, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Listener
 from tests.waiting import eventually
@@ -109,7 +108,7 @@ def test_a_lock_that_somebody_holds(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """O-08: a deploy behind a held row answers that the database is busy, changes nothing, and goes well later."""
-    monkeypatch.setitem(databases.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s as it ships
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s as it ships
     with Database(database_url) as impatient, psycopg.connect(database_url) as holder:
         holder.execute(f"SELECT 1 FROM {table} FOR UPDATE")
         for _ in range(2):
@@ -123,7 +122,7 @@ def test_a_statement_that_takes_too_long(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """O-08: it is ended, and its transaction with it."""
-    monkeypatch.setitem(databases.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s as it ships
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s as it ships
     with Database(database_url) as hasty:
         with pytest.raises(Unavailable, match="statement timeout"), hasty.write() as connection:
             connection.exec_driver_sql("SELECT pg_sleep(20)")
@@ -138,8 +137,8 @@ def test_a_participant_that_stalls(
     when it comes back, and the others have gone on."""
     if "turn" in where and not has_transaction_timeout(database):
         pytest.skip("PostgreSQL ends transactions that stall in the middle of a turn since version 17")
-    monkeypatch.setitem(databases.SESSION_TIMEOUTS, "idle_in_transaction_session_timeout", "400ms")  # as shipped: 10 s
-    monkeypatch.setattr(databases, "TRANSACTION_TIMEOUT", "800ms")  # 40 s
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "idle_in_transaction_session_timeout", "400ms")  # as shipped: 10 s
+    monkeypatch.setattr(sessions, "TRANSACTION_TIMEOUT", "800ms")  # 40 s
     with Database(database_url) as stalled:
 
         def stall() -> None:

@@ -23,6 +23,8 @@ from tests.world import World, key
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
 NAMES = [
     "database",
+    "pooler",
+    "notices",
     "schema",
     "guards",
     "clock",
@@ -69,13 +71,29 @@ def test_a_database_that_is_not_there(tmp_path: Path, clock: HandClock) -> None:
     assert check.hint
 
 
+def test_notices_are_tried(world: World, postgresql_url: str) -> None:
+    """L-04, O-09: with one of its own, from the database to where one listens; the warning names the setting."""
+    if world.database.is_sqlite:
+        assert "has none" in examine(world)["notices"].detail
+        return
+    assert examine(world)["notices"].detail == "heard at database_url"
+    for url, why in (
+        (postgresql_url, "is another database"),
+        ("postgresql://nobody@127.0.0.1:1/none", "cannot be reached"),
+    ):
+        found = {check.name: check for check in Examining(world.database, Pace(), world.clock, url).examine()}
+        assert (found["notices"].level, f"listen_url {why}" in found["notices"].detail) == (WARNING, True)
+        assert "listen_url" in found["notices"].hint
+
+
 @pytest.mark.parametrize(("version", "hint"), [("0001", "`triggerctl db upgrade`"), ("9999", "a release for schema")])
 def test_a_schema_this_release_cannot_work_with(world: World, version: str, hint: str) -> None:
     """R-19, O-05: nothing more is looked at, for nobody knows what stands there."""
     by_hand(world, "UPDATE alembic_version SET version_num = :version", version=version)
     by_hand(world, "UPDATE schema_support SET readable_since = :version", version=version)
     found = examine(world)
-    assert [(name, check.level) for name, check in found.items()] == [("database", OK), ("schema", FAULT)]
+    levels = [(name, check.level) for name, check in found.items()]
+    assert levels == [("database", OK), ("pooler", OK), ("notices", OK), ("schema", FAULT)]
     assert hint in found["schema"].hint
 
 

@@ -1,0 +1,72 @@
+"""A PgBouncer of a test's own before the tests' PostgreSQL, as its Debian package brings it."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+from sqlalchemy import make_url
+
+from tests.waiting import eventually
+
+PGBOUNCER = os.environ.get("TEST_PGBOUNCER") or shutil.which("pgbouncer", path=f"{os.defpath}:/usr/sbin")
+"""The program; the variable names another than the system's."""
+
+
+def version() -> tuple[int, ...]:
+    assert PGBOUNCER is not None
+    said = subprocess.run([PGBOUNCER, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in said.split()[1].split("."))
+
+
+class Pooler:
+    """In transaction mode with four sessions to the server, so that they change hands all the time."""
+
+    def __init__(self, database_url: str, **settings: str) -> None:
+        assert PGBOUNCER is not None
+        self._folder = Path(tempfile.mkdtemp(prefix="pooler-"))
+        behind = make_url(database_url)
+        server = {"user": behind.username, "password": behind.password, "port": behind.port}
+        server["host"] = behind.host or behind.query.get("host")
+        chosen = {
+            "pool_mode": "transaction",
+            "default_pool_size": "4",
+            "auth_type": "any",
+            "unix_socket_dir": str(self._folder),
+            "listen_port": "6432",
+            "logfile": str(self._folder / "log"),
+            **settings,
+        }
+        lines = [
+            "[databases]",
+            "* = " + " ".join(f"{name}={value}" for name, value in server.items() if value),
+            "[pgbouncer]",
+            *(f"{name} = {value}" for name, value in chosen.items()),
+        ]
+        (self._folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")
+        command = [PGBOUNCER, "-q", str(self._folder / "pgbouncer.ini")]
+        if os.geteuid() == 0:  # it refuses to be root: it is whoever PostgreSQL is
+            socket = Path(str(server["host"]))
+            user = socket.owner() if socket.is_dir() else "nobody"
+            shutil.chown(self._folder, user)
+            command += ["-u", user]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        query = {"host": str(self._folder), "port": "6432"}
+        url = behind.set(host=None, port=None, username="anybody", password=None, query=query)
+        self.url = url.render_as_string(hide_password=False)
+        eventually(self._answers)
+
+    def stop(self) -> None:
+        self._process.kill()  # asked to end it would wait for its clients
+        self._process.wait(30)
+        shutil.rmtree(self._folder)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, (self._folder / "log").read_text()
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
