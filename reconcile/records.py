@@ -24,8 +24,8 @@ from revisions.triggers import SYSTEM
 class Records:
     """Runs, skips, backlogs and status rows of one pass, decided at one instant; `waited` are seconds for a token.
 
-    `made`: the runs whose occurrence had none yet, once they are stored; `changes`: what the change that made a trigger's
-    revision was part of, where that was something.
+    `made`: the runs whose occurrence had none yet, once they are stored; `changes`: what the change that made a
+    trigger's revision was part of, where that was something.
     """
 
     def __init__(self, now: datetime) -> None:

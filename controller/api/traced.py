@@ -20,7 +20,7 @@ _NAMES_OF_TRIGGERS = frozenset(TriggerKey._fields)
 
 
 class Traced:
-    """Outermost, so that a refusal is seen as well; nothing of a query, a header or a body is told: it may be secret."""
+    """Outermost, so that a refusal is seen as well; nothing of a query, a header or a body is told."""
 
     def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
         self._app = app
