@@ -1,6 +1,6 @@
 """Spans by OpenTelemetry, sent as OTLP over HTTP; nothing else knows that library, nor loads it without need.
 
-The names of runs' traces and spans come from `reconcile.rules.traces`; here they are recorded, sampled and sent. Sending
+The names of runs' traces and spans come from `reconcile.rules.traces`; here they are recorded and sent. Sending
 is done in a thread of the library's own, from a bounded queue: a collector that is away costs spans and nothing else.
 """
 

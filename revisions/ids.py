@@ -20,11 +20,6 @@ def fresh(now: datetime) -> str:
     return str(ULID.from_datetime(now))
 
 
-def number(id: str) -> int:
-    """The 128 bits of a ULID, of which the last 80 are random."""
-    return int(ULID.from_str(id))
-
-
 class TriggerKey(NamedTuple):
     """project/domain/task/name, the way people and the API name a trigger (R-01)."""
 

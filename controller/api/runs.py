@@ -99,14 +99,14 @@ def cancel(id: str, here: Here, within: Within, sent: Sent, asking: Asking) -> R
     """
     reason = sent.fields(reason=str)["reason"] or ""
     with here.database.write() as connection:
-        _get(connection, id, within)
+        before = _get(connection, id, within)
         now = here.database.clock.now(connection)
         run = store.request_cancel(connection, id, now, asking.actor, reason)
         assert run is not None
         answer = _shape(connection, run)
     facts = {"run_id": id, "status": run.status, **part_of(run)}
     here.observations.emit("run.cancel_requested", trigger=answer["trigger"], **facts)
-    if run.status == "cancelled" and run.finished_at == now:
+    if run.finished_at != before.finished_at:
         here.observations.emit("wait.ended", run=run, trigger=answer["trigger"], at=now)
     return answer
 

@@ -1,18 +1,19 @@
 """Names of traces and spans that follow from what they stand for, so that they outlive every process (O-04).
 
-A run's trace is that of the request which asked for it, else it is the run's own id; its spans are named by the run and
-what they are of it. So whoever goes on with a run, or settles it, tells of the same trace, and nothing is kept for that
-but what a request said. The form is that of W3C Trace Context.
+A run's trace is that of the request which asked for it, else it follows from the run's id; its spans are named by the
+run and what they are of it. So whoever goes on with a run, or settles it, tells of the same trace, and nothing is kept
+for that but what a request said. The form is that of W3C Trace Context.
+
+The id itself would not do for a trace: those of one millisecond are neighbours, and a share of the traces is chosen by
+their last bits.
 """
 
 import hashlib
 import re
 from dataclasses import dataclass, replace
 
-from revisions import ids
-
 SAMPLED, RANDOM = 1, 2
-"""Flags: that the trace is recorded, and that its id ends in enough random bits to be chosen by."""
+"""Flags: that the trace is recorded, and that its id ends in bits by which a share can be chosen."""
 MANY = frozenset({"backfill"})
 """Sources of which one request makes many runs: each has a trace of its own, with a link to the request's."""
 
@@ -60,19 +61,19 @@ def continued(source: str, traceparent: str | None) -> str | None:
 
 def of_run(run_id: str, parent: Context | None, max_attempts: int) -> Context:
     """The span from a run's making to its end; one that is begun again by hand is allowed more attempts."""
-    trace = parent or Context(ids.number(run_id), 0)
-    return replace(trace, span_id=_span(run_id, "run", max_attempts))
+    trace = parent or Context(_name(16, run_id), 0)
+    return replace(trace, span_id=_name(8, run_id, "run", max_attempts))
 
 
 def of_attempt(run: Context, run_id: str, attempt: int) -> Context:
     """The span that the task is told; one that is handed back begins anew under the same number."""
-    return replace(run, span_id=_span(run_id, "attempt", attempt))
+    return replace(run, span_id=_name(8, run_id, "attempt", attempt))
 
 
 def of_change(request: Context, trigger_id: str, revision: int) -> Context:
     """The span of the change that made a revision, in the request's trace."""
-    return replace(request, span_id=_span(trigger_id, "revision", revision))
+    return replace(request, span_id=_name(8, trigger_id, "revision", revision))
 
 
-def _span(*names: object) -> int:
-    return int.from_bytes(hashlib.sha256("/".join(map(str, names)).encode()).digest()[:8]) or 1
+def _name(size: int, *of: object) -> int:
+    return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:size]) or 1
