@@ -59,12 +59,14 @@ LEVELS = {
     "controller.stopping": "info",
     "controller.stopped": "info",
 }
-"""What is worth a line, and how loud; every other observation is for metrics alone."""
+"""What is worth a line, and how loud; every other observation is for metrics and traces alone."""
+PART_OF = "traceparent"
 
 
 def configure(level: str, form: str) -> None:
     """Sends everything that is logged, by libraries too, through one renderer to standard error."""
     shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.stdlib.add_log_level,
         structlog.processors.format_exc_info,
@@ -88,6 +90,7 @@ def configure(level: str, form: str) -> None:
     root.setLevel(level.upper())
     for chatty in ("alembic", "apscheduler", "httpx", "httpcore", "kubernetes", "urllib3", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)  # it warns of each of its many tries
 
 
 def _said(value: Any) -> Any:
@@ -96,8 +99,8 @@ def _said(value: Any) -> Any:
 
 
 def subscriber(name: str, facts: dict[str, Any]) -> None:
-    """Writes an observation that has a level."""
+    """Writes an observation that has a level; of what it is part of only the trace's id, where it is told."""
     level = LEVELS.get(name)
     if level is not None:
-        said = {fact: _said(value) for fact, value in facts.items() if value is not None}
+        said = {fact: _said(value) for fact, value in facts.items() if value is not None and fact != PART_OF}
         getattr(structlog.get_logger("triggerctl"), level)(name, **said)

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from fastapi import Response
+from fastapi import FastAPI, Response
 
 from controller import logs
 from controller.api.origin import OwnPagesOnly
@@ -26,10 +26,15 @@ from reconcile.observe import Observations
 from reconcile.plugins import launchers
 from reconcile.replica import Replica
 from reconcile.runner import Runner, RunnerSettings
+from reconcile.worker import passed_on
 from revisions.errors import Invalid
 from revisions.store import schema, tokens
 from revisions.store.database import Database
 from revisions.store.notices import CHANGES, RUNS, Listener
+from revisions.store.runs import Run
+
+if TYPE_CHECKING:
+    from controller.spans import Spans
 
 SECONDS_FOR_REQUESTS = 5
 """How long requests under way may take once the process stops."""
@@ -51,8 +56,11 @@ def run(settings: Settings, without: Collection[str] = ()) -> None:
             refuse_open_door(settings, database)
             listening = stack.enter_context(listen(settings))
         observations = Observations()
-        observations.subscribe(logs.subscriber)
-        process = Process(settings, database, observations, without)
+        spans = _spans(settings, observations) if settings.is_traced else None
+        if spans:
+            stack.callback(spans.tracing.close)
+        observations.subscribe(spans.naming(logs.subscriber) if spans else logs.subscriber)
+        process = Process(settings, database, observations, without, spans)
         if listening is not None:
             stack.callback(process.serve(listening))
         process.start()
@@ -67,9 +75,15 @@ class Process:
     """Loop, runner and listener of one process, wired to wake each other."""
 
     def __init__(
-        self, settings: Settings, database: Database, observations: Observations, without: Collection[str]
+        self,
+        settings: Settings,
+        database: Database,
+        observations: Observations,
+        without: Collection[str],
+        spans: "Spans | None" = None,
     ) -> None:
         self._settings = settings
+        self._spans = spans
         self._without = without
         deploying = Deploying(database, observations)
         self._services = Services.over(database, settings, observations)
@@ -81,7 +95,8 @@ class Process:
             replica = Replica(database, observations, VERSION)
             self._loop = Loop(database, deploying, deciding, observations, replica)
         if "runner" not in without:
-            self._runner = _runner(settings, database, deploying, observations)
+            traceparent = spans.traceparent if spans else passed_on
+            self._runner = _runner(settings, database, deploying, observations, traceparent)
         if not database.is_sqlite:
             self._listener = Listener(
                 database, {CHANGES: self._wake_loop, RUNS: self._wake_runner}, past=settings.listen_url
@@ -112,6 +127,8 @@ class Process:
             pages.install(app)
         app.add_middleware(OwnPagesOnly, settings=self._settings, access=self._services.access)
         app.add_api_route("/metrics", self._exposition, include_in_schema=False)
+        if self._spans:
+            _trace(app, self._spans)
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=SECONDS_FOR_REQUESTS)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="api", daemon=True)
@@ -154,17 +171,40 @@ _MOVED = ("calendar.changed", "hold.changed", "backlog.dropped", "fire.asked")
 """What changes when triggers fire without being a change of theirs."""
 
 
-def _runner(settings: Settings, database: Database, deploying: Deploying, observations: Observations) -> Runner:
+def _runner(
+    settings: Settings,
+    database: Database,
+    deploying: Deploying,
+    observations: Observations,
+    traceparent: Callable[[Run], str | None],
+) -> Runner:
     chosen = RunnerSettings(
         work_dir=settings.attempts,
         task_root=settings.root,
         url=settings.public_url,
         vault=vault(settings),
+        traceparent=traceparent,
         max_running=settings.max_running,
         lease=timedelta(seconds=settings.lease_seconds),
         guarded=settings.is_guarded,
     )
     return Runner(database, observations, launchers(), settings=chosen, deactivate=deploying.stop)
+
+
+def _spans(settings: Settings, observations: Observations) -> "Spans":
+    """Loaded here, for whoever keeps no traces is not to wait for it."""
+    from controller.spans import Spans
+    from controller.tracing import sending
+
+    spans = Spans(sending(settings.tracing_url, settings.tracing_ratio))
+    observations.subscribe(spans.subscriber)
+    return spans
+
+
+def _trace(app: FastAPI, spans: "Spans") -> None:
+    from controller.api.traced import Traced
+
+    app.add_middleware(Traced, tracing=spans.tracing)
 
 
 def _ready(settings: Settings) -> Database:

@@ -23,6 +23,8 @@ from revisions.errors import Fault, Invalid
 PREFIX = "TRIGGERCTL_"
 FILES = ("config/triggerctl.yaml", "triggerctl.yaml")
 """Where settings are looked for, in the folder of the start, when TRIGGERCTL_CONFIG names no file."""
+COLLECTORS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Where OpenTelemetry's own variables say where traces go."""
 OF_FOLDERS = frozenset({"origin"})
 """What the file says beside settings where the folder of the start is also one that `triggerctl apply` takes."""
 
@@ -50,6 +52,14 @@ def _issuer(value: str | None) -> str | None:
     parts = urlsplit(value)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         raise ValueError(f"{value!r} is not https://…")
+    return value
+
+
+def _collector(value: str | None) -> str | None:
+    """Where traces are sent; what it takes to be let in belongs into OTEL_EXPORTER_OTLP_HEADERS, which nobody shows."""
+    parts = urlsplit(value or "http://none")
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise ValueError(f"{value!r} is not http://host:4318 or https://…, without credentials")
     return value
 
 
@@ -120,6 +130,8 @@ class Settings(BaseSettings):
     secrets_namespace: str | None = None
     checkpoint_key_file: Path | None = None
     checkpoint_public_key: str | None = None
+    tracing_url: Annotated[str | None, AfterValidator(_collector)] = None
+    tracing_ratio: Annotated[float | None, Field(ge=0, le=1)] = None
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = "info"
     log_format: Annotated[Literal["json", "text"], BeforeValidator(_lower)] = "text"
 
@@ -145,6 +157,13 @@ class Settings(BaseSettings):
     def is_guarded(self) -> bool:
         """Whether these settings alone have everybody say who he is."""
         return self.access == "required" or self.oidc_issuer is not None
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether traces are sent: to `tracing_url`, or as OpenTelemetry's own variables say."""
+        named = self.tracing_url or any(os.environ.get(name) for name in COLLECTORS)
+        refused = (os.environ.get(name, "").strip().lower() for name in ("OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"))
+        return bool(named) and not {"true", "none"} & set(refused)
 
     @property
     def is_safe(self) -> bool:

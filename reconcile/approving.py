@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 
+from reconcile.attempts import part_of
 from reconcile.byhand import BACKFILL, refuse_denied
 from reconcile.observe import Observations
 from reconcile.revising import Caller
@@ -49,7 +50,8 @@ class Approving:
             key = triggers.keys(connection, [run.trigger_id]).get(run.trigger_id)
             approved = runs.get(connection, run_id)
         assert approved is not None
-        self._observations.emit("run.approved", trigger=str(key), run_id=run_id, actor=caller.actor)
+        facts = {"run_id": run_id, "actor": caller.actor, **part_of(approved)}
+        self._observations.emit("run.approved", trigger=str(key), **facts)
         return approved
 
 

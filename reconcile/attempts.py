@@ -7,6 +7,7 @@ from typing import Any
 from reconcile.ports import Failed, Lost, Progress, Running, Succeeded, Work
 from reconcile.rules.masks import Mask
 from reconcile.rules.retry import Outcome
+from reconcile.rules.traces import continued
 from revisions.ids import TriggerKey
 from revisions.store import logs
 from revisions.store.runs import Run
@@ -120,8 +121,14 @@ class Attempt:
 
 def facts_of(run: Run, trigger: TriggerKey | None) -> dict[str, Any]:
     """What observations say of an attempt: the trigger by the name people know, beside the id that stays (O-05)."""
-    named = {"trigger": str(trigger)} if trigger else {}
-    return {**named, "run_id": run.id, "trigger_id": run.trigger_id, "attempt": run.attempt}
+    facts = {"run_id": run.id, "trigger_id": run.trigger_id, "attempt": run.attempt, **part_of(run)}
+    return {"trigger": str(trigger), **facts} if trigger else facts
+
+
+def part_of(run: Run) -> dict[str, Any]:
+    """The trace that a run continues; one that has its own needs no fact for it."""
+    parent = continued(run.source, run.traceparent)
+    return {"traceparent": parent} if parent else {}
 
 
 def _error(progress: Progress, why: str) -> str:

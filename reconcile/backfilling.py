@@ -167,7 +167,7 @@ def _run(target: Target, order: _Order, fire: Fire) -> NewRun:
         fire.at,
         source=byhand.BACKFILL,
         overlap=order.wish.overlap or "queue_all",
-        actor=order.caller.actor,
+        caller=order.caller,
         input=order.wish.input,
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 from reconcile import authors, budgets
 from reconcile.calendars import read_terms
 from reconcile.creating import new_run
+from reconcile.revising import Caller
 from reconcile.rules import authority
 from reconcile.rules.budget import Spending, expected
 from reconcile.rules.terms import Terms, start_by, task_terms
@@ -52,7 +53,7 @@ class Target:
         *,
         source: str,
         overlap: str,
-        actor: str,
+        caller: Caller,
         input: Mapping[str, Any] | None,
     ) -> NewRun:
         """A run of it that somebody asks for; `input` stands over the trigger's own, name by name."""
@@ -64,10 +65,11 @@ class Target:
             scheduled_at=scheduled_at,
             source=source,
             overlap=overlap,
-            actor=actor,
+            actor=caller.actor,
             input=chain.canonical({**json.loads(self.terms.input), **(input or {})}),
             start_by=start_by(self.terms, self.now) if source == MANUAL else None,
             reserved=expected(self.terms.budget, self.spending) if self.terms.budget and self.spending else None,
+            traceparent=caller.traceparent,
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconcile import credentials
+from reconcile.attempts import facts_of
 from reconcile.observe import Observations
 from reconcile.rules.turns import Turns
 from revisions.store import claims, expiry, holds, queue, runs, triggers
@@ -43,9 +44,10 @@ def take(
         names = triggers.keys(connection, [one.trigger_id for one in expired]) if expired else {}
         claimed = claim(connection, now, claimed_by=claimed_by, lease=lease, limit=limit, max_running=max_running)
         tokens = credentials.for_runs(connection, claimed, guarded=guarded)
-    for one in expired:
-        facts = {"run_id": one.run_id, "trigger_id": one.trigger_id, "source": one.source}
-        observations.emit("run.expired", trigger=str(names.get(one.trigger_id)), **facts)
+    for run in expired:
+        trigger = names.get(run.trigger_id)
+        observations.emit("run.expired", **facts_of(run, trigger), source=run.source)
+        observations.emit("wait.ended", run=run, trigger=trigger, at=now)
     if claimed:
         observations.emit("run.claimed", count=len(claimed), seconds=database.clock.monotonic() - begun)
     return Taken(now, claimed, tokens)

@@ -22,6 +22,7 @@ def new_run(
     input: str,
     start_by: datetime | None,
     reserved: float | None,
+    traceparent: str | None = None,
 ) -> NewRun:
     """A run of a trigger as it is now: pending, or parked until it is approved (X-14); `input` is canonical text."""
     task = task_terms(facts.task_spec) if facts.task_spec else TaskTerms()
@@ -48,6 +49,7 @@ def new_run(
         task_limit=task.limit,
         reserved=reserved,
         parked=parked,
+        traceparent=traceparent,
     )
 
 

@@ -67,7 +67,7 @@ class Deciding:
         The status row carries the revision, so its lock is the fence: a deploy takes it too, and what is decided here
         is decided from the revision in force (L-15). A row that somebody holds is left to a later pass.
         """
-        decided = Decided()
+        decided, begun = Decided(), self._database.clock.monotonic()
         with self._database.write() as connection:
             rows = status_store.lock(connection, ids, skip_locked=True)
             now = self._database.clock.now(connection)
@@ -85,7 +85,7 @@ class Deciding:
             if read.tried_again:
                 quarantines.lift(connection, read.tried_again)
             self._note(connection, read, now, decided)
-        self._report(records, decided)
+        self._report("due", records, decided, begun)
         return decided
 
     def catch_up(self, ids: Sequence[str]) -> Decided:
@@ -94,7 +94,7 @@ class Deciding:
         They are given least recently served first, and nothing beyond what the cap leaves is asked for; `refused` says
         that more could start in this loop once there are tokens.
         """
-        decided = Decided()
+        decided, begun = Decided(), self._database.clock.monotonic()
         with self._database.write() as connection:
             rows = status_store.lock(connection, sorted(ids), skip_locked=True)
             backlogs: dict[str, Backlog] = {}
@@ -120,7 +120,7 @@ class Deciding:
             records.store(connection)
             decided.refused = sum(len(plan.starts) for _, _, plan in parts) > len(records.runs)
             self._note(connection, read, now, decided)
-        self._report(records, decided)
+        self._report("catch-up", records, decided, begun)
         return decided
 
     def _parts(
@@ -170,11 +170,16 @@ class Deciding:
         for row, until in read.held:
             decided.alarms.append((row.trigger_id, row.revision, until - now if until else WHILE_FROZEN))
 
-    def _report(self, records: Records, decided: Decided) -> None:
+    def _report(self, kind: str, records: Records, decided: Decided, begun: float) -> None:
         decided.started = len(records.runs)
         lateness = [(records.now - run.scheduled_at).total_seconds() for run in records.runs]
         self._observations.emit(
             "pass.decided",
+            kind=kind,
+            at=records.now,
+            seconds=self._database.clock.monotonic() - begun,
+            made=records.made,
+            changes=records.changes,
             started=decided.started,
             lateness=lateness,
             waited=records.waited,

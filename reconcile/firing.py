@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconcile import byhand
+from reconcile.attempts import part_of
 from reconcile.creating import outcome_of
 from reconcile.observe import Observations
 from reconcile.revising import NEW_KEY, Caller
@@ -54,7 +55,7 @@ class Firing:
                 target.now,
                 source=byhand.MANUAL,
                 overlap=overlap or "allow",
-                actor=caller.actor,
+                caller=caller,
                 input=input,
             )
             if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
@@ -74,7 +75,8 @@ class Firing:
             notices.runs_pending(connection)
             made = run_store.get(connection, new.id)
         assert made is not None
-        self._observations.emit("run.fired", trigger=str(key), run_id=made.id, actor=caller.actor)
+        facts = {"run_id": made.id, "actor": caller.actor, **part_of(made)}
+        self._observations.emit("run.fired", trigger=str(key), **facts)
         return made
 
     def fire_all(

@@ -34,10 +34,11 @@ def launch(
     url: str,
     secrets: Mapping[str, str],
     token: str | None = None,
+    traceparent: str | None = None,
 ) -> Launch:
     """What one attempt is started with; the values of its secrets stand in the document and nowhere else (X-12).
 
-    `token` is what the run shows the API at `url` (X-13).
+    `token` is what the run shows the API at `url` (X-13), `traceparent` what the attempt is part of (O-04).
     """
     spec = task_spec(claimed)
     environment = {"TRIGGERCTL_RUN_ID": claimed.run.id}
@@ -45,6 +46,8 @@ def launch(
         environment["TRIGGERCTL_URL"] = url
     if token is not None:
         environment["TRIGGERCTL_TOKEN"] = token
+    if traceparent is not None:
+        environment["TRACEPARENT"] = traceparent
     return Launch(
         run_id=claimed.run.id,
         attempt=claimed.run.attempt,

@@ -22,14 +22,20 @@ from revisions.triggers import SYSTEM
 
 
 class Records:
-    """Runs, skips, backlogs and status rows of one pass, decided at one instant; `waited` are seconds for a token."""
+    """Runs, skips, backlogs and status rows of one pass, decided at one instant; `waited` are seconds for a token.
+
+    `made`: the runs whose occurrence had none yet, once they are stored; `changes`: what the change that made a
+    trigger's revision was part of, where that was something.
+    """
 
     def __init__(self, now: datetime) -> None:
         self.now = now
         self.runs: list[NewRun] = []
+        self.made: list[NewRun] = []
         self.skips: list[Skip] = []
         self.backlogs: list[Backlog] = []
         self.waited: list[float] = []
+        self.changes: dict[str, str] = {}
         self._displaced: list[Displacement] = []
         self._statuses: list[dict[str, Any]] = []
 
@@ -45,6 +51,8 @@ class Records:
         elif left:
             told = (left[-1].outcome, self.now)
         self.runs += runs
+        if runs and row.traceparent:
+            self.changes[row.trigger_id] = row.traceparent
         if runs and row.rate_waiting_since:
             self.waited.append((self.now - row.rate_waiting_since).total_seconds())
         self.skips += [skip_of(row.trigger_id, row.revision, self.now, part) for part in left]
@@ -69,8 +77,10 @@ class Records:
 
     def store(self, connection: Connection) -> None:
         run_store.displace(connection, self._displaced, self.now)
+        self.made = self.runs
         if run_store.create(connection, self.runs) < len(self.runs):
             firsts = run_store.firsts(connection, self.runs)
+            self.made = [run for run in self.runs if firsts[run.id] == run.id]
             kept = Counter(run.trigger_id for run in self.runs if firsts[run.id] != run.id)  # counted when it was made
             for status in self._statuses:
                 status["last_run_id"] = firsts.get(status["last_run_id"], status["last_run_id"])

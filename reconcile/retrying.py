@@ -3,6 +3,7 @@
 import json
 
 from reconcile import byhand
+from reconcile.attempts import part_of
 from reconcile.observe import Observations
 from reconcile.revising import Caller
 from revisions.errors import Conflict, NotFound
@@ -50,7 +51,13 @@ class Retrying:
             notices.runs_pending(connection)
             again = runs.get(connection, run_id)
         assert again is not None
-        facts = {"trigger": str(trigger.key), "run_id": run_id, "attempt": run.attempt, "ended_as": run.status}
+        facts = {
+            "trigger": str(trigger.key),
+            "run_id": run_id,
+            "attempt": run.attempt,
+            "ended_as": run.status,
+            **part_of(run),
+        }
         self._observations.emit("run.retried_by_hand", **facts, actor=caller.actor)
         return again
 

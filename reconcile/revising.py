@@ -32,13 +32,14 @@ NEW_KEY = "send another key with another request"
 class Caller:
     """Who asks, why, and under which key a retry is recognised (invariant 7, R-04).
 
-    `scopes` is the text that a deploy keeps of its author (X-15).
+    `scopes` is the text that a deploy keeps of its author (X-15), `traceparent` what the request is part of (O-04).
     """
 
     actor: str = SYSTEM
     reason: str = ""
     idempotency_key: str | None = None
     scopes: str = UNLIMITED
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class Revising:
 
         Raises what the request's proposal raises, and Conflict for an idempotency key of another request.
         """
+        begun = self._database.clock.monotonic()
         wanted = {task} if task else set()
         tasks = set(wanted)
         while True:
@@ -111,7 +113,7 @@ class Revising:
                     changed = _retried(locked, request) or self.append(locked, request, is_last=True)
             except (_Moved, store.AlreadyThere):
                 continue
-            self._tell(changed)
+            self._tell(changed, request.caller, begun)
             return changed
 
     def all(self, choose: Callable[[Connection], Collection[TriggerKey]], request: Request) -> list[Changed]:
@@ -119,6 +121,7 @@ class Revising:
 
         Raises Conflict with a fault for each trigger that refuses.
         """
+        begun = self._database.clock.monotonic()
         while True:
             with self._database.write() as connection:
                 chosen = sorted(choose(connection))
@@ -139,7 +142,7 @@ class Revising:
                     locked.append(Locked(connection, key, trigger, status, rows, now))
                 changed = self._append_all(locked, request)
             for one in changed:
-                self._tell(one)
+                self._tell(one, request.caller, begun)
             return changed
 
     def append(self, locked: Locked, request: Request, *, is_last: bool = False) -> Changed:
@@ -153,7 +156,8 @@ class Revising:
             return Changed(current, changed=False, before=current.revision)
         revision = _revision(locked, following, request.caller)
         baseline = _baseline(locked, following, request.resumed_at)
-        trigger = store.append(locked.connection, current, revision, baseline, is_last=is_last)
+        part_of = request.caller.traceparent
+        trigger = store.append(locked.connection, current, revision, baseline, is_last=is_last, traceparent=part_of)
         created = current is None or current.deleted
         return Changed(trigger, changed=True, created=created, before=current.revision if current else None)
 
@@ -168,11 +172,11 @@ class Revising:
             raise Conflict(f"nothing was changed: {faults[0].path}: {faults[0].message}", errors=faults)
         return changed
 
-    def _tell(self, changed: Changed) -> None:
+    def _tell(self, changed: Changed, caller: Caller, begun: float) -> None:
         if changed.changed:
-            self._observations.emit(
-                "trigger.changed", trigger=str(changed.trigger.key), revision=changed.trigger.revision
-            )
+            trigger, seconds = changed.trigger, self._database.clock.monotonic() - begun
+            self._observations.emit("trigger.changed", trigger=str(trigger.key), revision=trigger.revision)
+            self._observations.emit("change.made", trigger=trigger, caller=caller, seconds=seconds)
 
 
 def closed_days(locked: Locked, spec: str) -> Closed:

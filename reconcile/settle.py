@@ -48,6 +48,7 @@ def settle(
         ended = _failed(ended, f"{state.KEY} {made.fault}")
     with database.write() as connection:
         found = endings.find(connection, database.clock, ours)
+        begun = database.clock.monotonic()
         is_over = _is_over(found.run, ours)
         if found.run is not None and fence(found.run, ours):
             settled = endings.keep(connection, found, found.run, ended, made, printed)
@@ -59,6 +60,8 @@ def settle(
         observations.emit("attempt.over" if is_over else "claim.lost", **facts_of(ours, trigger), claim=ours.claim)
     else:
         _tell(observations, facts_of(ours, trigger), ours, ended, settled, found.now)
+        facts = {"at": found.now, "seconds": database.clock.monotonic() - begun}
+        observations.emit("attempt.ended", run=ours, trigger=trigger, ended=ended, decision=settled.decision, **facts)
     return settled
 
 

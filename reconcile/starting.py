@@ -1,6 +1,6 @@
 """A claimed run becomes work under way, or it ends before it began."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,16 +12,28 @@ from reconcile.rules.retry import Outcome
 from reconcile.vault import SecretMissing, Vault
 from reconcile.workplace import WorkPlace
 from revisions.store.claims import Claimed
+from revisions.store.runs import Run
 
 
 class Starting:
-    """Starts attempts with these launchers; `root` is what tasks' folders are relative to, `url` where the API is."""
+    """Starts attempts with these launchers.
 
-    def __init__(self, launchers: Mapping[str, Launcher], vault: Vault, root: Path, url: str) -> None:
+    `root` is what tasks' folders are relative to, `url` where the API is, `traceparent` what an attempt is part of.
+    """
+
+    def __init__(
+        self,
+        launchers: Mapping[str, Launcher],
+        vault: Vault,
+        root: Path,
+        url: str,
+        traceparent: Callable[[Run], str | None],
+    ) -> None:
         self._launchers = launchers
         self._vault = vault
         self._root = root
         self._url = url
+        self._traceparent = traceparent
 
     def start(
         self,
@@ -43,7 +55,8 @@ class Starting:
             hidden = [*secrets.values(), *([token] if token else [])]
             mask = Mask(hidden)
             handed.keep(folder, hidden)
-            work = launcher.start(launching.launch(one, now, folder, self._root, self._url, secrets, token))
+            part_of = self._traceparent(one.run)
+            work = launcher.start(launching.launch(one, now, folder, self._root, self._url, secrets, token, part_of))
         except SecretMissing as error:
             return Ended(Outcome.FAILED, str(error), is_final=True)
         except Exception as error:  # noqa: BLE001

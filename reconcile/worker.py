@@ -5,7 +5,7 @@ worker knows beside the database is which attempts it watches; the folders of it
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -36,19 +36,25 @@ SECONDS_TO_POSTPONE = 30.0
 _NEVER, _AT_ONCE = float("inf"), float("-inf")
 
 
+def passed_on(run: Run) -> str | None:
+    """What the request was part of: who keeps no traces hands it on as it is."""
+    return run.traceparent
+
+
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
     """`max_running` holds for all workers together, `capacity` for this one (None: the same).
 
     `work_dir` is where attempts live, of one database's runs only; `task_root` is what tasks' folders are relative to;
-    `url` is where tasks reach the API, "" for nowhere; `vault` where their secrets are. `guarded`: the API wants a
-    token whatever the database says.
+    `url` is where tasks reach the API, "" for nowhere; `vault` where their secrets are; `traceparent` what an
+    attempt is told that it is part of. `guarded`: the API wants a token whatever the database says.
     """
 
     work_dir: Path
     task_root: Path = field(default_factory=Path.cwd)
     url: str = ""
     vault: Vault = field(default_factory=Vault)
+    traceparent: Callable[[Run], str | None] = passed_on
     max_running: int = 20
     capacity: int | None = None
     lease: timedelta = timedelta(seconds=60)
@@ -84,7 +90,8 @@ class Worker:
         self._launchers = launchers
         self._settings = settings
         self._deactivate = deactivate
-        self._starting = Starting(launchers, settings.vault, settings.task_root, settings.url)
+        told = settings.traceparent
+        self._starting = Starting(launchers, settings.vault, settings.task_root, settings.url, told)
         self._live: dict[tuple[str, int], Attempt] = {}
         self._adoption: Adoption | None = None
         self._in_doubt = True
@@ -275,18 +282,34 @@ class Worker:
             guarded=settings.guarded,
         )
         self._counted["claimed"] += len(taken.claimed)
+        taken_at = self._monotonic()
         for one in taken.claimed:
             if self._monotonic() - begun > settings.lease.total_seconds() / 2:
                 # Stalled: it may be somebody else's any moment.
                 self._settle(one.run, one.trigger, Ended(Outcome.HANDED_BACK))
             else:
-                self._launch(place, one, taken.now, taken.tokens.get(one.run.id))
+                waited = self._monotonic() - taken_at
+                self._launch(place, one, taken.now, taken.tokens.get(one.run.id), waited=waited)
 
     def _launch(
-        self, place: WorkPlace, one: Claimed, now: datetime, token: str | None = None, stored: int | None = None
+        self,
+        place: WorkPlace,
+        one: Claimed,
+        now: datetime,
+        token: str | None = None,
+        stored: int | None = None,
+        *,
+        waited: float = 0.0,
     ) -> None:
-        """`stored`: of work that another worker began, which has its token, how much of its log is known."""
-        match self._starting.start(place, one, now, self._monotonic(), token, stored):
+        """`stored`: of work that another worker began, which has its token, how much of its log is known.
+
+        `waited`: seconds since `now`, for those that were claimed together are launched one after the other.
+        """
+        begun = self._monotonic()
+        found = self._starting.start(place, one, now, begun, token, stored)
+        facts = {"at": now + timedelta(seconds=waited), "seconds": self._monotonic() - begun}
+        self._emit("launch.tried", run=one.run, error=found.error if isinstance(found, Ended) else None, **facts)
+        match found:
             case Attempt() as attempt:
                 self._add(attempt)
                 if stored is None:

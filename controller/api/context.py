@@ -13,6 +13,7 @@ from reconcile.revising import Caller
 from reconcile.rules.authority import Principal, Reach
 from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.traces import parse
 from revisions.errors import Fault, Forbidden, Invalid
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, name_faults
 
@@ -20,6 +21,8 @@ ACTOR = "triggerctl.actor"
 """Where the in-process command line leaves its actor in the ASGI scope; nothing that comes over a network sets it."""
 PRINCIPAL, REACH = "triggerctl.principal", "triggerctl.reach"
 """Where the guard leaves who asks, and within which projects he may do what the route does."""
+TRACEPARENT = "triggerctl.traceparent"
+"""Where the span of a request is left, in the place of what the request itself is part of."""
 LONGEST_KEY = 255
 
 _ETAG = re.compile(r'"(\d{1,18})"|(\d{1,18})')
@@ -43,7 +46,9 @@ async def caller(request: Request, idempotency_key: Annotated[str | None, Header
     if idempotency_key is not None and not (idempotency_key.isprintable() and 0 < len(idempotency_key) <= LONGEST_KEY):
         raise Invalid.at("Idempotency-Key", "is not a key", f"1 to {LONGEST_KEY} printable characters")
     asking: Principal = request.scope[PRINCIPAL]
-    return Caller(asking.actor, idempotency_key=idempotency_key, scopes=asking.scopes)
+    part_of = parse(request.scope.get(TRACEPARENT) or request.headers.get("traceparent"))
+    parent = str(part_of) if part_of else None
+    return Caller(asking.actor, idempotency_key=idempotency_key, scopes=asking.scopes, traceparent=parent)
 
 
 Asking = Annotated[Caller, Depends(caller)]

@@ -11,7 +11,7 @@ from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
 from controller.shapes.common import Page
 from controller.shapes.runs import BeatShape, RunShape, beat_shape, run_shape
-from reconcile.attempts import Ended
+from reconcile.attempts import Ended, part_of
 from reconcile.rules.authority import Reach
 from reconcile.rules.retry import Outcome
 from revisions.errors import Invalid, NotFound
@@ -99,11 +99,15 @@ def cancel(id: str, here: Here, within: Within, sent: Sent, asking: Asking) -> R
     """
     reason = sent.fields(reason=str)["reason"] or ""
     with here.database.write() as connection:
-        _get(connection, id, within)
-        run = store.request_cancel(connection, id, here.database.clock.now(connection), asking.actor, reason)
+        before = _get(connection, id, within)
+        now = here.database.clock.now(connection)
+        run = store.request_cancel(connection, id, now, asking.actor, reason)
         assert run is not None
         answer = _shape(connection, run)
-    here.observations.emit("run.cancel_requested", trigger=answer["trigger"], run_id=id, status=run.status)
+    facts = {"run_id": id, "status": run.status, **part_of(run)}
+    here.observations.emit("run.cancel_requested", trigger=answer["trigger"], **facts)
+    if run.finished_at != before.finished_at:
+        here.observations.emit("wait.ended", run=run, trigger=answer["trigger"], at=now)
     return answer
 
 

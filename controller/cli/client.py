@@ -1,6 +1,7 @@
 """The command line's side of the HTTP application: one client, over a network or within this process."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from controller.errors import exit_code
+from reconcile.rules.traces import parse
 from revisions.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ def over_network(server: str, token: str | None) -> Iterator[Client]:
     """A client of a running server. Raises Invalid for what is no address."""
     if not server.startswith(("http://", "https://")):
         raise Invalid.at("--server", f"{server!r} is not an address", "write http://host:8080")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = _part_of() | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
         connection = httpx.Client(base_url=server.rstrip("/"), headers=headers, timeout=TIMEOUT_SECONDS)
     except (httpx.InvalidURL, ValueError) as error:
@@ -130,8 +132,14 @@ def in_process(settings: "Settings", actor: str) -> Iterator[Client]:
 
     with Database(settings.database_url, pool_size=1) as database:
         app = create_app(Services.over(database, settings))
-        with httpx.Client(transport=InProcess(app, actor), base_url=_WITHIN) as connection:
+        with httpx.Client(transport=InProcess(app, actor), base_url=_WITHIN, headers=_part_of()) as connection:
             yield Client(connection)
+
+
+def _part_of() -> dict[str, str]:
+    """The trace of whatever the command is a part of: a build, or a task of ours (O-04)."""
+    parent = parse(os.environ.get("TRACEPARENT"))
+    return {"traceparent": str(parent)} if parent else {}
 
 
 def _text(value: Any) -> str:

@@ -58,6 +58,7 @@ class NewRun:
     task_limit: int | None = None
     reserved: float | None = None
     parked: bool = False
+    traceparent: str | None = None
 
 
 class Displacement(NamedTuple):
@@ -82,7 +83,7 @@ class Run:
     `start_by`: it is to be claimed by then for the first time, or never (X-18). `serialize_key`: of the runs of a
     project that share one a single one runs; `trigger_limit`, `task_limit`: how many of its trigger and task may run
     (X-04). `reserved`: what it is expected to cost (X-08). `cancel_forced`: it is to be ended without being asked.
-    `parked`: it was to be approved, and was not (X-14).
+    `parked`: it was to be approved, and was not (X-14). `traceparent`: what its request was part of (O-04).
     """
 
     id: str
@@ -124,6 +125,7 @@ class Run:
     parked: bool
     approved_at: datetime | None
     approved_by: str | None
+    traceparent: str | None
 
 
 class RunMade(NamedTuple):

@@ -23,7 +23,8 @@ class StatusRow:
     """One trigger's runtime facts. `watermark`: up to there every occurrence is decided (L-06).
 
     `started_count`: scheduled occurrences that started since the baseline (S-07). `asked_fire_at`: the next fire that
-    a run asked for, in place of the schedule's (S-08).
+    a run asked for, in place of the schedule's (S-08). `traceparent`: what the request that made the revision was part
+    of (O-04).
     """
 
     trigger_id: str
@@ -43,6 +44,7 @@ class StatusRow:
     asked_fire_at: datetime | None
     asked_by_run_id: str | None
     success_count: int
+    traceparent: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,18 @@ def lock(connection: Connection, ids: Sequence[str], *, skip_locked: bool = Fals
 
 
 def following(
-    revision: Revision, baseline: Baseline | None, *, created: bool, counts_anew: bool = False
+    revision: Revision,
+    baseline: Baseline | None,
+    *,
+    created: bool,
+    counts_anew: bool = False,
+    traceparent: str | None = None,
 ) -> Iterator[Write]:
     """What brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new.
 
     `counts_anew`: its successes so far no longer count (X-08).
     """
-    values: dict[str, Any] = {"revision": revision.revision}
+    values: dict[str, Any] = {"revision": revision.revision, "traceparent": traceparent}
     if baseline:
         values |= {"watermark": baseline.watermark, "next_fire_at": baseline.next_fire_at, "rate_waiting_since": None}
         if not baseline.goes_on:

@@ -202,6 +202,7 @@ trigger_status = Table(
     Column("asked_fire_at", Instant),
     Column("asked_by_run_id", Text),
     Column("success_count", Integer, nullable=False, server_default="0"),
+    Column("traceparent", Text),
     Index(None, "next_fire_at"),
     Index(
         "trigger_status_waiting_idx",
@@ -264,6 +265,7 @@ runs = Table(
     Column("parked", Boolean, nullable=False, server_default=false()),
     Column("approved_at", Instant),
     Column("approved_by", Text),
+    Column("traceparent", Text),
     UniqueConstraint("trigger_id", "occurrence_id"),
     Index(None, "trigger_id", "scheduled_at"),
     Index(None, "trigger_id", "id"),

@@ -188,11 +188,13 @@ def append(
     baseline: Baseline | None,
     *,
     is_last: bool = False,
+    traceparent: str | None = None,
 ) -> Trigger:
     """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
 
     The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
-    next fire. With `is_last` nothing follows in the transaction, so that nothing here is waited for.
+    next fire. With `is_last` nothing follows in the transaction, so that nothing here is waited for. `traceparent` is
+    what the request was part of.
     Raises AlreadyThere when somebody took the trigger's name in the meantime.
     """
     current = apply(previous, revision)
@@ -206,11 +208,12 @@ def append(
     if baseline and baseline.superseded:
         occurrences.record(connection, [baseline.superseded])
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
+    anew = _counts_anew(previous, current)
     write(
         connection,
         (_APPEND, _revision_columns(revision)),
         *rewrites,
-        *status.following(revision, baseline, created=previous is None, counts_anew=_counts_anew(previous, current)),
+        *status.following(revision, baseline, created=previous is None, counts_anew=anew, traceparent=traceparent),
         *expectations.following(previous, revision),
         _announcement(connection, revision.trigger_id, revision.revision),
         *task_store.summarising(touched),

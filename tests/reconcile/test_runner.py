@@ -124,7 +124,7 @@ def test_what_is_told_of_a_run_bears_its_triggers_name(scene: Scene) -> None:
     wanted = (str(scene.trigger.key), scene.trigger.trigger_id, run_id)
     assert {(facts["trigger"], facts["trigger_id"], facts["run_id"]) for facts in told.values()} == {wanted}
     assert len(told) == 2
-    assert scene.names() == ["run.claimed", "run.started", "run.settled"]
+    assert scene.names() == ["run.claimed", "launch.tried", "run.started", "run.settled", "attempt.ended"]
     assert runner.run_pass().claimed == 0
 
 
@@ -554,7 +554,7 @@ def test_a_run_that_waited_too_long_expires(scene: Scene) -> None:
     assert len(scene.launcher.works) == 2
     facts = next(facts for name, facts in scene.seen if name == "run.expired")
     trigger = {"trigger": str(scene.trigger.key), "trigger_id": scene.trigger.trigger_id}
-    assert facts == {**trigger, "run_id": late, "source": "schedule"}
+    assert facts == {**trigger, "run_id": late, "attempt": 0, "source": "schedule"}
     with scene.database.read() as connection:
         row = status.get(connection, scene.trigger.trigger_id)
         assert runs.depth(connection).by_status == {"running": 1}

@@ -1,4 +1,4 @@
-"""Keys, limits, budgets, costs and approval of runs; deadlines; tokens, people whom an issuer vouched for."""
+"""Keys, limits, budgets, costs and approval of runs; deadlines; tokens, people whom an issuer vouched for; traces."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -97,9 +97,13 @@ def upgrade() -> None:
         sa.Column("noticed_at", Instant(), nullable=False),
         sa.PrimaryKeyConstraint("trigger_id", "kind", "due_at", name=op.f("missed_deadlines_pkey")),
     )
+    op.add_column("trigger_status", sa.Column("traceparent", sa.Text(), nullable=True))
+    op.add_column("runs", sa.Column("traceparent", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
+    op.drop_column("runs", "traceparent")
+    op.drop_column("trigger_status", "traceparent")
     op.drop_table("missed_deadlines")
     op.drop_table("expectations")
     op.drop_index("runs_token_idx", "runs")
