@@ -36,7 +36,7 @@ def connect(*address: str, **given: Any) -> psycopg.Connection[Any]:
     except psycopg.OperationalError as error:
         if _REFUSED not in str(error):
             raise
-        connection = psycopg.connect(*address, **arguments, **given)
+        connection = psycopg.connect(*address, **{**arguments, **given})
     connection.prepare_threshold = None  # psycopg would DEALLOCATE ALL when it rolls back: what we prepared, too
     return connection
 
