@@ -1,8 +1,10 @@
 """The HTTP application: wiring only."""
 
 from functools import cache
+from typing import Final
 
 from fastapi import APIRouter, Depends, FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from controller.api import (
     audit,
@@ -35,6 +37,13 @@ from controller.services import Services
 from controller.version import VERSION
 
 PREFIX = "/api/v1"
+NOT_BY_THE_FRAMEWORK: Final[TelemetryConfig] = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "auto_configure": False,
+}
+"""It would tell whole paths and queries, in which secrets may stand; `traced` tells the route."""
 
 
 def create_app(services: Services) -> FastAPI:
@@ -47,6 +56,7 @@ def create_app(services: Services) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         routes=_resources().routes,
+        telemetry=NOT_BY_THE_FRAMEWORK,
     )
     app.state.services = services
     app.add_middleware(Guard, services=services)
