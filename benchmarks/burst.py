@@ -34,9 +34,9 @@ def measure() -> list[Ratio]:
         database.clock = clock
         observations = Observations()
         deploying = Deploying(database, observations)
-        Registering(database, deploying, observations).register(task(), Caller())
+        Registering(database, deploying, observations).register(task(), Caller("bench"))
         for number in range(TRIGGERS):
-            deploying.deploy(trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller())
+            deploying.deploy(trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller("bench"))
         deciding = Deciding(database, observations, Pace(execution_qps=0))
         loop = Loop(database, deploying, deciding, observations, Replica(database, observations, "bench"))
         loop.timers.start()  # alarms as in the product; a ring only fills a queue that nobody reads here

@@ -51,8 +51,8 @@ def measure() -> list[Ratio]:
     with fresh_database() as database:
         observations = Observations()
         deploying = Deploying(database, observations)
-        Registering(database, deploying, observations).register(task(), Caller())
-        of = deploying.deploy(trigger("t", overlap="allow"), Expected(absent=True), Caller()).trigger
+        Registering(database, deploying, observations).register(task(), Caller("bench"))
+        of = deploying.deploy(trigger("t", overlap="allow"), Expected(absent=True), Caller("bench")).trigger
         with psycopg.connect(bare_url(database)) as connection:
             bare = _median(lambda: _bare(database, connection, of))
         free = _median(lambda: _ours(database, observations, of, 0))

@@ -26,8 +26,8 @@ QUIET: dict[str, Any] = {"schedule": {"cron": "0 0 1 1 *"}, "overlap": "allow"}
 def gather(database: Database, number: int, **spec: Any) -> None:
     """So many active triggers of one task, `t0` to `t<number - 1>`; the copies are not chained."""
     deploying = Deploying(database, Observations())
-    Registering(database, deploying, Observations()).register(task(), Caller())
-    deploying.deploy(trigger(FIRST, **spec), Expected(absent=True), Caller())
+    Registering(database, deploying, Observations()).register(task(), Caller("bench"))
+    deploying.deploy(trigger(FIRST, **spec), Expected(absent=True), Caller("bench"))
     with database.write() as connection:
         for statement in _COPIES:
             connection.execute(text(statement), {"first": FIRST, "last": number - 1})

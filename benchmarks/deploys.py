@@ -29,9 +29,9 @@ def measure() -> list[Ratio]:
         deploying = Deploying(database, Observations())
         registering = Registering(database, deploying, Observations())
         for number in range(max(CONNECTIONS)):
-            registering.register(task(f"task{number}"), Caller())
+            registering.register(task(f"task{number}"), Caller("bench"))
             for name in ("subject", "bare"):
-                deploying.deploy(trigger(name, task=f"task{number}"), Expected(absent=True), Caller())
+                deploying.deploy(trigger(name, task=f"task{number}"), Expected(absent=True), Caller("bench"))
         ours = [_Subject(deploying, f"task{number}") for number in range(max(CONNECTIONS))]
         bare = [_Bare(database, f"task{number}") for number in range(max(CONNECTIONS))]
         return [_compare(ours[:number], bare[:number]) for number in CONNECTIONS]
@@ -72,7 +72,7 @@ class _Subject:
 
     def deploy(self) -> None:
         manifest = self._manifests[self._revision % 2]
-        self._deploying.deploy(manifest, Expected(revision=self._revision), Caller())
+        self._deploying.deploy(manifest, Expected(revision=self._revision), Caller("bench"))
         self._revision += 1
 
 

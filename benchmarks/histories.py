@@ -17,7 +17,7 @@ AT_ONCE = 100_000
 def begin(database: Database, *triggers: Trigger) -> None:
     """The task, and each trigger in its first revision, deployed."""
     deploying = Deploying(database, Observations())
-    Registering(database, deploying, Observations()).register(task(), Caller())
+    Registering(database, deploying, Observations()).register(task(), Caller("bench"))
     for trigger in triggers:
         deploying.deploy(trigger, Expected(absent=True), Caller("ann", "because"))
 
