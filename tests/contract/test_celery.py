@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,9 @@ class Sender:
         self.values = {"runs": str(folder / "runs"), "go": str(folder / "go")}
         self.started: list[Work] = []
 
-    def start(self, task: str, **values: Any) -> Work:
+    def start(self, task: str, environment: Mapping[str, str] | None = None, **values: Any) -> Work:
         spec, run = {"task": task}, self.folder.name
-        launch = Launch(run, 2, self.attempt, self.folder, spec, {"input": values}, {}, 600)
+        launch = Launch(run, 2, self.attempt, self.folder, spec, {"input": values}, environment or {}, 600)
         self.started.append(plugins.launcher("celery").start(launch))
         return self.started[-1]
 
@@ -81,6 +81,12 @@ def test_the_log_of_a_failure_is_its_traceback(sender: Sender) -> None:
     work = sender.start("fail")
     end(work)
     assert b'raise RuntimeError("could not reach the moon"' in work.read_log(0, work.log_size())
+
+
+@pytest.mark.parametrize("told", ["00-a-b-01", None])
+def test_a_worker_is_told_the_trace(sender: Sender, told: str | None) -> None:
+    """O-04: in the header of the message where OpenTelemetry's instrumentation of Celery looks for it."""
+    assert end(sender.start("traced", {"TRACEPARENT": told} if told else None)) == Succeeded({"told": told})
 
 
 def test_work_that_waits_for_a_worker_is_known_from_work_that_is_not_there(sender: Sender) -> None:

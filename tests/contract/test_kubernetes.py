@@ -37,7 +37,7 @@ class Starter:
 
     def launch(self, code: str = "", *arguments: str, **block: Any) -> Launch:
         spec = {"image": "python:3.12-alpine", "command": ["python", "-S", "-c", code, *arguments], **block}
-        environment = {"TRIGGERCTL_RUN_ID": RUN, "TRIGGERCTL_TOKEN": "t0ken"}
+        environment = {"TRIGGERCTL_RUN_ID": RUN, "TRIGGERCTL_TOKEN": "t0ken", "TRACEPARENT": "00-a-b-01"}
         return Launch(RUN, 2, self.folder / "attempt", self.folder, spec, DOCUMENT, environment, 600)
 
     def start(self, code: str = "", *arguments: str, **block: Any) -> Work:
@@ -119,11 +119,12 @@ def test_secrets_and_token_stand_in_the_secret_alone(starter: Starter) -> None:
 
 
 def test_the_environment_of_the_contract_reaches_the_container(starter: Starter) -> None:
-    """X-03: with what the task says itself."""
+    """X-03, O-04: with what the task says itself."""
     code = "import json, os; open(os.environ['TRIGGERCTL_OUTPUT'], 'w').write(json.dumps(dict(os.environ)))"
     progress = end(starter.start(code, env={"LEVEL": "info"}))
     assert isinstance(progress, Succeeded)
     assert progress.output["TRIGGERCTL_TOKEN"] == "t0ken"
+    assert progress.output["TRACEPARENT"] == "00-a-b-01"
     assert progress.output["LEVEL"] == "info"
 
 

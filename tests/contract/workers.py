@@ -27,6 +27,10 @@ def echo(document):
 def nothing(document):
     pass
 
+@app.task(name="traced", bind=True)
+def traced(self, document):
+    return {"told": getattr(self.request, "traceparent", None)}
+
 @app.task(name="fail")
 def fail(document):
     raise RuntimeError("could not reach the moon", {"state": {"kept": 1}})
