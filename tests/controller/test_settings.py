@@ -1,5 +1,6 @@
 """Settings: where they come from, and how a wrong one is told."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,9 @@ def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("oidc_grants", '{"team": "owner"}'),
         ("oidc_grants", '{"team": "viewer:"}'),
         ("log_format", "xml"),
+        ("tracing_url", "collector:4318"),
+        ("tracing_url", "http://key:secret@collector:4318"),
+        ("tracing_ratio", "1.5"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_setting_and_place(
@@ -128,3 +132,27 @@ def test_the_address_for_tasks() -> None:
     assert settings.load(url="https://triggers.example.org/").public_url == "https://triggers.example.org"
     loaded = settings.load(listen="[::1]:9000")
     assert (loaded.host, loaded.port) == ("::1", 9000)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_traced"),
+    [
+        ({}, False),
+        ({"TRIGGERCTL_TRACING_URL": "http://here:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://here:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://here:4318/v1/traces"}, True),
+        ({"TRIGGERCTL_TRACING_URL": "http://here:4318", "OTEL_SDK_DISABLED": "True"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://here:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://here:4318", "OTEL_TRACES_EXPORTER": "otlp"}, True),
+    ],
+    ids=str,
+)
+def test_traces_are_kept_where_somebody_says_where_to(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, str], is_traced: bool
+) -> None:
+    """O-04: by our setting, or by OpenTelemetry's own variables, which can say no as well."""
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    assert settings.load().is_traced is is_traced
