@@ -59,9 +59,9 @@ def settle(
     if settled.decision is None:
         observations.emit("attempt.over" if is_over else "claim.lost", **facts_of(ours, trigger), claim=ours.claim)
     else:
-        _tell(observations, facts_of(ours, trigger), ours, ended, settled, found.now)
         facts = {"at": found.now, "seconds": database.clock.monotonic() - begun}
         observations.emit("attempt.ended", run=ours, trigger=trigger, ended=ended, decision=settled.decision, **facts)
+        _tell(observations, facts_of(ours, trigger), ours, ended, settled, found.now)
     return settled
 
 

@@ -124,7 +124,7 @@ def test_what_is_told_of_a_run_bears_its_triggers_name(scene: Scene) -> None:
     wanted = (str(scene.trigger.key), scene.trigger.trigger_id, run_id)
     assert {(facts["trigger"], facts["trigger_id"], facts["run_id"]) for facts in told.values()} == {wanted}
     assert len(told) == 2
-    assert scene.names() == ["run.claimed", "launch.tried", "run.started", "run.settled", "attempt.ended"]
+    assert scene.names() == ["run.claimed", "launch.tried", "run.started", "attempt.ended", "run.settled"]
     assert runner.run_pass().claimed == 0
 
 
