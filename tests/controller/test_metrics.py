@@ -3,6 +3,7 @@
 import pytest
 
 from controller.metrics import Metrics
+from controller.settings import Settings
 from reconcile.backlogs import Backlogs
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
@@ -13,7 +14,7 @@ from tests.world import World, key
 @pytest.fixture
 def metrics(world: World) -> Metrics:
     """They hear what happens in the world."""
-    metrics = Metrics(world.database, lambda: False)
+    metrics = Metrics(world.database, lambda: False, Settings())
     world.observations.subscribe(metrics.subscriber)
     return metrics
 
