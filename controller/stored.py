@@ -62,26 +62,32 @@ def _triggers(census: Census) -> Iterator[GaugeMetricFamily]:
 
 
 def _lateness(census: Census) -> Iterator[GaugeMetricFamily]:
-    active = {one.project for one in census.standings if one.reason is None}
-    named = {name: name for name in own_label(active, census.late)}
-    numbers = {(project, str(cause)): 0.0 for project in named for cause in Cause}
-    seconds = dict(numbers)
-    for one in census.late:
-        key = (named.get(one.project, OTHERS), str(one.cause))
-        numbers[key] = numbers.get(key, 0.0) + one.number
-        seconds[key] = max(seconds.get(key, 0.0), (census.now - one.since).total_seconds())
+    active = [one.project for one in census.standings if one.reason is None]
+    numbers, seconds = lateness(active, census.late, census.now)
     labels = ["project", "cause"]
     yield _labelled("late_triggers", "Triggers that are due and undecided, by what keeps them.", labels, numbers)
     yield _labelled("late_seconds", "Since when the first of them is due.", labels, seconds)
 
 
-def own_label(active: Iterable[str], late: Iterable[Late]) -> list[str]:
-    """The projects that bear a label of their own: at most 50, those that are late the longest first."""
+def lateness(
+    active: Iterable[str], late: Sequence[Late], now: datetime
+) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
+    """How many triggers are late, and for how long, by project and cause.
+
+    At most 50 projects bear their own name, those that are late the longest first; the other late ones are one.
+    """
     since: dict[str, datetime] = {}
     for one in late:
         since[one.project] = min(one.since, since.get(one.project, one.since))
     first = sorted(since, key=lambda project: (since[project], project))
-    return [*first, *sorted(set(active) - set(since))][:PROJECTS]
+    named = [*first, *sorted(set(active) - set(since))][:PROJECTS]
+    numbers = {(project, cause.value): 0.0 for project in named for cause in Cause}
+    seconds = dict(numbers)
+    for one in late:
+        key = (one.project if one.project in named else OTHERS, one.cause.value)
+        numbers[key] = numbers.get(key, 0.0) + one.number
+        seconds[key] = max(seconds.get(key, 0.0), (now - one.since).total_seconds())
+    return numbers, seconds
 
 
 def _waiting(census: Census) -> Iterator[GaugeMetricFamily]:

@@ -38,7 +38,15 @@ class Load:
         self.deploy(PROJECT, "quick", "steady", **SECOND)
         self.deploy(PROJECT, "slow", "skips", **SECOND | {"overlap": "skip"})
         self.deploy(PROJECT, "failing", "fails", **SECOND, retry={"max_attempts": 1}, deactivate_after=3)
-        self.deploy(PROJECT, "failing", "retries", **SECOND, retry={"max_attempts": 2}, deactivate_after=1000)
+        self.deploy(
+            PROJECT,
+            "failing",
+            "fails-on",
+            **SECOND,
+            retry={"max_attempts": 1},
+            deactivate_after=1000,
+            expect={"within": "1s"},
+        )
         self.deploy(PROJECT, "quick", "rests", **SECOND)
         self._post(f"/triggers/{PROJECT}/production/quick/rests/deactivate", at(1))
         self._post(f"/triggers/{PROJECT}/production/quick/steady/fire", body={"overlap": "allow"})

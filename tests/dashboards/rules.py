@@ -45,7 +45,12 @@ AGE, INTERVAL = one("resync_age_seconds"), one("setting", name="resync_interval"
 LATE, GROWS, FAIL = "TriggerctlFiresLate", "TriggerctlBacklogGrowing", "TriggerctlRunsFail"
 STAGED = (
     Staged(
-        "all is well", _late("0x30", "undecided") | _runs("succeeded", "0+10x30") | _buckets("0+9x30", "0+9x30"), 30
+        "all is well",
+        _late("0x30", "undecided")
+        | _runs("succeeded", "0+10x30")
+        | _buckets("0+9x30", "0+9x30")
+        | {one("quarantined"): "0x30", one("deadlines_missed_total", kind="within"): "0x30"},
+        30,
     ),
     Staged(
         "no replica resyncs",

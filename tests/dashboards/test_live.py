@@ -98,6 +98,7 @@ def test_every_query_of_every_panel_has_data(watched: Watched) -> None:
         ("fleet", "Deactivated, by reason", "{{reason}}", "failures"),
         ("fleet", "Stopped by failures", "", ""),
         ("fleet", "Budget used, by project", "{{project}}", PROJECT),
+        ("fleet", "Deadlines missed", "{{kind}}", "within"),
         ("fleet", "Due since, by project", "{{project}}", FROZEN),
     ],
 )
