@@ -4,7 +4,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE # else every command would compile all its modules anew
 BIN := $(VENV)/bin
 
-.PHONY: demo test chaos lint bench clean
+.PHONY: demo test chaos lint bench dashboards clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,6 +33,9 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.test  ## ratios against bare baselines, as tables
 	$(BIN)/python -m benchmarks
+
+dashboards: $(VENV)/.test  ## the chart's dashboards and alert rules, made anew
+	$(BIN)/python -m dashboards
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -101,7 +101,9 @@ class Process:
             self._listener = Listener(
                 database, {CHANGES: self._wake_loop, RUNS: self._wake_runner}, past=settings.listen_url
             )
-        self._metrics = Metrics(database, lambda: self._listener is not None and self._listener.connected)
+        self._metrics = Metrics(
+            database, lambda: self._listener is not None and self._listener.connected, self._settings
+        )
         observations.subscribe(self._metrics.subscriber)
         observations.subscribe(self._wake)
 

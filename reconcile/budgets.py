@@ -16,15 +16,24 @@ def read(connection: Connection, budgets: Mapping[str, Budget], now: datetime) -
     """The spending of these triggers, by id, whose status rows are locked: whoever changes it holds that lock too."""
     if not budgets:
         return {}
-    spent: dict[str, float] = {}
-    for at in {budget.since(now) for budget in budgets.values()}:
-        spent |= costs.since(connection, [id for id, budget in budgets.items() if budget.since(now) == at], at)
+    paid = spent(connection, budgets, now)
     aside = costs.set_aside(connection, list(budgets))
     found = {}
     for trigger_id, budget in budgets.items():
         reserved, live = aside.get(trigger_id, SetAside(0.0, 0))
         dearest = costs.dearest(connection, trigger_id, rules.RECENT) if budget.estimate is None else None
-        found[trigger_id] = Spending(spent.get(trigger_id, 0.0), reserved, live, dearest)
+        found[trigger_id] = Spending(paid.get(trigger_id, 0.0), reserved, live, dearest)
+    return found
+
+
+def spent(connection: Connection, budgets: Mapping[str, Budget], now: datetime) -> dict[str, float]:
+    """What these triggers have spent in the period of each, by id; one that spent nothing is left out."""
+    begun: dict[datetime, list[str]] = {}
+    for trigger_id, budget in budgets.items():
+        begun.setdefault(budget.since(now), []).append(trigger_id)
+    found: dict[str, float] = {}
+    for at, ids in begun.items():
+        found |= costs.since(connection, ids, at)
     return found
 
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from reconcile import tokens
 from reconcile.alarms import Alarms
@@ -19,12 +19,13 @@ from reconcile.rules.demand import is_too_much
 from reconcile.rules.diff import Difference
 from reconcile.rules.stopping import over
 from reconcile.scanner import Finding, Kind, Scanner
+from reconcile.surveying import Survey
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
 from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
-from revisions.store.database import Connection, Database
+from revisions.store.database import Database
 from revisions.triggers import spec_of
 
 BATCH = 500
@@ -64,6 +65,7 @@ class Loop:
         self._scanner = Scanner(database, deploying, self._alarms, observations, 2 * self._interval)
         self._demand = Demand(database)
         self._expecting = Expecting(database, observations)
+        self._survey = Survey(database, observations)
         self._replica = replica
         self._waiting = False
         self._exceeded = False
@@ -93,6 +95,8 @@ class Loop:
         self._replica.beat(self._interval)
         self._demand.follow(changes)
         self._tell_demand()
+        if not self._survey.is_done:
+            self._survey.tell()
         seconds = self._database.clock.monotonic() - began
         self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()), seconds=seconds)
         return changes
@@ -100,6 +104,7 @@ class Loop:
     def scan(self) -> list[Finding]:
         """Looks for what should not be, and mends it (L-16); costs as much as there is, so it is done now and then."""
         found = self._scanner.scan()
+        self._survey.tell()
         self.due([finding.subject for finding in found if finding.kind is Kind.OVERDUE])
         return found
 
@@ -133,7 +138,7 @@ class Loop:
             with self._database.read() as connection:
                 now = self._database.clock.now(connection)
                 most = self._deciding.pace.max_catchup_runs_per_loop
-                frozen = _frozen(connection, now)
+                frozen = holds.frozen_projects(connection, now)
                 ids = [] if frozen is None else status_store.least_recently_served(connection, now, most, frozen)
             if not ids:
                 return False
@@ -174,7 +179,7 @@ class Loop:
     def _overdue(self) -> list[str]:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
-            frozen = _frozen(connection, now)
+            frozen = holds.frozen_projects(connection, now)
             return [] if frozen is None else status_store.due(connection, now, frozen)
 
     def _isolating(self, ids: Sequence[str], decide: Callable[[Sequence[str]], Decided]) -> Decided:
@@ -268,10 +273,3 @@ class Loop:
     def _newest_change(self) -> int:
         with self._database.read() as connection:
             return trigger_store.newest_change(connection)
-
-
-def _frozen(connection: Connection, now: datetime) -> list[str] | None:
-    """The projects that are frozen, None when everything is (S-13)."""
-    projects = [hold.project for hold in holds.frozen(connection, now)]
-    named = [project for project in projects if project is not None]
-    return named if len(named) == len(projects) else None

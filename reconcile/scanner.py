@@ -101,11 +101,10 @@ class Scanner:
                 yield Finding(Kind.JOB, trigger_id, told)
 
     def _overdue(self, connection: Connection, now: datetime) -> Iterator[Finding]:
-        frozen = {hold.project for hold in holds.frozen(connection, now)}
-        if None in frozen:
+        frozen = holds.frozen_projects(connection, now)
+        if frozen is None:
             return
-        of = [project for project in frozen if project is not None]
-        for trigger_id in status_store.due(connection, now - self._patience, of):
+        for trigger_id in status_store.due(connection, now - self._patience, frozen):
             yield Finding(Kind.OVERDUE, trigger_id, "was due and nobody decided")
 
     def _ahead(self, connection: Connection, now: datetime) -> Iterator[Finding]:

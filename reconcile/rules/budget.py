@@ -99,6 +99,11 @@ def affordable(budget: Budget, spending: Spending) -> int | None:
     return number or int(spending.spent == 0 and spending.reserved == 0)
 
 
+def used(budget: Budget, spent: float, reserved: float) -> float:
+    """The share of a budget that is spent or set aside; above 1 where runs cost more than was expected."""
+    return (spent + reserved) / budget.max_cost
+
+
 def is_used_up(budget: Budget, spending: Spending) -> bool:
     """Whether nothing may start until the period ends, whatever comes of the runs that go on.
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import psycopg
 from pydantic_core import to_json
@@ -39,7 +39,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
@@ -47,8 +47,10 @@ from revisions.store import pipeline, sessions
 from revisions.store.pipeline import Question
 from revisions.store.tables import SCHEMA, schema_support
 
-__all__ = ["Connection", "Database", "ServerClock", "among", "insert_if_absent", "update_many"]
+__all__ = ["Connection", "Database", "PoolUse", "ServerClock", "among", "insert_if_absent", "update_many"]
 
+MAX_OVERFLOW = 10
+"""Connections that may be opened beyond the pool's size while many are wanted."""
 SQLITE_BUSY_SECONDS = 30.0
 ASKED_WHEN_IDLE_SECONDS = 1.0
 _UPGRADE = "run `triggerctl db upgrade`"
@@ -64,6 +66,14 @@ class ServerClock(HostClock):
         """The answers, and the time once all of them are there, asked in the same breath."""
         *answers, [(now,)] = pipeline.ask(connection, *questions, (_SERVER_NOW, {}))
         return answers, now.astimezone(UTC)
+
+
+class PoolUse(NamedTuple):
+    """Connections of this process: in use, open and idle, and those that may be opened beside them."""
+
+    used: int
+    idle: int
+    free: int
 
 
 _SERVER_NOW = select(func.clock_timestamp().label("now"))
@@ -135,6 +145,13 @@ class Database:
                 detail = f"{self} has schema {found}, which is too new for this release ({SCHEMA}): {way}"
                 raise Unavailable.hinted("database", detail, way)
 
+    def pool_use(self) -> PoolUse:
+        """How the connections are used just now; asks no database."""
+        pool = self.engine.pool
+        assert isinstance(pool, QueuePool)
+        used, idle = pool.checkedout(), pool.checkedin()
+        return PoolUse(used, idle, max(0, pool.size() + MAX_OVERFLOW - used - idle))
+
     def close(self) -> None:
         self.engine.dispose()
 
@@ -191,7 +208,7 @@ def _reason(error: Exception) -> str:
 
 
 def _postgresql_engine(url: URL, pool_size: int) -> Engine:
-    engine = create_engine(url, pool_size=pool_size, max_overflow=10, pool_timeout=10)
+    engine = create_engine(url, pool_size=pool_size, max_overflow=MAX_OVERFLOW, pool_timeout=10)
 
     @event.listens_for(engine, "do_connect")
     def connect(_: Any, __: Any, address: Sequence[str], given: Mapping[str, Any]) -> psycopg.Connection[Any]:
@@ -237,7 +254,7 @@ def _sqlite_engine(url: URL, create: bool) -> Engine:
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
-    engine = create_engine(url, creator=connect)
+    engine = create_engine(url, creator=connect, max_overflow=MAX_OVERFLOW)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, and_, func, or_, select
+from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select
 
 from revisions.store.database import insert_if_absent
+from revisions.store.pipeline import Question
 from revisions.store.tables import holds
 from revisions.triggers import Trigger
 
@@ -72,6 +73,23 @@ def frozen(connection: Connection, now: datetime) -> list[Hold]:
     return [hold for hold in lasting(connection, now, FREEZE) if hold.is_on(now)]
 
 
+def frozen_projects(connection: Connection, now: datetime) -> list[str] | None:
+    """The projects that are frozen, None when everything is (S-13)."""
+    return projects_of(frozen(connection, now), now)
+
+
+def projects_of(freezes: Iterable[Any], now: datetime) -> list[str] | None:
+    """The projects of those freezes that are in force, None when everything is; they are holds, or rows of them."""
+    projects = [hold.project for hold in freezes if hold.from_at <= now]
+    named = [project for project in projects if project is not None]
+    return named if len(named) == len(projects) else None
+
+
+def asking_freezes(now: datetime) -> Question:
+    """Asks for the freezes that are not over, those to begin later included."""
+    return _FREEZES, {"at": now}
+
+
 def over(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
     """What holds a trigger at an instant: a freeze before a blackout, then what ends last."""
     of: Mapping[str, Any] = {"project": trigger.key.project, "trigger_id": trigger.trigger_id, "tags": trigger.tags}
@@ -107,3 +125,9 @@ def _newest() -> Select[Any]:
     newest = select(holds.c.hold_id, func.max(holds.c.revision).label("revision")).group_by(holds.c.hold_id).subquery()
     same = and_(holds.c.hold_id == newest.c.hold_id, holds.c.revision == newest.c.revision)
     return select(holds).join(newest, same).order_by(holds.c.from_at, holds.c.hold_id)
+
+
+_FREEZES = _newest().where(
+    holds.c.kind == FREEZE,
+    or_(holds.c.until_at.is_(None), holds.c.until_at > bindparam("at", type_=holds.c.until_at.type)),
+)

@@ -1,6 +1,6 @@
 """Runs: made once per occurrence, read, cancelled, counted; `claims` holds what their workers do with them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -139,14 +139,6 @@ class RunMade(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """How many runs are live, by status, and since when the longest waiting pending one could have been claimed."""
-
-    by_status: Mapping[str, int]
-    oldest_available_at: datetime | None
-
-
 class Waiting(NamedTuple):
     """How many runs wait, and since when the longest."""
 
@@ -280,14 +272,6 @@ def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -
     statement = select(runs).where(runs.c.trigger_id == trigger_id, runs.c.occurrence_id == occurrence_id)
     row = connection.execute(statement).one_or_none()
     return from_row(row) if row else None
-
-
-def depth(connection: Connection) -> Depth:
-    """What waits and what runs; reads live runs only, through their index."""
-    live = in_status(*LIVE)
-    counts = connection.execute(select(runs.c.status, func.count()).where(live).group_by(runs.c.status))
-    oldest = connection.execute(select(func.min(runs.c.available_at)).where(in_status("pending"))).scalar()
-    return Depth({row[0]: row[1] for row in counts}, oldest)
 
 
 def pending_since(connection: Connection, at: datetime) -> Waiting:

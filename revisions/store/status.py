@@ -269,12 +269,6 @@ def active_ids(connection: Connection) -> list[str]:
     return list(connection.execute(statement).scalars())
 
 
-def active_count(connection: Connection) -> int:
-    """How many triggers are active."""
-    number: int = connection.execute(select(func.count()).where(triggers.c.active == true())).scalar_one()
-    return number
-
-
 def due_at(connection: Connection, at: datetime) -> list[str]:
     """Triggers that are looked at again at exactly this instant: those that a blackout holds until then."""
     return list(
@@ -303,12 +297,6 @@ def with_backlog(connection: Connection) -> list[str]:
     """The triggers that have something to catch up."""
     distinct = select(catchup_backlogs.c.trigger_id).distinct().order_by(catchup_backlogs.c.trigger_id)
     return list(connection.execute(distinct).scalars())
-
-
-def backlog_count(connection: Connection) -> int:
-    """How many missed ranges wait to be caught up."""
-    number: int = connection.execute(select(func.count()).select_from(catchup_backlogs)).scalar_one()
-    return number
 
 
 def backlogs(connection: Connection, ids: Sequence[str]) -> list[Backlog]:

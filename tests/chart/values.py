@@ -127,6 +127,7 @@ _EXAMPLES: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "metrics.serviceMonitor.tokenKey": ("other", _MONITOR),
     "metrics.prometheusRule.enabled": (True, {}),
     "metrics.prometheusRule.labels": (_LABELS, _RULE),
+    "metrics.prometheusRule.runbooks": ("https://docs.example.com/triggerctl/runbooks", _RULE),
     "metrics.dashboards.enabled": (True, {}),
     "metrics.dashboards.labels": (_LABELS, _DASHBOARDS),
     "metrics.dashboards.annotations": (_LABELS, _DASHBOARDS),

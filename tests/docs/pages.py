@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += sorted((ROOT / "config" / "examples").rglob("*.md")) + sorted((ROOT / "charts").rglob("*.md"))
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,6 +32,11 @@ def section(page: str, heading: str) -> str:
     """What stands below a heading, up to the next one."""
     _, _, below = page.partition(f"\n{heading}\n")
     return re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def metrics(page: str) -> set[str]:
+    """The metrics that have a row in a table."""
+    return set(re.findall(r"^\| `(triggerctl_\w+)", page, re.MULTILINE))
 
 
 def anchors(page: str) -> set[str]:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from controller.metrics import Metrics
+from controller.settings import Settings
 from reconcile.claiming import take
 from reconcile.revising import Caller
 from reconcile.rules import changes
@@ -65,7 +66,7 @@ def test_scheduled_and_manual_runs_are_made_with_it(world: World) -> None:
 
 def test_an_expired_run_no_longer_stands_in_the_way(world: World) -> None:
     """X-18, X-09, E-05: under `skip` the next one starts; the ledger and the metrics say what became of the first."""
-    metrics = Metrics(world.database, lambda: False)
+    metrics = Metrics(world.database, lambda: False, Settings())
     world.observations.subscribe(metrics.subscriber)
     world.create(schedule={"every": "10m"}, start_within="5m")
     world.advance(minutes=10)

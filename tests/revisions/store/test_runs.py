@@ -12,7 +12,7 @@ from sqlalchemy import literal_column, select, text
 from reconcile import claiming
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
-from revisions.store import claims, runs
+from revisions.store import census, claims, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
 from revisions.store.pipeline import write
@@ -109,7 +109,7 @@ def test_the_global_limit_is_exact_under_concurrent_claimers(database: Database,
         done = 0
         while True:
             with database.read() as connection:
-                depth = runs.depth(connection).by_status
+                depth = census.take(connection, database.clock).live
             seen.append(depth.get("running", 0))
             if not depth:
                 return done
@@ -296,7 +296,7 @@ def test_a_task_that_goes_takes_its_pending_runs_along(database: Database, rows:
         assert (
             runs.cancel_pending_of_task(connection, TaskKey("acme", "production", "report", "v1"), rows.now, "ann") == 2
         )
-        assert runs.depth(connection).by_status == {"pending": 1, "running": 1}
+        assert census.take(connection, database.clock).live == {"pending": 1, "running": 1}
     assert get(database, newer).status == "pending"
 
 
@@ -320,7 +320,8 @@ def test_pages_are_newest_first(database: Database, rows: Rows, clock: HandClock
 def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock) -> None:
     """O-02: depth by status, and since when the oldest waits."""
     with database.read() as connection:
-        assert runs.depth(connection) == runs.Depth({}, None)
+        found = census.take(connection, clock)
+    assert (found.live, found.waiting_since) == ({}, None)
     trigger = rows.trigger()
     rows.run(trigger)
     claim(database)
@@ -329,7 +330,8 @@ def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock)
     clock.advance(SECOND)
     rows.run(trigger)
     with database.read() as connection:
-        assert runs.depth(connection) == runs.Depth({"pending": 2, "running": 1}, waiting_since)
+        found = census.take(connection, clock)
+    assert (found.live, found.waiting_since) == ({"pending": 2, "running": 1}, waiting_since)
 
 
 def test_what_stands_behind_a_deep_queue_is_found(database: Database, rows: Rows, clock: HandClock) -> None:

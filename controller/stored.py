@@ -1,0 +1,115 @@
+"""Metrics that are true of the whole installation: read from the database, in one short transaction a scrape."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from revisions.errors import Unavailable
+from revisions.store.census import BY_HAND, Cause, Census, Late, take
+from revisions.store.database import Database
+from revisions.store.runs import LIVE
+from revisions.triggers import StopReason
+
+PROJECTS = 50
+"""Projects that bear a label of their own at most; those that are late the longest go first."""
+OTHERS, EVERYTHING = "(others)", "(everything)"
+"""What all other projects are called together; what a freeze of everything is of. No project can bear such a name."""
+
+
+class Stored(Collector):
+    """Left out while the database cannot be reached: a scrape then shows what the process knows by itself."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing, so that registering asks no database."""
+        return iter(())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        clock = self._database.clock
+        began = clock.monotonic()
+        try:
+            with self._database.read() as connection:
+                census = take(connection, clock)
+        except Unavailable:
+            return
+        seconds = clock.monotonic() - began
+        yield _gauge("database_seconds", "How long the database took to answer this scrape.", seconds)
+        yield from _triggers(census)
+        yield from _lateness(census)
+        yield from _waiting(census)
+
+
+def _triggers(census: Census) -> Iterator[GaugeMetricFamily]:
+    active = sum(one.number for one in census.standings if one.reason is None)
+    yield _gauge("triggers_active", "Active triggers.", active)
+    reasons = Counter(dict.fromkeys(map(str, (*StopReason, BY_HAND)), 0))
+    for one in census.standings:
+        if one.reason is not None:
+            reasons[one.reason] += one.number
+    resting = {(reason,): number for reason, number in reasons.items()}
+    yield _labelled("triggers_deactivated", "Triggers that rest.", ["reason"], resting)
+    yield _gauge("quarantined", "Triggers that could not be decided and are left alone.", census.quarantined)
+    frozen = [EVERYTHING] if census.frozen is None else sorted(census.frozen)[:PROJECTS]
+    yield _labelled(
+        "frozen", "1 for each project in which nothing starts.", ["project"], {(name,): 1 for name in frozen}
+    )
+
+
+def _lateness(census: Census) -> Iterator[GaugeMetricFamily]:
+    active = [one.project for one in census.standings if one.reason is None]
+    numbers, seconds = lateness(active, census.late, census.now)
+    labels = ["project", "cause"]
+    yield _labelled("late_triggers", "Triggers that are due and undecided, by what keeps them.", labels, numbers)
+    yield _labelled("late_seconds", "Since when the first of them is due.", labels, seconds)
+
+
+def lateness(
+    active: Iterable[str], late: Sequence[Late], now: datetime
+) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
+    """How many triggers are late, and for how long, by project and cause.
+
+    At most 50 projects bear their own name, those that are late the longest first; the other late ones are one.
+    """
+    since: dict[str, datetime] = {}
+    for one in late:
+        since[one.project] = min(one.since, since.get(one.project, one.since))
+    first = sorted(since, key=lambda project: (since[project], project))
+    named = [*first, *sorted(set(active) - set(since))][:PROJECTS]
+    numbers = {(project, cause.value): 0.0 for project in named for cause in Cause}
+    seconds = dict(numbers)
+    for one in late:
+        key = (one.project if one.project in named else OTHERS, one.cause.value)
+        numbers[key] = numbers.get(key, 0.0) + one.number
+        seconds[key] = max(seconds.get(key, 0.0), (now - one.since).total_seconds())
+    return numbers, seconds
+
+
+def _waiting(census: Census) -> Iterator[GaugeMetricFamily]:
+    yield _gauge("catchup_backlog", "Missed ranges that wait to be caught up.", census.backlogs)
+    yield _gauge(
+        "catchup_oldest_seconds", "Age of the oldest of them, but for frozen ones.", _age(census, census.missed_since)
+    )
+    depth = {(state,): census.live.get(state, 0) for state in LIVE}
+    yield _labelled("queue_depth", "Runs that go on, by state.", ["state"], depth)
+    yield _gauge("queue_oldest_seconds", "Age of the longest waiting run.", _age(census, census.waiting_since))
+
+
+def _age(census: Census, at: datetime | None) -> float:
+    return max(0.0, (census.now - at).total_seconds()) if at else 0.0
+
+
+def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"triggerctl_{name}", meaning, value)
+
+
+def _labelled(name: str, meaning: str, labels: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"triggerctl_{name}", meaning, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
