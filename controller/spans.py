@@ -84,13 +84,17 @@ class Spans:
         end = at + timedelta(seconds=facts["seconds"])
         decided = self.tracing.record(f"{facts['kind']} pass", at, end, attributes)
         for run in facts["made"]:
+            if not (context := self._context(run)).is_sampled:
+                continue
             links, change = [decided], traces.parse(facts["changes"].get(run.trigger_id))
             if change:
                 links.append(traces.of_change(change, run.trigger_id, run.revision))
-            self.tracing.record("occurrence", at, at, _of(run), parent=self._context(run), links=links)
+            self.tracing.record("occurrence", at, at, _of(run), parent=context, links=links)
 
     def _launch(self, run: Run, at: datetime, seconds: float, error: str | None) -> None:
-        parent = traces.of_attempt(self._context(run), run.id, run.attempt)
+        if not (context := self._context(run)).is_sampled:
+            return
+        parent = traces.of_attempt(context, run.id, run.attempt)
         attributes = {**_of(run), "triggerctl.attempt": run.attempt}
         self.tracing.record("launch", at, at + timedelta(seconds=seconds), attributes, parent=parent, error=error)
 
@@ -98,7 +102,9 @@ class Spans:
         self, run: Run, trigger: TriggerKey | None, ended: Ended, decision: Decision, at: datetime, seconds: float
     ) -> None:
         """An attempt from its claim to its end, how that was settled, and the run when it is over with it."""
-        context, began = self._context(run), run.started_at or at
+        if not (context := self._context(run)).is_sampled:
+            return
+        began = run.started_at or at
         attributes = {**_of(run), "triggerctl.attempt": run.attempt, "triggerctl.outcome": ended.outcome.value}
         if isinstance(decision, HandBack):
             self.tracing.record("hand back", at, at, attributes, parent=context)
