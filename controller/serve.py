@@ -24,6 +24,7 @@ from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
+from reconcile.pruning import Pruning
 from reconcile.replica import Replica
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Invalid
@@ -79,7 +80,8 @@ class Process:
         if settings.enabled and "loop" not in without:
             deciding = Deciding(database, observations, settings.pace)
             replica = Replica(database, observations, VERSION)
-            self._loop = Loop(database, deploying, deciding, observations, replica)
+            pruning = Pruning(database, observations, settings.retention)
+            self._loop = Loop(database, deploying, deciding, observations, replica, pruning)
         if "runner" not in without:
             self._runner = _runner(settings, database, deploying, observations)
         if not database.is_sqlite:

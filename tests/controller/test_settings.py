@@ -1,5 +1,6 @@
 """Settings: where they come from, and how a wrong one is told."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,13 @@ def test_the_address_for_tasks() -> None:
     assert settings.load(url="https://triggers.example.org/").public_url == "https://triggers.example.org"
     loaded = settings.load(listen="[::1]:9000")
     assert (loaded.host, loaded.port) == ("::1", 9000)
+
+
+@pytest.mark.parametrize(
+    ("name", "span", "why"), [("retain_runs", "1h", "less than 1d"), ("retain_costs", "90d", "year")]
+)
+def test_a_span_that_keeps_too_little_is_refused(name: str, span: str, why: str) -> None:
+    """O-07: X-01 and a budget need what is removed; 0 keeps for ever."""
+    with pytest.raises(Invalid, match=why):
+        settings.load(**{name: span})
+    assert getattr(settings.load(**{name: "0s"}), name) == timedelta(0)

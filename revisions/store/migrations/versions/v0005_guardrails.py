@@ -97,9 +97,26 @@ def upgrade() -> None:
         sa.Column("noticed_at", Instant(), nullable=False),
         sa.PrimaryKeyConstraint("trigger_id", "kind", "due_at", name=op.f("missed_deadlines_pkey")),
     )
+    op.create_table(
+        "forgotten",
+        sa.Column("trigger_id", sa.Text(), nullable=False),
+        sa.Column("until_at", Instant(), nullable=False),
+        sa.PrimaryKeyConstraint("trigger_id", name=op.f("forgotten_pkey")),
+    )
+    op.create_table(
+        "sweeps",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("position", sa.Text(), nullable=False),
+        sa.Column("due_at", Instant(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("sweeps_pkey")),
+    )
+    op.create_index(op.f("occurrences_decided_at_idx"), "occurrences", ["decided_at"], unique=False)
 
 
 def downgrade() -> None:
+    op.drop_index(op.f("occurrences_decided_at_idx"), "occurrences")
+    op.drop_table("sweeps")
+    op.drop_table("forgotten")
     op.drop_table("missed_deadlines")
     op.drop_table("expectations")
     op.drop_index("runs_token_idx", "runs")
