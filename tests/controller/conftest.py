@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -41,11 +42,16 @@ class Network(httpx.BaseTransport):
 
 
 @pytest.fixture(autouse=True)
-def _apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No settings but the test's own; the test's folder is where everything starts."""
     for name in ("CONFIG", "DATABASE_URL", "SERVER", "TOKEN", "DEBUG"):
         monkeypatch.delenv(f"TRIGGERCTL_{name}", raising=False)
     monkeypatch.chdir(tmp_path)
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)  # what a test configures would write to its own standard error, which is closed then
+    root.handlers = handlers
 
 
 @pytest.fixture

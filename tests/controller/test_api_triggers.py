@@ -42,6 +42,7 @@ def test_a_new_trigger_is_answered_whole(api: Api) -> None:
             "held": None,
             "quarantined": None,
         },
+        "warnings": [],
         "changed": True,
     }
 

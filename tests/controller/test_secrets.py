@@ -1,9 +1,8 @@
 """Secrets of tasks: where they are found, who gets them, and that they are written nowhere."""
 
 import json
-import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +102,9 @@ def written(database: Database, api: Api) -> str:
 
 
 @pytest.fixture
-def all_logged(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+def all_logged(capsys: pytest.CaptureFixture[str]) -> None:
     """Everything that any library logs, on standard error."""
-    root = logging.getLogger()
-    before = root.level, root.handlers
     logs.configure("debug", "json")
-    yield
-    root.setLevel(before[0])
-    root.handlers = before[1]
 
 
 def is_clean(text: str) -> bool:
