@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import coerce_node_id
 
 from revisions.clock import HandClock
 from revisions.store import schema
@@ -35,6 +36,17 @@ def pytest_configure_node(node: object) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if SERVER in config.stash:
         config.stash[SERVER].stop()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Names each item after its `xdist_group`, by which a group goes to one worker.
+
+    pytest-xdist 3.8 does that itself, but to an attribute that pytest 9.2 reads no more.
+    """
+    if getattr(config.option, "loadgroup", False):
+        for item in items:
+            if (mark := item.get_closest_marker("xdist_group")) and "@" not in item.nodeid.rpartition("]")[2]:
+                item._id = coerce_node_id(f"{item.nodeid}@{mark.args[0]}")
 
 
 SERVER = pytest.StashKey[Server]()

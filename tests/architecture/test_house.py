@@ -55,3 +55,10 @@ def test_plug_ins_do_not_know_each_other() -> None:
 def test_nothing_unfinished_is_left() -> None:
     """U-05: no stub is called done."""
     assert _where(r"TODO|FIXME|XXX|NotImplementedError") == []
+
+
+@pytest.mark.xdist_group("together")
+def test_groups_stay_together(request: pytest.FixtureRequest) -> None:
+    """U-05: where workers share the suite, what is of one group goes to one of them, which sees it by the name."""
+    grouped = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@together") == grouped
