@@ -13,11 +13,13 @@ from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
+from reconcile.pruning import Pruning
 from reconcile.registering import Registering
 from reconcile.replica import Replica
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.retention import Retention
 from revisions.clock import HandClock
 from revisions.store.database import Database
 
@@ -38,7 +40,9 @@ def measure() -> list[Ratio]:
         for number in range(TRIGGERS):
             deploying.deploy(trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller("bench"))
         deciding = Deciding(database, observations, Pace(execution_qps=0))
-        loop = Loop(database, deploying, deciding, observations, Replica(database, observations, "bench"))
+        replica = Replica(database, observations, "bench")
+        pruning = Pruning(database, observations, Retention())
+        loop = Loop(database, deploying, deciding, observations, replica, pruning)
         loop.timers.start()  # alarms as in the product; a ring only fills a queue that nobody reads here
         loop.resync()
         with psycopg.connect(bare_url(database)) as connection:

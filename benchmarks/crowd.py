@@ -9,11 +9,13 @@ from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
+from reconcile.pruning import Pruning
 from reconcile.registering import Registering
 from reconcile.replica import Replica
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.retention import Retention
 from revisions.store.database import Database
 
 FIRST = "t0"
@@ -40,7 +42,14 @@ def loop_over(database: Database, pace: Pace | None = None) -> Loop:
     observations = Observations()
     deciding = Deciding(database, observations, pace or Pace(execution_qps=0))
     replica = Replica(database, observations, "bench")
-    return Loop(database, Deploying(database, observations), deciding, observations, replica)
+    return Loop(
+        database,
+        Deploying(database, observations),
+        deciding,
+        observations,
+        replica,
+        Pruning(database, observations, Retention()),
+    )
 
 
 _ID = "lpad('T' || n, 26, '0')"

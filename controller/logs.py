@@ -39,6 +39,7 @@ LEVELS = {
     "tzdata.changed": "warning",
     "tzdata.differs": "warning",
     "scan.found": "warning",
+    "records.pruned": "info",
     "trigger.deadline_missed": "error",
     "expectation.unreadable": "error",
     "hold.changed": "info",

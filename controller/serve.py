@@ -24,6 +24,7 @@ from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
+from reconcile.pruning import Pruning
 from reconcile.replica import Replica
 from reconcile.runner import Runner, RunnerSettings
 from reconcile.worker import passed_on
@@ -93,7 +94,8 @@ class Process:
         if settings.enabled and "loop" not in without:
             deciding = Deciding(database, observations, settings.pace)
             replica = Replica(database, observations, VERSION)
-            self._loop = Loop(database, deploying, deciding, observations, replica)
+            pruning = Pruning(database, observations, settings.retention)
+            self._loop = Loop(database, deploying, deciding, observations, replica, pruning)
         if "runner" not in without:
             traceparent = spans.traceparent if spans else passed_on
             self._runner = _runner(settings, database, deploying, observations, traceparent)

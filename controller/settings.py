@@ -17,6 +17,7 @@ from reconcile.plugins import secret_sources
 from reconcile.rules.authority import grant_of
 from reconcile.rules.notation import ScheduleError, duration
 from reconcile.rules.pace import Pace
+from reconcile.rules.retention import Retention
 from revisions import documents
 from revisions.errors import Fault, Invalid
 
@@ -87,11 +88,25 @@ def _kinds(value: str) -> str:
     return ",".join(kinds)
 
 
+def _kept(value: timedelta) -> timedelta:
+    if timedelta(0) < value < timedelta(days=1):
+        raise ValueError("is less than 1d; 0 keeps for ever")
+    return value
+
+
+def _a_year(value: timedelta) -> timedelta:
+    """Budgets are of a year at most."""
+    if timedelta(0) < value < timedelta(days=367):
+        raise ValueError("is less than 367d, and a budget may be for a year; 0 keeps for ever")
+    return value
+
+
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
 Span = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(0))]
+Kept = Annotated[Span, AfterValidator(_kept)]
 Interval = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(seconds=1))]
 
 
@@ -123,6 +138,11 @@ class Settings(BaseSettings):
     max_running: Annotated[int, Field(ge=1)] = 16
     lease_seconds: Annotated[int, Field(ge=1)] = 60
     stop_grace: Span = Field("10s", validate_default=True)
+    retain_runs: Kept = Field("90d", validate_default=True)
+    retain_logs: Kept = Field("30d", validate_default=True)
+    retain_occurrences: Kept = Field("365d", validate_default=True)
+    retain_costs: Annotated[Kept, AfterValidator(_a_year)] = Field("1095d", validate_default=True)
+    retain_changes: Kept = Field("30d", validate_default=True)
     task_root: Path | None = None
     work_dir: Path | None = None
     secrets_from: Annotated[str, AfterValidator(_kinds)] = "environment,files"
@@ -187,6 +207,17 @@ class Settings(BaseSettings):
             max_catchup_runs_per_loop=self.max_catchup_runs_per_loop,
             execution_qps=self.execution_qps,
             execution_burst=self.execution_burst,
+        )
+
+    @property
+    def retention(self) -> Retention:
+        """How long what has happened is kept."""
+        return Retention(
+            runs=self.retain_runs,
+            logs=self.retain_logs,
+            occurrences=self.retain_occurrences,
+            costs=self.retain_costs,
+            changes=self.retain_changes,
         )
 
     @property

@@ -13,7 +13,7 @@ from reconcile.rules.eras import Era
 from reconcile.rules.ranges import MOMENT
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
-from revisions.store import histories, occurrences
+from revisions.store import histories, occurrences, retention
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -148,7 +148,11 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Past
         trigger=trigger,
         eras=lived(connection, key.project, eras.eras(revisions)),
         status=status,
-        standing=Standing(status.watermark, [(backlog.cursor_at, backlog.until_at) for backlog in backlogs]),
+        standing=Standing(
+            status.watermark,
+            [(backlog.cursor_at, backlog.until_at) for backlog in backlogs],
+            retention.forgotten_until(connection, trigger.trigger_id),
+        ),
         now=database.clock.now(connection),
     )
 

@@ -19,7 +19,7 @@ from reconcile.verifying import Progress
 from revisions import documents, ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text
-from revisions.store import notices
+from revisions.store import notices, retention
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store.database import Connection, Database
@@ -122,6 +122,10 @@ class Backfilling:
         with self._database.read() as connection:
             target = byhand.read(self._database, connection, key)
             byhand.check_input(target, wish.input)
+            forgotten = retention.forgotten_until(connection, target.trigger.trigger_id)
+        if forgotten is not None and wish.since <= forgotten and not wish.force:
+            detail = f"records up to {utc_text(forgotten)} were removed: what ran until then might run a second time"
+            raise Invalid.at("from", detail, "name a later time, or say that all are to run anew, with --force")
         schedule, late = target.terms.schedule, bounds.offset(target.terms.spread, str(key))
         after, high = wish.since - MOMENT, min(wish.until - MOMENT, target.now - late)
         number = count(schedule, after, high, MOST + 1)

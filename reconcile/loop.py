@@ -14,6 +14,7 @@ from reconcile.demand import Demand
 from reconcile.deploying import Deploying
 from reconcile.expecting import Expecting
 from reconcile.observe import Observations
+from reconcile.pruning import Pruning
 from reconcile.replica import Replica
 from reconcile.rules.demand import is_too_much
 from reconcile.rules.diff import Difference
@@ -39,6 +40,8 @@ POLL_SECONDS = 1.0
 TURN_SECONDS = 0.2
 """How often those that wait for a token are given what there is."""
 LONGEST_BACKOFF_SECONDS = 30.0
+PRUNE_SECONDS = 60.0
+"""How often it is asked whether something is old enough to be removed; a page after the other while there is."""
 SCAN_EVERY = 10
 """Resync intervals between two scans, with which everything is compared again, not only what changed."""
 
@@ -53,6 +56,7 @@ class Loop:
         deciding: Deciding,
         observations: Observations,
         replica: Replica,
+        pruning: Pruning,
     ) -> None:
         self._database = database
         self._deploying = deploying
@@ -67,6 +71,7 @@ class Loop:
         self._expecting = Expecting(database, observations)
         self._survey = Survey(database, observations)
         self._replica = replica
+        self._pruning = pruning
         self._waiting = False
         self._exceeded = False
         self._batches = ThreadPoolExecutor(AT_ONCE, "deciding")
@@ -237,6 +242,7 @@ class Loop:
         clock = self._database.clock
         failures, seen, catching_up = 0, -1, False
         next_resync = next_poll = clock.monotonic()
+        next_prune = next_resync + PRUNE_SECONDS
         next_scan = next_resync + SCAN_EVERY * self._interval.total_seconds()
         while self._bell.open:
             try:
@@ -252,6 +258,8 @@ class Loop:
                 if clock.monotonic() >= next_scan:
                     next_scan = clock.monotonic() + SCAN_EVERY * self._interval.total_seconds()
                     self.scan()
+                if clock.monotonic() >= next_prune:
+                    next_prune = clock.monotonic() + (TURN_SECONDS if self._pruning.step() else PRUNE_SECONDS)
                 self.due(self._bell.take())
                 if self._waiting:
                     self.take_turns()

@@ -20,6 +20,11 @@ def fresh(now: datetime) -> str:
     return str(ULID.from_datetime(now))
 
 
+def floor(at: datetime) -> str:
+    """Below every id that was made at `at` or later, and above those of the milliseconds before."""
+    return fresh(at)[:10].ljust(26, "0")
+
+
 class TriggerKey(NamedTuple):
     """project/domain/task/name, the way people and the API name a trigger (R-01)."""
 

@@ -11,12 +11,14 @@ from reconcile.deploying import Deploying
 from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
+from reconcile.pruning import Pruning
 from reconcile.registering import Registered, Registering
 from reconcile.replica import Replica
 from reconcile.retrying import Retrying
 from reconcile.revising import Caller, Changed
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.retention import Retention
 from reconcile.rules.retry import Outcome
 from reconcile.settle import Settled, settle, stop
 from revisions.clock import Clock, HandClock
@@ -74,7 +76,8 @@ class World:
         """A replica, or the same one after a restart."""
         deciding = Deciding(self.database, self.observations, pace)
         replica = Replica(self.database, self.observations, "test")
-        return Loop(self.database, self.deploying, deciding, self.observations, replica)
+        pruning = Pruning(self.database, self.observations, Retention())
+        return Loop(self.database, self.deploying, deciding, self.observations, replica, pruning)
 
     def another_loop_without_catch_up(self) -> Loop:
         """One whose cap for backlogs is nothing, so that they stay."""

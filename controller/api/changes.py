@@ -19,6 +19,8 @@ After = Annotated[str | None, Query(description="`next_cursor` of the part befor
 def changes(here: Here, within: Within, after: After = None, limit: Limit = 100) -> Page[ChangeShape]:
     """Every revision of every trigger, none of them ever missed, some of them told twice: drop the repeats.
 
+    Of those that are older than `retain_changes` it is the newest of each trigger.
+
     `next_cursor` is always there: it is the position to go on from, now or after any time. A part with fewer than
     `limit` items is the last for now.
     """

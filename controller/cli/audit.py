@@ -15,7 +15,7 @@ app = typer.Typer()
 
 FAULTS = ("missing", "unexpected")
 _COLOURS = {"on_time": "green", "late": "yellow", "missing": "red", "unexpected": "red"}
-_KINDS = ("on_time", "late", "skipped", "inactive", "undecided", "missing", "unexpected")
+_KINDS = ("on_time", "late", "skipped", "inactive", "undecided", "not_kept", "missing", "unexpected")
 
 
 @app.command()

@@ -14,7 +14,7 @@ class JudgedShape(TypedDict):
 
     occurrence_id: str
     scheduled_at: Time
-    kind: Literal["on_time", "late", "skipped", "inactive", "undecided", "missing", "unexpected"]
+    kind: Literal["on_time", "late", "skipped", "inactive", "undecided", "not_kept", "missing", "unexpected"]
     outcome: str | None
     reason: str
     revision: int
@@ -39,6 +39,7 @@ class SummaryShape(TypedDict):
     skipped: int
     inactive: int
     undecided: int
+    not_kept: int
     missing: int
     unexpected: int
     causes: list[CauseShape]

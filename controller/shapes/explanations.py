@@ -41,7 +41,16 @@ class ExplanationShape(TypedDict):
     trigger: str
     at: Time
     verdict: Literal[
-        "not_there", "ahead", "inactive", "not_named", "over", "started", "skipped", "undecided", "missing"
+        "not_there",
+        "ahead",
+        "inactive",
+        "not_named",
+        "over",
+        "started",
+        "skipped",
+        "undecided",
+        "not_kept",
+        "missing",
     ]
     sentences: list[str]
     in_force: InForceShape | None

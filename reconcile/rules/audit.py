@@ -28,6 +28,7 @@ class Kind(StrEnum):
     SKIPPED = "skipped"
     INACTIVE = "inactive"
     UNDECIDED = "undecided"
+    NOT_KEPT = "not_kept"
     MISSING = "missing"
     UNEXPECTED = "unexpected"
 
@@ -62,13 +63,20 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is decided: all up to the watermark but for the backlogs, (after, until] each."""
+    """What is decided: all up to the watermark but for the backlogs, (after, until] each.
+
+    Up to `forgotten_until` records were removed when their time had come (O-07).
+    """
 
     watermark: datetime
     backlogs: Sequence[tuple[datetime, datetime]] = ()
+    forgotten_until: datetime | None = None
 
     def decided(self, at: datetime) -> bool:
         return at <= self.watermark and not any(after < at <= until for after, until in self.backlogs)
+
+    def forgotten(self, at: datetime) -> bool:
+        return self.forgotten_until is not None and at <= self.forgotten_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +174,7 @@ class _Starts:
 
     def leave_out(self, line: Line) -> bool:
         """Whether nothing had to come of a time that nothing came of."""
-        if line.kind not in (Kind.MISSING, Kind.UNDECIDED):
+        if line.kind not in (Kind.MISSING, Kind.UNDECIDED, Kind.NOT_KEPT):
             return False
         most = self.era.terms.count if self.era else None
         return most is not None and self.number >= most
@@ -222,11 +230,14 @@ def _counted(
     if run and (scheduled or not left):
         kind = Kind.LATE if run.created_at - at - expected.era.delay > grace else Kind.ON_TIME
         return Line(at, id, kind, revision, run_id=run.run_id, decided_at=run.created_at)
+    if not own and left and left.until > left.at and standing.forgotten(at):
+        return Line(at, id, Kind.NOT_KEPT, revision)  # what was decided in between may be gone
     if left:
         later = run.run_id if run else None
         return Line(at, id, Kind.SKIPPED, revision, left.outcome, left.reason, later, left.decided_at)
-    undecided = not expected.era.is_closed and not standing.decided(at)
-    return Line(at, id, Kind.UNDECIDED if undecided else Kind.MISSING, revision)
+    if not expected.era.is_closed and not standing.decided(at):
+        return Line(at, id, Kind.UNDECIDED, revision)
+    return Line(at, id, Kind.NOT_KEPT if standing.forgotten(at) else Kind.MISSING, revision)
 
 
 def _asleep(expected: Named, run: Started | None, left: Left | None) -> Line:

@@ -28,6 +28,7 @@ class Verdict(StrEnum):
     STARTED = "started"
     SKIPPED = "skipped"
     UNDECIDED = "undecided"
+    NOT_KEPT = "not_kept"
     MISSING = "missing"
 
 
@@ -143,6 +144,7 @@ def explain(instant: Instant, facts: Facts) -> Explanation:
         Verdict.STARTED: _started,
         Verdict.SKIPPED: _skipped,
         Verdict.UNDECIDED: _undecided,
+        Verdict.NOT_KEPT: _not_kept,
         Verdict.MISSING: _missing,
     }[verdict]
     return Explanation(verdict, tuple(tell(instant, facts)))
@@ -164,8 +166,9 @@ def _verdict(instant: Instant, facts: Facts) -> Verdict:
         return Verdict.NOT_NAMED
     if era.terms.count is not None and facts.started >= era.terms.count:
         return Verdict.OVER
-    settled = era.is_closed or facts.standing.decided(instant.at)
-    return Verdict.MISSING if settled else Verdict.UNDECIDED
+    if not (era.is_closed or facts.standing.decided(instant.at)):
+        return Verdict.UNDECIDED
+    return Verdict.NOT_KEPT if facts.standing.forgotten(instant.at) else Verdict.MISSING
 
 
 def _not_there(instant: Instant, facts: Facts) -> Iterator[str]:
@@ -285,6 +288,14 @@ def _waiting_for(at: datetime, facts: Facts) -> Iterator[str]:
     else:
         yield f"Everything up to {_at(standing.watermark)} is decided; no pass of the loop has looked since."
         yield "See that a controller with its loop runs (`triggerctl up`), and what it logs about this trigger."
+
+
+def _not_kept(instant: Instant, facts: Facts) -> Iterator[str]:
+    assert instant.fire is not None
+    assert facts.standing.forgotten_until is not None
+    yield f"Nothing is kept of {_time(instant.fire)}: runs and skips are removed when they are old enough."
+    yield f"That was done up to {_at(facts.standing.forgotten_until)}; what was decided then can no longer be said."
+    yield from _in_force(instant)
 
 
 def _missing(instant: Instant, facts: Facts) -> Iterator[str]:

@@ -26,6 +26,7 @@ MOVED: Mapping[str, Table] = {
         tables.costs,
         tables.expectations,
         tables.missed_deadlines,
+        tables.forgotten,
         tables.calendars,
         tables.holds,
     )
@@ -33,7 +34,7 @@ MOVED: Mapping[str, Table] = {
 """What is true and derived from nothing, in the order in which it is moved."""
 REMADE = ("triggers", "trigger_changes")
 """What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
-LEFT = ("rate_buckets", "catchup_loops", "quarantines", "replicas", "schema_support", "tokens", "people")
+LEFT = ("rate_buckets", "catchup_loops", "sweeps", "quarantines", "replicas", "schema_support", "tokens", "people")
 """What holds for an instant only, or for the schema of one database; and credentials, which are good for one alone."""
 PAGE = 2_000
 

@@ -18,7 +18,7 @@ _REFUSED = "unsupported startup parameter"
 """What PgBouncer answers to a timeout that a session would begin with."""
 
 
-def connect(*address: str, **given: Any) -> psycopg.Connection[Any]:
+def connect(address: str = "", **given: Any) -> psycopg.Connection[Any]:
     """A session; its timeouts hold from the start, unless a pooler is between: then each transaction has to set them.
 
     A dead peer is noticed where nothing is sent, too. Raises psycopg's errors.
@@ -32,11 +32,11 @@ def connect(*address: str, **given: Any) -> psycopg.Connection[Any]:
     }
     options = " ".join(f"-c {name}={value}" for name, value in SESSION_TIMEOUTS.items())
     try:
-        connection = psycopg.connect(*address, **{**arguments, "options": options, **given})
+        connection = psycopg.connect(address, **{**arguments, "options": options, **given})
     except psycopg.OperationalError as error:
         if _REFUSED not in str(error):
             raise
-        connection = psycopg.connect(*address, **{**arguments, **given})
+        connection = psycopg.connect(address, **{**arguments, **given})
     connection.prepare_threshold = None  # psycopg would DEALLOCATE ALL when it rolls back: what we prepared, too
     return connection
 

@@ -323,6 +323,7 @@ occurrences = Table(
     Column("reason", Text, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("count", Integer),
+    Index(None, "decided_at"),
 )
 
 costs = Table(
@@ -355,6 +356,21 @@ missed_deadlines = Table(
     Column("occurrence_id", Text, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("noticed_at", Instant, nullable=False),
+)
+
+forgotten = Table(
+    "forgotten",
+    metadata,
+    Column("trigger_id", Text, primary_key=True),
+    Column("until_at", Instant, nullable=False),
+)
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("position", Text, nullable=False),
+    Column("due_at", Instant, nullable=False),
 )
 
 run_logs = Table(

@@ -47,6 +47,7 @@ def test_an_audit_in_its_shape(api: Api) -> None:
             "skipped": 10,
             "inactive": 2,
             "undecided": 0,
+            "not_kept": 0,
             "missing": 0,
             "unexpected": 0,
             "causes": [

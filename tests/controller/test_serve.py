@@ -14,10 +14,13 @@ from sqlalchemy import text
 
 from controller import settings
 from controller.serve import Process, listen
+from reconcile import loop as loops
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from revisions.errors import Invalid
+from revisions.store import logs, retention
 from revisions.store.database import Database, parsed
+from revisions.store.tables import run_logs
 from tests.contract.service import Service
 from tests.controller.asking import IS_NEW, T, manifest
 from tests.waiting import eventually
@@ -118,6 +121,28 @@ def test_a_wrong_address_to_listen_at_is_named(postgresql_database_url: str, tmp
     """O-09: by its own name, not as the database's."""
     with Database(postgresql_database_url) as database, pytest.raises(Invalid, match="listen-url"):
         Up(database, tmp_path / "work", listen_url="pgbouncer")
+
+
+def test_the_loop_removes_what_is_old(real: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-07: by itself, page after page, while it does everything else."""
+    monkeypatch.setattr(loops, "PRUNE_SECONDS", 0.05)
+    monkeypatch.setattr(retention, "LOGS", 1)
+    world = elsewhere(real)
+    world.create()
+    ids = [f"00000000000000000000000000{number}"[-26:] for number in range(3)]
+    with real.write() as connection:
+        for run_id in ids:
+            connection.execute(run_logs.insert(), {"run_id": run_id, "attempt": 1, "position": 0, "data": b"old"})
+    process = Up(real, tmp_path / "work", without=("runner",), retain_runs="0s")
+    try:
+        eventually(lambda: not any(_logged(real, run_id) for run_id in ids))
+    finally:
+        process.stop()
+
+
+def _logged(database: Database, run_id: str) -> bytes:
+    with database.read() as connection:
+        return logs.read(connection, run_id, 1).head
 
 
 def test_metrics_show_what_happened(up: Up, real: Database) -> None:

@@ -1,6 +1,7 @@
 """Settings: where they come from, and how a wrong one is told."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,13 @@ def test_traces_are_kept_where_somebody_says_where_to(
     for name, value in said.items():
         monkeypatch.setenv(name, value)
     assert settings.load().is_traced is is_traced
+
+
+@pytest.mark.parametrize(
+    ("name", "span", "why"), [("retain_runs", "1h", "less than 1d"), ("retain_costs", "90d", "year")]
+)
+def test_a_span_that_keeps_too_little_is_refused(name: str, span: str, why: str) -> None:
+    """O-07: X-01 and a budget need what is removed; 0 keeps for ever."""
+    with pytest.raises(Invalid, match=why):
+        settings.load(**{name: span})
+    assert getattr(settings.load(**{name: "0s"}), name) == timedelta(0)

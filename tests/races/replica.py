@@ -14,10 +14,12 @@ from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
 from reconcile.ports import Failed, Launch, Progress, Succeeded
+from reconcile.pruning import Pruning
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.retention import Retention
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import TriggerctlError, Unavailable
 from revisions.ids import TaskKey
@@ -93,8 +95,9 @@ class Replica:
         self.registering = Registering(self.database, self.deploying, observations)
         self._firing = Firing(self.database, observations)
         deciding = Deciding(self.database, observations, PACE)
+        pruning = Pruning(self.database, observations, Retention())
         this = replica.Replica(self.database, observations, "test")
-        self._loop = Loop(self.database, self.deploying, deciding, observations, this)
+        self._loop = Loop(self.database, self.deploying, deciding, observations, this, pruning)
         self._runner = Runner(
             self.database,
             observations,

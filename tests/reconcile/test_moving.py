@@ -23,7 +23,7 @@ from revisions.clock import HandClock
 from revisions.errors import Conflict, Invalid
 from revisions.manifests import Calendar
 from revisions.signing import PrivateKey
-from revisions.store import contents, costs, feed, guards, histories, schema, tables
+from revisions.store import contents, costs, feed, guards, histories, retention, schema, tables
 from revisions.store.database import Database
 from tests import tampering
 from tests.world import World, key
@@ -62,6 +62,7 @@ def lived(world: World) -> World:
             tables.run_logs.insert(), {"run_id": run_id, "attempt": 1, "position": 0, "data": b"\x00\xff\n{}"}
         )
         costs.record(connection, world.runs()[0], world.clock_now(), 0.25)
+        retention.forget(connection, {world.id("quiet"): world.start})
     return world
 
 

@@ -99,9 +99,26 @@ def upgrade() -> None:
     )
     op.add_column("trigger_status", sa.Column("traceparent", sa.Text(), nullable=True))
     op.add_column("runs", sa.Column("traceparent", sa.Text(), nullable=True))
+    op.create_table(
+        "forgotten",
+        sa.Column("trigger_id", sa.Text(), nullable=False),
+        sa.Column("until_at", Instant(), nullable=False),
+        sa.PrimaryKeyConstraint("trigger_id", name=op.f("forgotten_pkey")),
+    )
+    op.create_table(
+        "sweeps",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("position", sa.Text(), nullable=False),
+        sa.Column("due_at", Instant(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("sweeps_pkey")),
+    )
+    op.create_index(op.f("occurrences_decided_at_idx"), "occurrences", ["decided_at"], unique=False)
 
 
 def downgrade() -> None:
+    op.drop_index(op.f("occurrences_decided_at_idx"), "occurrences")
+    op.drop_table("sweeps")
+    op.drop_table("forgotten")
     op.drop_column("runs", "traceparent")
     op.drop_column("trigger_status", "traceparent")
     op.drop_table("missed_deadlines")
