@@ -40,6 +40,7 @@ LEVELS = {
     "tzdata.differs": "warning",
     "scan.found": "warning",
     "records.pruned": "info",
+    "baseline.declared": "warning",
     "trigger.deadline_missed": "error",
     "expectation.unreadable": "error",
     "hold.changed": "info",

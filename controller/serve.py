@@ -26,6 +26,7 @@ from reconcile.observe import Observations
 from reconcile.plugins import launchers
 from reconcile.pruning import Pruning
 from reconcile.replica import Replica
+from reconcile.restoring import Restoring
 from reconcile.runner import Runner, RunnerSettings
 from reconcile.worker import passed_on
 from revisions.errors import Invalid
@@ -41,10 +42,11 @@ SECONDS_FOR_REQUESTS = 5
 """How long requests under way may take once the process stops."""
 
 
-def run(settings: Settings, without: Collection[str] = ()) -> None:
+def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool = False) -> None:
     """Runs the parts that are not left out (`api`, `web`, `loop`, `runner`) until SIGTERM or SIGINT.
 
-    Raises Invalid when the address cannot be listened on, Unavailable when the database cannot be used.
+    With `is_restored` nothing of the time since the backup is fired. Raises Invalid when the address cannot be listened
+    on, Unavailable when the database cannot be used, and Conflict when it was not just restored.
     """
     logs.configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
@@ -61,6 +63,9 @@ def run(settings: Settings, without: Collection[str] = ()) -> None:
         if spans:
             stack.callback(spans.tracing.close)
         observations.subscribe(spans.naming(logs.subscriber) if spans else logs.subscriber)
+        if is_restored:
+            deploying = Deploying(database, observations)
+            Restoring(database, observations, deploying).begin_anew(settings.resync_interval)
         process = Process(settings, database, observations, without, spans)
         if listening is not None:
             stack.callback(process.serve(listening))

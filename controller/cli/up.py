@@ -1,5 +1,6 @@
 """The command that runs the controller."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -7,6 +8,13 @@ import typer
 from controller.cli import session as sessions
 
 app = typer.Typer()
+
+
+class Baseline(StrEnum):
+    """From when on triggers fire."""
+
+    now = "now"
+
 
 PARTS = ("api", "web", "loop", "runner")
 
@@ -16,6 +24,9 @@ def up(
     context: typer.Context,
     without: Annotated[str, typer.Option(metavar="PARTS", help=f"Leave out some of {','.join(PARTS)}.")] = "",
     listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the API listens.")] = None,
+    baseline: Annotated[
+        Baseline | None, typer.Option(help="After a restore: record what the lost time would have fired, fire nothing.")
+    ] = None,
 ) -> None:
     """Run the controller: API, web page, loop and runner in one process."""
     session = sessions.of(context)
@@ -27,4 +38,4 @@ def up(
     settings = session.settings(listen=listen)
     from controller.serve import run
 
-    run(settings, without=left_out)
+    run(settings, without=left_out, is_restored=baseline is not None)

@@ -22,7 +22,7 @@ DEACTIVATED: Mapping[str, str] = {
 
 SKIPPED: Mapping[str, str] = {
     "missed": "its time passed while nothing could start it, and catch-up leaves it out",
-    "superseded": "a later revision began anew before it was decided",
+    "superseded": "a later revision, or a restore, began anew before it was decided",
     "concurrency": "a run of this trigger was still going on",
     "rate": "the rate of starts was used up until its time had passed",
     "blackout": "it fell into a blackout",

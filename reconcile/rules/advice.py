@@ -57,6 +57,12 @@ OUTCOMES: Final[Mapping[str, Advice]] = {
 }
 """What an occurrence that became no run ended in."""
 
+RESTORED: Final = Advice(
+    "the database was restored from a backup older than that, and nothing of the time since was to fire",
+    "`triggerctl backfill {trigger}` makes the runs of a time that has passed",
+)
+"""What became of a time that a restore lost."""
+
 STATUSES: Final[Mapping[str, Advice]] = {
     "pending": Advice(
         "waits to be claimed", "see that a controller works on runs (`triggerctl up`) and that no limit is reached"
@@ -95,6 +101,8 @@ def of_skip(outcome: str, reason: str) -> Advice:
     """What a recorded skip means; one that another release made up is told as it stands."""
     if (outcome, reason) == ("missed", "rate"):
         return RATE
+    if (outcome, reason) == ("superseded", "restore"):
+        return RESTORED
     return OUTCOMES.get(outcome, Advice(f"its outcome is {outcome}"))
 
 

@@ -18,7 +18,9 @@ MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT, BUDGET = "missed", "superseded", "con
 DENIED: Final = "denied"
 """Outcomes (E-05)."""
 RATE, COUNT, ASKED, CALENDAR = "rate", "count", "next_fire_at", "calendar"
-"""Reasons beside them: no token; enough have started; a run asked for another time; a day was closed late."""
+RESTORE: Final = "restore"
+"""Reasons beside them: no token; enough have started; a run asked for another time; a day was closed late; the database
+was restored from a backup."""
 DROPPED: Final = "dropped"
 """How the reason begins where an operator gave a backlog up."""
 

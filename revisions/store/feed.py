@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, cast, func, select
+from sqlalchemy import Connection, and_, cast, func, select, update
 from sqlalchemy.types import Text
 
 from revisions.errors import Invalid
@@ -86,6 +86,18 @@ def read(connection: Connection, after: Position, limit: int, *, projects: Colle
     if len(rows) == limit:
         return Changes([_change(row) for row in rows], Position(after.transaction, rows[-1].position, then), True)
     return Changes([_change(row) for row in rows], Position(then, 0, then), False)
+
+
+def renumber(connection: Connection) -> None:
+    """Makes every row one of this transaction where it names one that this server has not come to yet.
+
+    A dump brings the numbers of another server along; rows that seem to be of transactions to come would be told again
+    at each look.
+    """
+    if connection.dialect.name == "postgresql":
+        this = func.pg_current_xact_id()
+        of = trigger_changes.c.transaction_id
+        connection.execute(update(trigger_changes).where(of > this).values(transaction_id=this))
 
 
 def end(connection: Connection) -> Position:

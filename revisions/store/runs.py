@@ -359,6 +359,13 @@ def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, 
     return connection.execute(statement).rowcount
 
 
+def cancel_all_pending(connection: Connection, now: datetime, by: str, reason: str) -> int:
+    """Cancels everything that has not begun, and answers how many; the caller holds the queue's lock."""
+    asked = {"cancel_requested_at": now, "cancel_requested_by": by}
+    waiting = update(runs).where(in_status("pending"))
+    return connection.execute(waiting.values(status="cancelled", finished_at=now, error=reason, **asked)).rowcount
+
+
 def lock_queue(connection: Connection) -> None:
     """One claimer at a time until the transaction ends, so that limits are exact; between status and run locks.
 

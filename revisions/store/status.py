@@ -263,6 +263,23 @@ def wearing(connection: Connection) -> list[tuple[str, int, int]]:
     return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
 
 
+def every(connection: Connection) -> list[str]:
+    """All triggers, deleted ones too."""
+    return list(connection.execute(select(trigger_status.c.trigger_id).order_by(trigger_status.c.trigger_id)).scalars())
+
+
+def stand_at(connection: Connection, rows: Sequence[StatusRow], now: datetime) -> None:
+    """Moves the watermarks of these locked rows to now, never back, and has the next pass work out when they fire.
+
+    A fire that a run asked for stays where it is still ahead.
+    """
+    for row in rows:
+        is_ahead = row.asked_fire_at is not None and row.asked_fire_at > now
+        values = {"watermark": max(row.watermark, now), "next_fire_at": now, "rate_waiting_since": None}
+        values |= {} if is_ahead else {"asked_fire_at": None, "asked_by_run_id": None}
+        connection.execute(_UPDATE, values | {"of_trigger": row.trigger_id})
+
+
 def active_ids(connection: Connection) -> list[str]:
     """The triggers that are active."""
     statement = select(triggers.c.trigger_id).where(triggers.c.active == true()).order_by(triggers.c.trigger_id)

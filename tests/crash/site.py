@@ -126,7 +126,7 @@ class Site:
         self._firing = Firing(self.database, observations)
         self.controllers: list[Controller] = []
 
-    def up(self, *, without: str = "", **settings: str) -> Controller:
+    def up(self, *arguments: str, without: str = "", **settings: str) -> Controller:
         """Starts a controller; settings are named as in the environment, without the prefix."""
         log = self.folder / f"controller-{len(self.controllers)}.log"
         chosen = {
@@ -140,7 +140,14 @@ class Site:
         environment = {f"TRIGGERCTL_{name}": value for name, value in chosen.items()}
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "controller.cli.main", "up", *(["--without", without] if without else [])],
+                [
+                    sys.executable,
+                    "-m",
+                    "controller.cli.main",
+                    "up",
+                    *arguments,
+                    *(["--without", without] if without else []),
+                ],
                 cwd=self.folder,
                 env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONPATH": str(ROOT), **environment},
                 stdin=subprocess.DEVNULL,
