@@ -9,7 +9,7 @@ from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.bounds import start_within
 from revisions.errors import Conflict, NotFound
-from revisions.store import notices, occurrences, runs, status, triggers
+from revisions.store import notices, occurrences, orders, runs, status, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import LIVE, Run
 
@@ -42,7 +42,7 @@ class Approving:
             now = self._database.clock.now(connection)
             if trigger := triggers.by_id(connection, run.trigger_id):
                 refuse_denied(connection, trigger, now)
-            runs.approve(connection, run_id, now, caller.actor, _start_by(connection, run, now))
+            orders.approve(connection, run_id, now, caller.actor, _start_by(connection, run, now))
             if rows and rows[0].last_run_id == run_id:
                 told = {"last_outcome": occurrences.STARTED, "last_outcome_at": now}
                 status.save(connection, [{"trigger_id": run.trigger_id, **told}])

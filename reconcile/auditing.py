@@ -13,6 +13,7 @@ from reconcile.rules.eras import Era
 from reconcile.rules.ranges import MOMENT
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.store import backlogs as backlog_store
 from revisions.store import histories, occurrences, retention
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
@@ -142,7 +143,7 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Past
     status = status_store.get(connection, trigger.trigger_id) if trigger else None
     if trigger is None or status is None:
         raise NotFound(f"there is no trigger {key}")
-    backlogs = status_store.backlogs(connection, [trigger.trigger_id])
+    backlogs = backlog_store.get(connection, [trigger.trigger_id])
     revisions = trigger_store.whole_history(connection, trigger.trigger_id)
     return Past(
         trigger=trigger,

@@ -19,6 +19,7 @@ from reconcile.verifying import Progress
 from revisions import documents, ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text
+from revisions.store import backlogs as backlog_store
 from revisions.store import notices, retention
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
@@ -160,7 +161,7 @@ def _wanted(connection: Connection, target: Target, wish: Wish, named: list[Fire
     """
     if wish.force or target.terms.count is None or not has_occurrences(target.trigger):
         return named
-    backlogs = status_store.backlogs(connection, [target.trigger.trigger_id])
+    backlogs = backlog_store.get(connection, [target.trigger.trigger_id])
     standing = Standing(target.status.watermark, [(one.cursor_at, one.until_at) for one in backlogs])
     return [fire for fire in named if standing.decided(fire.at)]
 

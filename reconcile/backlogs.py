@@ -13,13 +13,15 @@ from reconcile.rules.ranges import DROPPED, MISSED
 from reconcile.rules.schedule import count
 from revisions.errors import Conflict, NotFound
 from revisions.ids import TriggerKey
+from revisions.store import backlogs as backlog_store
 from revisions.store import holds, notices, occurrences
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
+from revisions.store.backlogs import Backlog
 from revisions.store.database import Connection, Database
 from revisions.store.holds import Hold
 from revisions.store.occurrences import Skip
-from revisions.store.status import Backlog, StatusRow
+from revisions.store.status import StatusRow
 from revisions.triggers import Trigger
 
 MOST_COUNTED = 1_000_000
@@ -67,7 +69,7 @@ class Backlogs:
         with self._database.write() as connection:
             trigger, row = _existing(connection, key, lock=True)
             now = self._database.clock.now(connection)
-            held = status_store.backlogs(connection, [trigger.trigger_id])
+            held = backlog_store.get(connection, [trigger.trigger_id])
             if not held:
                 raise Conflict.hinted("backlog", f"{key} has no backlog", "there is nothing to give up")
             schedule = read_terms(connection, key.project, trigger.spec, trigger.resolved).schedule
@@ -76,7 +78,7 @@ class Backlogs:
             left = ranges.joined(schedule, spans, MISSED, reason)
             dropped = skip_of(trigger.trigger_id, row.revision, now, left) if left else None
             occurrences.record(connection, [dropped] if dropped else [])
-            status_store.drop_backlogs(connection, trigger.trigger_id)
+            backlog_store.drop(connection, trigger.trigger_id)
             notices.changed(connection)
             standing = self._standing(connection, trigger, row, now)
         self._observations.emit(
@@ -85,9 +87,9 @@ class Backlogs:
         return standing, dropped
 
     def _standing(self, connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Standing:
-        backlogs = status_store.backlogs(connection, [trigger.trigger_id])
+        backlogs = backlog_store.get(connection, [trigger.trigger_id])
         held = holds.over(holds.lasting(connection, now), trigger, now)
-        number, others = 0, status_store.backlog_triggers(connection)
+        number, others = 0, backlog_store.count_triggers(connection)
         if backlogs:
             schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
             number = sum(count(schedule, one.cursor_at, one.until_at, MOST_COUNTED + 1) for one in backlogs)

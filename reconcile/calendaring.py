@@ -16,6 +16,7 @@ from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.ids import CalendarKey
 from revisions.manifests import Calendar as Manifest
+from revisions.store import backlogs as backlog_store
 from revisions.store import calendars as store
 from revisions.store import notices, occurrences
 from revisions.store import status as status_store
@@ -132,7 +133,7 @@ class _Before:
         after = _Before.of(connection, self.trigger).terms
         if self.terms is None or after is None or row.revision != self.trigger.revision or not self.trigger.active:
             return []
-        held = status_store.backlogs(connection, [row.trigger_id])
+        held = backlog_store.get(connection, [row.trigger_id])
         spans = [
             *((one.cursor_at, one.until_at) for one in held),
             (row.watermark, max(row.watermark, self._nominal(now))),

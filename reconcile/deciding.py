@@ -15,10 +15,12 @@ from reconcile.rules.catchup import Plan
 from reconcile.rules.pace import Pace
 from reconcile.rules.schedule import fires
 from reconcile.rules.stopping import Stop
+from revisions.store import backlogs as backlog_store
 from revisions.store import limits, quarantines
 from revisions.store import status as status_store
+from revisions.store.backlogs import Backlog
 from revisions.store.database import Connection, Database
-from revisions.store.status import Backlog, StatusRow
+from revisions.store.status import StatusRow
 
 WHILE_FROZEN = timedelta(days=1)
 """When a frozen trigger is looked at again, where nobody said when its freeze ends: lifting it has all looked at."""
@@ -98,7 +100,7 @@ class Deciding:
         with self._database.write() as connection:
             rows = status_store.lock(connection, sorted(ids), skip_locked=True)
             backlogs: dict[str, Backlog] = {}
-            for backlog in status_store.backlogs(connection, [row.trigger_id for row in rows]):
+            for backlog in backlog_store.get(connection, [row.trigger_id for row in rows]):
                 backlogs.setdefault(backlog.trigger_id, backlog)
             now = self._database.clock.now(connection)
             if not self.jumps.believes(now, self._database.clock.monotonic()):
@@ -115,7 +117,7 @@ class Deciding:
             for (case, backlog, plan), share in zip(parts, shares, strict=True):
                 granted = plan.granted(share)
                 records.add(case, granted)
-                status_store.serve_backlog(connection, backlog, granted.watermark, now)
+                backlog_store.serve(connection, backlog, granted.watermark, now)
             limits.use_catchup(connection, slot, used + len(records.runs))
             records.store(connection)
             decided.refused = sum(len(plan.starts) for _, _, plan in parts) > len(records.runs)

@@ -16,6 +16,7 @@ from reconcile.scanner import worn_triggers
 from revisions.clock import Clock
 from revisions.errors import Unavailable
 from revisions.ids import TriggerKey
+from revisions.store import backlogs as backlog_store
 from revisions.store import guards, holds, quarantines, replicas, runs, servers
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -119,7 +120,7 @@ def _quarantine(connection: Connection) -> Check:
 
 
 def _backlogs(connection: Connection) -> Check:
-    ids = status_store.with_backlog(connection)
+    ids = backlog_store.owners(connection)
     counted = 0
     for number in _left(connection, ids):
         counted += number
@@ -140,7 +141,7 @@ def _left(connection: Connection, ids: list[str]) -> Iterator[int]:
             schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
         except ValueError:
             continue  # it is in quarantine, and told as that
-        for backlog in status_store.backlogs(connection, [trigger_id]):
+        for backlog in backlog_store.get(connection, [trigger_id]):
             yield count(schedule, backlog.cursor_at, backlog.until_at, MOST_COUNTED + 1)
 
 

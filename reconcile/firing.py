@@ -14,12 +14,13 @@ from reconcile.verifying import Progress
 from revisions import documents, ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey
-from revisions.store import notices
+from revisions.store import notices, orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
-from revisions.store.runs import Displacement, NewRun, Run
+from revisions.store.orders import Displacement
+from revisions.store.runs import NewRun, Run
 
 Refusal = NotFound | Invalid | Conflict | Forbidden
 
@@ -69,7 +70,7 @@ class Firing:
             target.refuse_beyond(1)
             if live and overlap in DISPLACING:
                 displaced = Displacement(new.trigger_id, new.id, forced=overlap == "terminate")
-                run_store.displace(connection, [displaced], target.now)
+                orders.displace(connection, [displaced], target.now)
             run_store.create(connection, [new])
             status_store.fired(connection, target.status, new.id, target.now, outcome=outcome_of(new))
             notices.runs_pending(connection)

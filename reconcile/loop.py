@@ -23,6 +23,7 @@ from reconcile.scanner import Finding, Kind, Scanner
 from reconcile.surveying import Survey
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
+from revisions.store import backlogs as backlog_store
 from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -144,7 +145,7 @@ class Loop:
                 now = self._database.clock.now(connection)
                 most = self._deciding.pace.max_catchup_runs_per_loop
                 frozen = holds.frozen_projects(connection, now)
-                ids = [] if frozen is None else status_store.least_recently_served(connection, now, most, frozen)
+                ids = [] if frozen is None else backlog_store.least_recently_served(connection, now, most, frozen)
             if not ids:
                 return False
             decided = self._isolating(ids, self._deciding.catch_up)

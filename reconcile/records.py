@@ -11,13 +11,15 @@ from reconcile.rules.catchup import Plan
 from reconcile.rules.overlap import DISPLACING
 from reconcile.rules.schedule import Fire
 from reconcile.rules.terms import start_by
-from revisions.store import notices, occurrences
+from revisions.store import backlogs as backlog_store
+from revisions.store import notices, occurrences, orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
+from revisions.store.backlogs import Backlog
 from revisions.store.database import Connection
 from revisions.store.occurrences import Skip
-from revisions.store.runs import Displacement, NewRun
-from revisions.store.status import Backlog
+from revisions.store.orders import Displacement
+from revisions.store.runs import NewRun
 from revisions.triggers import SYSTEM
 
 
@@ -76,7 +78,7 @@ class Records:
             self.backlogs.append(Backlog(row.trigger_id, after, until, self.now, served_at=after))
 
     def store(self, connection: Connection) -> None:
-        run_store.displace(connection, self._displaced, self.now)
+        orders.displace(connection, self._displaced, self.now)
         self.made = self.runs
         if run_store.create(connection, self.runs) < len(self.runs):
             firsts = run_store.firsts(connection, self.runs)
@@ -86,7 +88,7 @@ class Records:
                 status["last_run_id"] = firsts.get(status["last_run_id"], status["last_run_id"])
                 status["run_count"] -= kept[status["trigger_id"]]
         occurrences.record(connection, self.skips)
-        status_store.open_backlogs(connection, self.backlogs)
+        backlog_store.add(connection, self.backlogs)
         status_store.save(connection, self._statuses)
         if self.runs:
             notices.runs_pending(connection)

@@ -15,7 +15,7 @@ from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.ids import TaskKey, TriggerKey
 from revisions.manifests import Task as Manifest
-from revisions.store import runs as run_store
+from revisions.store import orders
 from revisions.store import status as status_store
 from revisions.store import tasks as store
 from revisions.store import triggers as trigger_store
@@ -96,7 +96,7 @@ class Registering:
             reason = caller.reason or f"task version {key.version} deleted"
             self._deploying.delete_bound(connection, bound, statuses, now, Caller(caller.actor, reason))
             store.delete(connection, key)
-            run_store.cancel_pending_of_task(connection, key, now, caller.actor)
+            orders.cancel_pending_of_task(connection, key, now, caller.actor)
             deleted = store.get(connection, key)
         assert deleted is not None
         self._observations.emit("task.deleted", task=str(key), triggers=len(bound))

@@ -16,7 +16,8 @@ from reconcile.rules.ranges import RESTORE, SUPERSEDED
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle, stop
 from revisions.errors import Conflict
-from revisions.store import claims, feed, notices, occurrences, replicas
+from revisions.store import backlogs as backlog_store
+from revisions.store import claims, feed, notices, occurrences, orders, replicas
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -93,7 +94,7 @@ class Restoring:
                     unreadable.append(str(trigger.key))
                     continue
                 moved.append(row.trigger_id)
-                status_store.drop_backlogs(connection, row.trigger_id)
+                backlog_store.drop(connection, row.trigger_id)
             occurrences.record(connection, skips)
             status_store.stand_at(connection, [row for row in rows if row.trigger_id in set(moved)], now)
             notices.changed(connection)
@@ -116,12 +117,12 @@ class Restoring:
         with self._database.write() as connection:
             run_store.lock_queue(connection)
             now = self._database.clock.now(connection)
-            return run_store.cancel_all_pending(connection, now, SYSTEM, LOST)
+            return orders.cancel_all_pending(connection, now, SYSTEM, LOST)
 
 
 def _lost(connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Iterator[Skip]:
     """What would have fired: by the schedule as one range, and as a run asked for it."""
-    spans = [(one.cursor_at, one.until_at) for one in status_store.backlogs(connection, [row.trigger_id])]
+    spans = [(one.cursor_at, one.until_at) for one in backlog_store.get(connection, [row.trigger_id])]
     schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
     left = ranges.joined(schedule, [*spans, (row.watermark, now)], SUPERSEDED, RESTORE)
     if left:

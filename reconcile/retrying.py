@@ -8,7 +8,7 @@ from reconcile.observe import Observations
 from reconcile.revising import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.manifests import Retry
-from revisions.store import notices, runs, status, triggers
+from revisions.store import notices, orders, runs, status, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import DEAD, LIVE, Run
 
@@ -47,7 +47,7 @@ class Retrying:
             byhand.read(self._database, connection, trigger.key).refuse_beyond(1)
             more = _max_attempts(connection, run)
             overlap = "allow" if run.overlap == "allow" else "queue_all"
-            runs.begin_again(connection, run, now, max_attempts=run.attempt + more, overlap=overlap)
+            orders.begin_again(connection, run, now, max_attempts=run.attempt + more, overlap=overlap)
             notices.runs_pending(connection)
             again = runs.get(connection, run_id)
         assert again is not None

@@ -15,6 +15,7 @@ from reconcile.rules.terms import calendars_of
 from revisions import chain, ids
 from revisions.errors import Conflict, Fault, TriggerctlError
 from revisions.ids import TaskKey, TriggerKey
+from revisions.store import backlogs as backlog_store
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
@@ -232,7 +233,7 @@ def _baseline(locked: Locked, following: Next, resumed_at: datetime | None) -> B
         ahead = changes.next_fire(locked.key, following, status.watermark, closed_days(locked, following.spec))
         return Baseline(status.watermark, ahead, goes_on=True)
     counts = current is not None and changes.has_occurrences(current)
-    backlogs = status_store.backlogs(locked.connection, [current.trigger_id]) if current and counts else []
+    backlogs = backlog_store.get(locked.connection, [current.trigger_id]) if current and counts else []
     beginning = changes.beginning(
         locked.key,
         current,

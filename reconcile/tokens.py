@@ -8,6 +8,7 @@ from reconcile.rules import admission
 from reconcile.rules.admission import CATCHUP_SHARE
 from reconcile.rules.catchup import Plan
 from reconcile.rules.pace import Pace
+from revisions.store import backlogs as backlog_store
 from revisions.store import limits
 from revisions.store import status as status_store
 from revisions.store.database import Connection
@@ -32,7 +33,7 @@ def for_live(
         return [len(plan.starts) for _, plan in wants]
     if not in_turn and status_store.waits_more_than(connection, waiting):
         return [0] * len(wants)
-    reserve = _kept(connection, pace, now) if status_store.has_backlog(connection) else 0
+    reserve = _kept(connection, pace, now) if backlog_store.there_are(connection) else 0
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst, reserve)
     return admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
 

@@ -16,7 +16,7 @@ from reconcile.rules.authority import Reach
 from reconcile.rules.retry import Outcome
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
-from revisions.store import logs
+from revisions.store import logs, orders
 from revisions.store import runs as store
 from revisions.store import triggers as trigger_store
 from revisions.store.runs import Run
@@ -101,7 +101,7 @@ def cancel(id: str, here: Here, within: Within, sent: Sent, asking: Asking) -> R
     with here.database.write() as connection:
         before = _get(connection, id, within)
         now = here.database.clock.now(connection)
-        run = store.request_cancel(connection, id, now, asking.actor, reason)
+        run = orders.request_cancel(connection, id, now, asking.actor, reason)
         assert run is not None
         answer = _shape(connection, run)
     facts = {"run_id": id, "status": run.status, **part_of(run)}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, select, update
 
 from revisions.ids import TriggerKey
-from revisions.store.database import update_many
+from revisions.store.batches import update_many
 from revisions.store.pipeline import Write
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers

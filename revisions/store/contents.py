@@ -9,8 +9,9 @@ from sqlalchemy import Boolean, Column, Connection, LargeBinary, Table, insert, 
 
 from revisions.ids import utc_text
 from revisions.store import tables
-from revisions.store.database import insert_if_absent
-from revisions.store.tables import Instant, metadata
+from revisions.store.batches import insert_if_absent
+from revisions.store.columns import Instant
+from revisions.store.tables import metadata
 
 MOVED: Mapping[str, Table] = {
     table.name: table

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select
 
-from revisions.store.database import among
+from revisions.store.batches import among
 from revisions.store.runs import LIVE, Run, in_status
 from revisions.store.tables import costs, runs
 

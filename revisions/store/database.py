@@ -1,6 +1,5 @@
 """Connections, transactions and the database's own clock, on PostgreSQL and SQLite."""
 
-import json
 import math
 import sqlite3
 import threading
@@ -8,35 +7,21 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import psycopg
-from pydantic_core import to_json
 from sqlalchemy import (
     URL,
-    ColumnElement,
     Connection,
     Engine,
-    Insert,
-    Table,
-    TableValuedAlias,
-    Text,
-    Update,
-    any_,
-    bindparam,
-    cast,
-    column,
     create_engine,
     event,
     func,
     make_url,
     select,
     text,
-    update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
@@ -47,7 +32,7 @@ from revisions.store import pipeline, sessions
 from revisions.store.pipeline import Question
 from revisions.store.tables import SCHEMA, schema_support
 
-__all__ = ["Connection", "Database", "PoolUse", "ServerClock", "among", "insert_if_absent", "update_many"]
+__all__ = ["Connection", "Database", "PoolUse", "ServerClock"]
 
 MAX_OVERFLOW = 10
 """Connections that may be opened beyond the pool's size while many are wanted."""
@@ -262,69 +247,3 @@ def _sqlite_engine(url: URL, create: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
-
-
-def insert_if_absent(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> int:
-    """Inserts the rows whose keys are free and answers how many those were: the insert is the claim (X-01)."""
-    columns, on_postgresql = tuple(rows[0]), connection.dialect.name == "postgresql"
-    if on_postgresql:
-        return connection.execute(_insert_given(table, columns), _as_json(rows)).rowcount
-    return connection.execute(_insert_rows(table), rows).rowcount
-
-
-def update_many(connection: Connection, table: Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes many rows, each named by its key and giving the same columns."""
-    if not rows:
-        return
-    columns = tuple(rows[0])
-    if connection.dialect.name == "postgresql":
-        connection.execute(_update_given(table, key, columns), _as_json(rows))
-    else:
-        named = [{("of_key" if name == key else name): value for name, value in row.items()} for row in rows]
-        connection.execute(_update_rows(table, key), named)
-
-
-def among(connection: Connection, of: ColumnElement[str], ids: Sequence[str]) -> ColumnElement[bool]:
-    """That a column's text is one of many, which are sent as one value: the statement stays one, however many."""
-    if connection.dialect.name == "postgresql":
-        return of == any_(bindparam("among", list(ids), type_=postgresql.ARRAY(Text)))
-    return of.in_(select(func.json_each(json.dumps(list(ids))).table_valued("value").c.value))
-
-
-@lru_cache
-def _insert_rows(table: Table) -> Insert:
-    return sqlite.insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
-
-
-@lru_cache
-def _update_rows(table: Table, key: str) -> Update:
-    return update(table).where(table.c[key] == bindparam("of_key"))
-
-
-@lru_cache
-def _insert_given(table: Table, columns: tuple[str, ...]) -> Insert:
-    given = _given(table, columns)
-    statement = postgresql.insert(table).from_select(columns, select(*(given.c[name] for name in columns)))
-    return statement.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
-
-
-@lru_cache
-def _update_given(table: Table, key: str, columns: tuple[str, ...]) -> Update:
-    given = _given(table, columns)
-    values = {name: given.c[name] for name in columns if name != key}
-    return update(table).where(table.c[key] == given.c[key]).values(values)
-
-
-def _given(table: Table, columns: tuple[str, ...]) -> TableValuedAlias:
-    """Rows that are sent as one JSON text: the statement stays one, however many rows there are."""
-    rows = bindparam("given", type_=Text)
-    typed = (column(name, table.c[name].type) for name in columns)
-    return (
-        func.json_to_recordset(cast(rows, postgresql.JSON))
-        .table_valued(*typed, name="given")
-        .render_derived(with_types=True)
-    )
-
-
-def _as_json(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    return {"given": to_json(rows).decode()}

@@ -9,9 +9,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Text, bindparam, delete, insert, literal, select, tuple_, update
 
-from revisions.store.database import insert_if_absent
+from revisions.store.batches import insert_if_absent
+from revisions.store.columns import Instant
 from revisions.store.pipeline import Write
-from revisions.store.tables import Instant, expectations, missed_deadlines
+from revisions.store.tables import expectations, missed_deadlines
 from revisions.triggers import Revision, Trigger, spec_of
 
 _ARM = insert(expectations)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, literal, select
 
-from revisions.store.database import among
+from revisions.store.batches import among
 from revisions.store.runs import LIVE, in_status
 from revisions.store.tables import runs, tasks, triggers
 

@@ -17,7 +17,8 @@ from sqlalchemy.types import Text
 
 from revisions.errors import Invalid
 from revisions.ids import TriggerKey
-from revisions.store.tables import TransactionId, trigger_changes, trigger_revisions
+from revisions.store.columns import TransactionId
+from revisions.store.tables import trigger_changes, trigger_revisions
 
 _TOKEN = re.compile(r"(\d{1,20})\.(\d{1,19})\.(\d{1,20})", re.ASCII)
 _LARGEST = 2**63 - 1

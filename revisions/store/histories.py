@@ -13,9 +13,9 @@ from revisions.breaks import Head
 from revisions.chain import Row
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import tasks as task_store
-from revisions.store.database import among, insert_if_absent, update_many
+from revisions.store.batches import among, insert_if_absent, update_many
+from revisions.store.columns import Instant
 from revisions.store.tables import (
-    Instant,
     catchup_backlogs,
     tasks,
     trigger_changes,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select, update
 
-from revisions.store.database import insert_if_absent
+from revisions.store.batches import insert_if_absent
 from revisions.store.tables import catchup_loops, rate_buckets
 
 

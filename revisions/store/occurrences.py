@@ -7,9 +7,10 @@ from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, select, true, tuple_, union_all
 
-from revisions.store.database import insert_if_absent
+from revisions.store.batches import insert_if_absent
+from revisions.store.columns import Instant
 from revisions.store.expiry import EXPIRED
-from revisions.store.tables import Instant, occurrences, runs
+from revisions.store.tables import occurrences, runs
 
 
 @dataclass(frozen=True, slots=True)

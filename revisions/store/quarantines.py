@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, delete, select, true
 
-from revisions.store.database import among, insert_if_absent
+from revisions.store.batches import among, insert_if_absent
 from revisions.store.tables import quarantines, triggers
 
 FIRST_SECONDS = 30

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, select
 
-from revisions.store.database import insert_if_absent, update_many
+from revisions.store.batches import insert_if_absent, update_many
 from revisions.store.tables import replicas
 
 

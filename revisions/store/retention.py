@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, Text, delete, func, literal, or_, select, tuple_, update
 
 from revisions import ids
-from revisions.store.database import among, insert_if_absent
+from revisions.store.batches import among, insert_if_absent
+from revisions.store.columns import Instant
 from revisions.store.runs import LIVE
 from revisions.store.tables import (
-    Instant,
     catchup_backlogs,
     costs,
     expectations,

@@ -15,11 +15,9 @@ from sqlalchemy import (
     literal_column,
     select,
     tuple_,
-    update,
 )
 
-from revisions.ids import TaskKey
-from revisions.store.database import among, insert_if_absent
+from revisions.store.batches import among, insert_if_absent
 from revisions.store.pipeline import Question
 from revisions.store.tables import runs
 
@@ -59,14 +57,6 @@ class NewRun:
     reserved: float | None = None
     parked: bool = False
     traceparent: str | None = None
-
-
-class Displacement(NamedTuple):
-    """That a trigger's runs give way to a new one, `forced`: without being asked to end."""
-
-    trigger_id: str
-    run_id: str
-    forced: bool
 
 
 class First(NamedTuple):
@@ -280,92 +270,6 @@ def pending_since(connection: Connection, at: datetime) -> Waiting:
     return Waiting(*connection.execute(counted).one())
 
 
-def request_cancel(connection: Connection, run_id: str, now: datetime, by: str, reason: str = "") -> Run | None:
-    """Cancels what does not run yet, asks the worker of what runs to end it, and leaves alone what is finished.
-
-    Of a parked run that is its rejection (X-14). A reason is kept of what is over at once, with who gave it.
-
-    Answers the run as it is then, None when there is none (X-11).
-    """
-    run = lock(connection, run_id)
-    if run is None:
-        return None
-    this = update(runs).where(runs.c.id == run_id)
-    asked = {"cancel_requested_at": now, "cancel_requested_by": by}
-    if run.status in ("pending", "waiting", "parked"):
-        said = f"{'rejected' if run.status == 'parked' else 'cancelled'} by {by}" + (f": {reason}" if reason else "")
-        error = said if reason or run.status == "parked" else run.error
-        connection.execute(this.values(status="cancelled", finished_at=now, error=error, **asked))
-    elif run.status == "running" and run.cancel_requested_at is None:
-        connection.execute(this.values(**asked))
-    return get(connection, run_id)
-
-
-def displace(connection: Connection, displaced: Sequence[Displacement], now: datetime) -> None:
-    """Ends what goes on of these triggers, as `request_cancel` does, in favour of a run that takes its place (X-09)."""
-    if displaced:
-        lock_queue(connection)  # a claimer updates many rows too, and in another order
-    for one in displaced:
-        asked = {"cancel_requested_at": now, "cancel_requested_by": f"run/{one.run_id}", "cancel_forced": one.forced}
-        live = update(runs).where(runs.c.trigger_id == one.trigger_id, in_status(*LIVE), runs.c.id != one.run_id)
-        waits = live.where(runs.c.status != "running")
-        connection.execute(waits.values(status="cancelled", finished_at=now, **asked))
-        connection.execute(live.where(in_status("running"), runs.c.cancel_requested_at.is_(None)).values(asked))
-
-
-def approve(connection: Connection, run_id: str, now: datetime, by: str, start_by: datetime | None) -> None:
-    """Lets a locked, parked run go on, from now on like one that was just made (X-14)."""
-    approved = {"parked": False, "approved_at": now, "approved_by": by}
-    values = {"status": "pending", "available_at": now, "start_by": start_by, **approved}
-    connection.execute(update(runs).where(runs.c.id == run_id).values(values))
-
-
-def begin_again(connection: Connection, ended: Run, now: datetime, *, max_attempts: int, overlap: str) -> None:
-    """Makes a locked run that has ended pending once more (X-11); its attempts go on counting, so their logs stay.
-
-    One that nobody approved is parked again (X-14).
-    """
-    connection.execute(
-        update(runs)
-        .where(runs.c.id == ended.id)
-        .values(
-            status=_waiting(ended.parked),
-            available_at=now,
-            finished_at=None,
-            max_attempts=max_attempts,
-            overlap=overlap,
-            cancel_requested_at=None,
-            cancel_requested_by=None,
-            cancel_forced=False,
-        )
-    )
-
-
-def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, by: str) -> int:
-    """Cancels what has not begun of a task version that is going away, and answers how many (R-14)."""
-    lock_queue(connection)  # a claimer updates many rows too, and in another order
-    statement = (
-        update(runs)
-        .where(
-            in_status(*LIVE),
-            runs.c.status.in_(("pending", "parked")),
-            runs.c.project == key.project,
-            runs.c.domain == key.domain,
-            runs.c.task == key.name,
-            runs.c.task_version == key.version,
-        )
-        .values(status="cancelled", finished_at=now, cancel_requested_at=now, cancel_requested_by=by)
-    )
-    return connection.execute(statement).rowcount
-
-
-def cancel_all_pending(connection: Connection, now: datetime, by: str, reason: str) -> int:
-    """Cancels everything that has not begun, and answers how many; the caller holds the queue's lock."""
-    asked = {"cancel_requested_at": now, "cancel_requested_by": by}
-    waiting = update(runs).where(in_status("pending"))
-    return connection.execute(waiting.values(status="cancelled", finished_at=now, error=reason, **asked)).rowcount
-
-
 def lock_queue(connection: Connection) -> None:
     """One claimer at a time until the transaction ends, so that limits are exact; between status and run locks.
 
@@ -386,10 +290,10 @@ def from_row(row: Row[Any]) -> Run:
     return Run(**{name: getattr(row, name) for name in Run.__slots__})
 
 
-def _waiting(parked: bool) -> str:
+def unclaimed(parked: bool) -> str:
     return "parked" if parked else "pending"
 
 
 def _columns(run: NewRun) -> dict[str, Any]:
     values = {name: getattr(run, name) for name in NewRun.__slots__}
-    return values | {"available_at": run.created_at, "status": _waiting(run.parked), "attempt": 0, "claim": 0}
+    return values | {"available_at": run.created_at, "status": unclaimed(run.parked), "attempt": 0, "claim": 0}

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, or_, select, true, update
+from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, true, update
 
-from revisions.store.database import among, update_many
+from revisions.store import backlogs
+from revisions.store.batches import among, update_many
 from revisions.store.occurrences import Skip
 from revisions.store.pipeline import Question, Write
 from revisions.store.tables import catchup_backlogs, quarantines, trigger_status, triggers
@@ -60,19 +61,7 @@ class Baseline:
     goes_on: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """Missed occurrences in (cursor_at, until_at] that are being caught up, oldest first."""
-
-    trigger_id: str
-    cursor_at: datetime
-    until_at: datetime
-    created_at: datetime
-    served_at: datetime
-
-
 _INSERT = insert(trigger_status)
-_DROP_BACKLOGS = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindparam("of_trigger"))
 _LOCK = select(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger")).with_for_update()
 _UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
 
@@ -128,7 +117,7 @@ def following(
         values["consecutive_failures"] = 0
     yield _UPDATE, values | {"of_trigger": revision.trigger_id}
     if baseline and not baseline.goes_on:
-        yield _DROP_BACKLOGS, {"of_trigger": revision.trigger_id}
+        yield backlogs.dropping(revision.trigger_id)
 
 
 def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> list[tuple[str, int, datetime | None]]:
@@ -291,71 +280,3 @@ def due_at(connection: Connection, at: datetime) -> list[str]:
     return list(
         connection.execute(select(trigger_status.c.trigger_id).where(trigger_status.c.next_fire_at == at)).scalars()
     )
-
-
-def drop_backlogs(connection: Connection, trigger_id: str) -> None:
-    """Removes what a trigger has to catch up; the status row is locked."""
-    connection.execute(_DROP_BACKLOGS, {"of_trigger": trigger_id})
-
-
-def backlog_triggers(connection: Connection) -> int:
-    """How many triggers have something to catch up."""
-    distinct = func.count(catchup_backlogs.c.trigger_id.distinct())
-    number: int = connection.execute(select(distinct)).scalar_one()
-    return number
-
-
-def has_backlog(connection: Connection) -> bool:
-    """Whether anything missed waits to be caught up."""
-    return bool(connection.execute(select(exists(select(catchup_backlogs.c.trigger_id)))).scalar())
-
-
-def with_backlog(connection: Connection) -> list[str]:
-    """The triggers that have something to catch up."""
-    distinct = select(catchup_backlogs.c.trigger_id).distinct().order_by(catchup_backlogs.c.trigger_id)
-    return list(connection.execute(distinct).scalars())
-
-
-def backlogs(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
-    """The backlogs of these triggers, oldest first."""
-    statement = (
-        select(catchup_backlogs)
-        .where(among(connection, catchup_backlogs.c.trigger_id, ids))
-        .order_by(catchup_backlogs.c.trigger_id, catchup_backlogs.c.until_at)
-    )
-    return [Backlog(**row._mapping) for row in connection.execute(statement)]
-
-
-def least_recently_served(connection: Connection, now: datetime, limit: int, frozen: Collection[str] = ()) -> list[str]:
-    """Triggers with a backlog, the one that waited longest first (L-06).
-
-    Without those in quarantine and those of frozen projects, which would take the others' places.
-    """
-    apart = exists().where(quarantines.c.trigger_id == catchup_backlogs.c.trigger_id, quarantines.c.until_at > now)
-    statement = (
-        select(catchup_backlogs.c.trigger_id)
-        .join(triggers, and_(triggers.c.trigger_id == catchup_backlogs.c.trigger_id, triggers.c.active == true()))
-        .where(~apart, triggers.c.project.not_in(frozen))
-        .order_by(catchup_backlogs.c.served_at, catchup_backlogs.c.trigger_id)
-        .limit(limit)
-    )
-    return list(dict.fromkeys(connection.execute(statement).scalars()))
-
-
-def open_backlogs(connection: Connection, opened: Sequence[Backlog]) -> None:
-    """Stores missed ranges to be caught up."""
-    if opened:
-        connection.execute(insert(catchup_backlogs), [_backlog_columns(backlog) for backlog in opened])
-
-
-def serve_backlog(connection: Connection, backlog: Backlog, cursor_at: datetime, now: datetime) -> None:
-    """Moves a backlog's cursor, or removes the backlog when all of it is decided."""
-    one = and_(catchup_backlogs.c.trigger_id == backlog.trigger_id, catchup_backlogs.c.until_at == backlog.until_at)
-    if cursor_at >= backlog.until_at:
-        connection.execute(delete(catchup_backlogs).where(one))
-    else:
-        connection.execute(update(catchup_backlogs).where(one).values(cursor_at=cursor_at, served_at=now))
-
-
-def _backlog_columns(backlog: Backlog) -> dict[str, Any]:
-    return {column.name: getattr(backlog, column.name) for column in catchup_backlogs.c}

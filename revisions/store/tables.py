@@ -1,81 +1,26 @@
 """The tables as SQLAlchemy knows them; the migrations make them, a test compares the two."""
 
-from datetime import UTC, datetime
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Dialect,
     Float,
     Identity,
     Index,
     Integer,
     LargeBinary,
     MetaData,
-    String,
     Table,
     Text,
-    TypeDecorator,
     UniqueConstraint,
     false,
     text,
 )
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.types import TypeEngine
+
+from revisions.store.columns import Instant, TransactionId
 
 SCHEMA = "0005"
 """The schema version this release works with: the newest migration."""
-
-_FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
-
-
-class Instant(TypeDecorator[datetime]):
-    """An aware UTC instant: `timestamptz` on PostgreSQL; on SQLite text of one width, in order of time."""
-
-    impl = String(27)
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
-        return dialect.type_descriptor(String(27))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        if value is None or dialect.name == "postgresql":
-            return value
-        return value.astimezone(UTC).strftime(_FIXED_WIDTH)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if isinstance(value, str):
-            return datetime.strptime(value, _FIXED_WIDTH).replace(tzinfo=UTC)
-        result: datetime = value.astimezone(UTC)
-        return result
-
-
-class TransactionId(TypeDecorator[int]):
-    """PostgreSQL's `xid8`; a plain number elsewhere."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(_Xid8())
-        return dialect.type_descriptor(BigInteger())
-
-
-class _Xid8(TypeEngine[int]):
-    __visit_name__ = "xid8"
-
-    def _compiler_dispatch(self, visitor: Any, **options: Any) -> str:
-        return "xid8"
-
-
-postgresql.base.ischema_names["xid8"] = _Xid8  # so that reflection knows the type
 
 metadata = MetaData(
     naming_convention={

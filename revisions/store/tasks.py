@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from revisions.ids import TaskKey
-from revisions.store.database import insert_if_absent
+from revisions.store.batches import insert_if_absent
 from revisions.store.pipeline import Question, Write, ask
 from revisions.store.tables import tasks, triggers
 

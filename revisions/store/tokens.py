@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, text, update
 
-from revisions.store.database import among, insert_if_absent
+from revisions.store.batches import among, insert_if_absent
 from revisions.store.tables import people, tokens
 
 

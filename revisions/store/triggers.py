@@ -29,7 +29,8 @@ from revisions.errors import Conflict
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import expectations, notices, occurrences, status
 from revisions.store import tasks as task_store
-from revisions.store.database import ask_and_look_at, insert_if_absent
+from revisions.store.batches import insert_if_absent
+from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import Question, Write, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers

@@ -21,11 +21,13 @@ from reconcile.revising import Caller
 from reconcile.rules.audit import Line
 from reconcile.rules.preconditions import Expected
 from revisions.manifests import Task, Trigger
+from revisions.store import backlogs as backlog_store
 from revisions.store import occurrences, runs, status, triggers
+from revisions.store.backlogs import Backlog
 from revisions.store.database import Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import LIVE, Run
-from revisions.store.status import Backlog, StatusRow
+from revisions.store.status import StatusRow
 from revisions.triggers import Revision
 from tests.waiting import eventually
 from tests.world import key, task_document, trigger_document
@@ -222,7 +224,7 @@ class Site:
 
     def backlogs(self, name: str) -> list[Backlog]:
         with self.database.read() as connection:
-            return status.backlogs(connection, [self._id(name)])
+            return backlog_store.get(connection, [self._id(name)])
 
     def comes_to_an_end(self, *names: str) -> None:
         """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs."""

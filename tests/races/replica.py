@@ -24,7 +24,7 @@ from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import TriggerctlError, Unavailable
 from revisions.ids import TaskKey
 from revisions.manifests import Task, Trigger
-from revisions.store import runs, triggers
+from revisions.store import orders, runs, triggers
 from revisions.store.database import Database
 from revisions.triggers import Action
 from tests.world import key, task_document, trigger_document
@@ -209,7 +209,7 @@ class Replica:
 
     def _cancel(self, run_id: str) -> bool:
         with self.database.write() as connection:
-            run = runs.request_cancel(connection, run_id, self.database.clock.now(connection), "ann")
+            run = orders.request_cancel(connection, run_id, self.database.clock.now(connection), "ann")
         return run is not None and run.status == "cancelled"
 
     def _revision(self, name: str) -> int | None:

@@ -10,7 +10,7 @@ from reconcile.revising import Caller
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Conflict, NotFound
 from revisions.ids import fresh
-from revisions.store import occurrences, runs
+from revisions.store import occurrences, orders
 from revisions.store.runs import Run
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, key
@@ -46,7 +46,7 @@ class Scene:
 
     def reject(self, run: Run, reason: str = "") -> Run:
         with self.world.database.write() as connection:
-            rejected = runs.request_cancel(connection, run.id, self.world.clock_now(), "bob", reason)
+            rejected = orders.request_cancel(connection, run.id, self.world.clock_now(), "bob", reason)
         assert rejected is not None
         return rejected
 

@@ -14,6 +14,7 @@ from reconcile.rules.authority import EVERYWHERE, Grant, Reach, Rights, Role, sc
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Forbidden, Invalid
+from revisions.store import backlogs as backlog_store
 from revisions.store import status
 from revisions.store.database import Database
 from revisions.triggers import SYSTEM
@@ -259,7 +260,7 @@ def test_a_backlog_of_a_denied_trigger_is_denied(world: World, credentials: Cred
     [denied] = world.skips()
     assert (denied.outcome, denied.count) == ("denied", 10)
     with world.database.read() as connection:
-        assert not status.has_backlog(connection)
+        assert not backlog_store.there_are(connection)
 
 
 def test_the_fire_that_a_run_asked_for_is_denied_too(world: World, credentials: Credentials) -> None:

@@ -17,7 +17,7 @@ from reconcile.runner import Runner, RunnerSettings
 from reconcile.vault import Vault
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound
-from revisions.store import claims, logs, runs, triggers
+from revisions.store import claims, logs, orders, runs, triggers
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.triggers import Trigger
@@ -268,7 +268,7 @@ def test_a_sign_of_life_prolongs_the_lease_within_the_timeout(scene: Scene) -> N
     assert scene.completing.heartbeat(run_id, 1).cancel_requested_at is None
     assert scene.run(run_id).lease_until == began + 50 * SECOND + LEASE
     with scene.database.write() as connection:
-        runs.request_cancel(connection, run_id, scene.clock.now(), "ann")
+        orders.request_cancel(connection, run_id, scene.clock.now(), "ann")
     assert scene.completing.heartbeat(run_id, 1).cancel_requested_at == scene.clock.now()
     scene.clock.advance(timedelta(minutes=10))
     scene.completing.heartbeat(run_id, 1)

@@ -8,8 +8,8 @@ from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
 from revisions.manifests import Task, Trigger
+from revisions.store import backlogs as backlog_store
 from revisions.store import runs
-from revisions.store import status as status_store
 from tests.world import World, task_document, trigger_document
 
 SLOW = Pace(execution_qps=1.0, execution_burst=10, max_catchup_runs_per_loop=1_000)
@@ -31,7 +31,7 @@ def started(world: World) -> Counter[str]:
 
 def backlog_left(world: World, name: str) -> bool:
     with world.database.read() as connection:
-        return bool(status_store.backlogs(connection, [world.id(name)]))
+        return bool(backlog_store.get(connection, [world.id(name)]))
 
 
 def test_projects_take_turns(world: World) -> None:

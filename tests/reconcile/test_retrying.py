@@ -11,7 +11,7 @@ from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle
 from revisions.errors import Conflict, NotFound
-from revisions.store import logs, runs
+from revisions.store import logs, orders, runs
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
 from tests.world import World, key
@@ -85,7 +85,7 @@ def test_a_cancelled_run_is_no_longer_to_be_cancelled(world: World) -> None:
     world.create()
     run = fired(world)
     with world.database.write() as connection:
-        runs.request_cancel(connection, run.id, world.clock.now(connection), "bob")
+        orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
     again = world.retrying.retry(run.id, ANN)
     assert (again.cancel_requested_at, again.cancel_requested_by, again.max_attempts) == (None, None, 3)
     assert attempted(world, BROKEN).status == "pending"
@@ -168,7 +168,7 @@ def test_dead_letters_are_what_failed_for_good(world: World) -> None:
     late = attempted(world, Ended(Outcome.TIMED_OUT))
     cancelled = fired(world)
     with world.database.write() as connection:
-        runs.request_cancel(connection, cancelled.id, world.clock.now(connection), "bob")
+        orders.request_cancel(connection, cancelled.id, world.clock.now(connection), "bob")
     assert dead(world) == [late.id, second.id, first.id]
     world.retrying.retry(second.id, ANN)
     assert dead(world) == [late.id, first.id]

@@ -16,7 +16,7 @@ from reconcile.rules.retry import Outcome
 from reconcile.settle import settle, stop
 from revisions.clock import HandClock
 from revisions.errors import Conflict
-from revisions.store import claims, runs
+from revisions.store import claims, orders, runs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.store.tables import runs as table
@@ -102,7 +102,7 @@ class Machine(RuleBasedStateMachine):
         if live := self._live():
             run = data.draw(st.sampled_from(live))
             with self.database.write() as connection:
-                runs.request_cancel(connection, run.id, self.database.clock.now(connection), "ann")
+                orders.request_cancel(connection, run.id, self.database.clock.now(connection), "ann")
 
     @rule(seconds=st.sampled_from([1, 30, 61, 400]))
     def advance(self, seconds: int) -> None:

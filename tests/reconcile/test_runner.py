@@ -17,7 +17,7 @@ from reconcile.rules.stopping import Stop
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
-from revisions.store import census, logs, runs, status
+from revisions.store import census, logs, orders, runs, status
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.triggers import StopReason
@@ -68,7 +68,7 @@ class Scene:
 
     def cancel(self, run_id: str) -> None:
         with self.database.write() as connection:
-            runs.request_cancel(connection, run_id, self.clock.now(), "ann")
+            orders.request_cancel(connection, run_id, self.clock.now(), "ann")
 
     def advance(self, by: timedelta, *runners: Runner, step: timedelta = 10 * SECOND) -> None:
         """Time goes on, with passes as often as `step`."""

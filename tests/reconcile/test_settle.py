@@ -14,7 +14,7 @@ from reconcile.rules.state import LARGEST
 from reconcile.rules.stopping import Stop
 from reconcile.settle import LONGEST_ERROR, Settled, settle
 from revisions.clock import HandClock
-from revisions.store import claims, logs, runs, states, status
+from revisions.store import claims, logs, orders, runs, states, status
 from revisions.store.database import Database
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
@@ -163,7 +163,7 @@ def test_a_cancelled_run_is_over(scene: Scene) -> None:
     """X-11: whatever its attempts; the trigger's failures do not change."""
     run = scene.claimed()
     with scene.database.write() as connection:
-        runs.request_cancel(connection, run.id, scene.rows.now, "ann")
+        orders.request_cancel(connection, run.id, scene.rows.now, "ann")
     assert scene.settle(run, BROKEN) == Settled(Final("cancelled"))
     assert scene.run(run).status == "cancelled"
     assert (scene.status.consecutive_failures, scene.status.last_error) == (0, None)

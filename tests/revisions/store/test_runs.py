@@ -12,7 +12,7 @@ from sqlalchemy import literal_column, select, text
 from reconcile import claiming
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
-from revisions.store import census, claims, runs
+from revisions.store import census, claims, orders, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
 from revisions.store.pipeline import write
@@ -215,7 +215,7 @@ def test_a_lease_is_renewed_by_its_holder_alone(database: Database, rows: Rows, 
     ours = {one.run.id: one.run for one in claim(database)}
     with database.write() as connection:
         claims.take_over(connection, [ours[lost]], rows.now, claimed_by="other", lease=LEASE)
-        runs.request_cancel(connection, cancelled, rows.now, "ann")
+        orders.request_cancel(connection, cancelled, rows.now, "ann")
     clock.advance(20 * SECOND)
     with database.write() as connection:
         renewed = claims.renew(connection, ours.values(), rows.now, LEASE)
@@ -275,10 +275,10 @@ def test_cancelling(database: Database, rows: Rows, clock: HandClock) -> None:
     with database.write() as connection:
         asked_at = rows.now
         for run_id in (running, finished, pending):
-            runs.request_cancel(connection, run_id, asked_at, "ann")
+            orders.request_cancel(connection, run_id, asked_at, "ann")
         clock.advance(SECOND)
-        again = runs.request_cancel(connection, running, rows.now, "bob")
-        assert runs.request_cancel(connection, "nobody", rows.now, "ann") is None
+        again = orders.request_cancel(connection, running, rows.now, "bob")
+        assert orders.request_cancel(connection, "nobody", rows.now, "ann") is None
     assert again is not None
     assert (again.status, again.cancel_requested_at) == ("running", asked_at)
     assert get(database, finished).status == "succeeded"
@@ -293,9 +293,8 @@ def test_a_task_that_goes_takes_its_pending_runs_along(database: Database, rows:
     rows.run(trigger), rows.run(trigger)
     newer = rows.run(trigger, task_version="v2")
     with database.write() as connection:
-        assert (
-            runs.cancel_pending_of_task(connection, TaskKey("acme", "production", "report", "v1"), rows.now, "ann") == 2
-        )
+        key = TaskKey("acme", "production", "report", "v1")
+        assert orders.cancel_pending_of_task(connection, key, rows.now, "ann") == 2
         assert census.take(connection, database.clock).live == {"pending": 1, "running": 1}
     assert get(database, newer).status == "pending"
 

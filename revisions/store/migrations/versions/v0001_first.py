@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from revisions.store import guards
-from revisions.store.tables import Instant, TransactionId
+from revisions.store.columns import Instant, TransactionId
 
 revision = "0001"
 down_revision = None

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from revisions.store import guards
-from revisions.store.tables import Instant
+from revisions.store.columns import Instant
 
 revision = "0003"
 down_revision = "0002"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from revisions.store.tables import Instant
+from revisions.store.columns import Instant
 
 revision = "0004"
 down_revision = "0003"
