@@ -53,6 +53,16 @@ def choice(name: str, label: str, query: str) -> grafana.QueryVariable:
     return variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
 
 
+def typed(name: str, label: str, value: str) -> grafana.TextBoxVariable:
+    """A variable that people type."""
+    return grafana.TextBoxVariable(name).label(label).default_value(value)
+
+
+def way(title: str, url: str) -> grafana.DashboardLink:
+    """A link to a page elsewhere, which may name variables."""
+    return grafana.DashboardLink(title).type(DashboardLinkType.LINK).url(url).target_blank(True)
+
+
 def graph(
     title: str, unit: str, queries: Mapping[str, str], about: str, *, width: int = 12, most: float | None = None
 ) -> timeseries.Panel:

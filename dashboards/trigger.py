@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.builders.timeseries import Panel
 
 from dashboards import late
-from dashboards.panels import HERE, choice, empty, graph, note, row
+from dashboards.panels import HERE, choice, empty, graph, note, row, typed, way
 
 PROJECT = ', project="$project"'
 FROZEN = ', project=~"$project|[(]everything[)]"'
@@ -28,6 +28,8 @@ def board() -> Dashboard:
     # a project without active triggers has no lateness, so it cannot be chosen
     projects = f"label_values(triggerctl_late_triggers{{{HERE}}}, project)"
     made = made.with_variable(choice("project", "Project", projects))
+    made = made.with_variable(typed("address", "Controller's address", "http://127.0.0.1:8080"))
+    made = made.link(way("Its triggers, on the controller's page", "${address}/?project=${project}"))
     made = row(made, "What keeps it?", late.causes(PROJECT), late.since(PROJECT), late.frozen(FROZEN), late.asked())
     made = row(made, "Or what comes after?", late.transactions(), late.queue(), _budget())
     return made.with_panel(note("Why is it late?", why_late(), height=11))

@@ -76,3 +76,12 @@ def test_a_runbook_says_what_it_means_how_to_see_it_and_what_to_do(alert: Alert)
     if alert.name != "TriggerctlFiresLate":  # one table says both there
         assert "\n## See it\n" in page
         assert "\n## What to do\n" in page
+
+
+def test_the_trigger_is_one_click_away() -> None:
+    """O-03: metrics bear no trigger's name, so the dashboard leads to the page that lists the project's."""
+    board = boards.read("trigger")
+    variables = {variable["name"] for variable in board["templating"]["list"]}
+    [url] = [link["url"] for link in board["links"] if link["type"] == "link"]
+    assert url == "${address}/?project=${project}"
+    assert {"address", "project"} <= variables
