@@ -101,8 +101,7 @@ class Loop:
         self._replica.beat(self._interval)
         self._demand.follow(changes)
         self._tell_demand()
-        if not self._survey.is_done:
-            self._survey.tell()
+        self._go_on_with_survey()
         seconds = self._database.clock.monotonic() - began
         self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()), seconds=seconds)
         return changes
@@ -110,7 +109,8 @@ class Loop:
     def scan(self) -> list[Finding]:
         """Looks for what should not be, and mends it (L-16); costs as much as there is, so it is done now and then."""
         found = self._scanner.scan()
-        self._survey.tell()
+        self._survey.begin()
+        self._go_on_with_survey()
         self.due([finding.subject for finding in found if finding.kind is Kind.OVERDUE])
         return found
 
@@ -181,6 +181,10 @@ class Loop:
         was, self._exceeded = self._exceeded, is_too_much(asked, allowed)
         if self._exceeded and not was:
             self._observations.emit("demand.exceeded", asked=asked, allowed=allowed)
+
+    def _go_on_with_survey(self) -> None:
+        if not self._survey.is_complete:
+            self._survey.look()
 
     def _overdue(self) -> list[str]:
         with self._database.read() as connection:
@@ -268,12 +272,13 @@ class Loop:
                     catching_up = self.catch_up()
                 if not self._demand.is_complete:
                     self._tell_demand()
+                self._go_on_with_survey()
                 failures = 0
             except Exception as error:  # noqa: BLE001  # the loop outlives whatever a pass ran into (L-11)
                 failures += 1
                 self._observations.emit("loop.failed", error=str(error), unexpected=not isinstance(error, Unavailable))
                 self._bell.wake()
-            has_more = self._waiting or catching_up or not self._demand.is_complete
+            has_more = self._waiting or catching_up or not (self._demand.is_complete and self._survey.is_complete)
             pause = TURN_SECONDS if has_more else POLL_SECONDS
             if failures:
                 pause = min(2.0**failures, LONGEST_BACKOFF_SECONDS) / 2

@@ -50,6 +50,14 @@ class Late(NamedTuple):
     since: datetime
 
 
+class Budgeted(NamedTuple):
+    """A trigger whose spec may name a budget."""
+
+    trigger_id: str
+    project: str
+    spec: str
+
+
 @dataclass(frozen=True, slots=True)
 class Census:
     """What there was at `now`: live runs by status, and since when the longest waiting one could have been claimed;
@@ -106,13 +114,15 @@ def _apart(rows: Iterable[Any], frozen: Collection[str] | None) -> list[Late]:
     return list(found.values())
 
 
-def budgeted(connection: Connection) -> list[tuple[str, str, str]]:
-    """(trigger, project, spec) of those with a budget that are active, or rest because it is used up."""
+def budgeted(connection: Connection, after: str, limit: int) -> list[Budgeted]:
+    """Triggers with a budget that are active, or rest because it is used up: those after an id, in order."""
     used_up = and_(triggers.c.deactivated_reason == StopReason.BUDGET.value, triggers.c.deleted == false())
     statement = select(triggers.c.trigger_id, triggers.c.project, triggers.c.spec).where(
-        or_(triggers.c.active == true(), used_up), triggers.c.spec.contains('"max_cost":')
+        triggers.c.trigger_id > after,
+        or_(triggers.c.active == true(), used_up),
+        triggers.c.spec.contains('"max_cost":'),
     )
-    return [(row[0], row[1], row[2]) for row in connection.execute(statement.order_by(triggers.c.trigger_id))]
+    return [Budgeted(*row) for row in connection.execute(statement.order_by(triggers.c.trigger_id).limit(limit))]
 
 
 def _standings() -> Select[Any]:

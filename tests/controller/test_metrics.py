@@ -7,6 +7,7 @@ import pytest
 from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.stored import OTHERS, PROJECTS, lateness
+from reconcile import surveying
 from reconcile.backlogs import Backlogs
 from reconcile.holding import Holding
 from reconcile.revising import Caller
@@ -237,3 +238,17 @@ def test_what_others_are_measured_against(world: World, metrics: Metrics) -> Non
     """O-02: settings as numbers, spans in seconds."""
     assert value(metrics, "setting", name="execution_qps") == 10
     assert value(metrics, "setting", name="resync_interval") == 30
+
+
+def test_budgets_are_looked_at_a_part_at_a_time(
+    world: World, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-08, O-02: so that alarms are not kept waiting; nothing is told before the last part."""
+    monkeypatch.setattr(surveying, "AT_ONCE", 2)
+    for name, most in (("a", 10), ("b", 20), ("c", 40)):
+        world.create(name, overlap="allow", limits={"max_cost": most, "estimate": 1})
+        world.firing.fire(key(name), None, Caller("ann"))
+    world.resync()
+    assert value(metrics, "budget_used_ratio", project="acme") is None
+    world.resync()
+    assert value(metrics, "budget_used_ratio", project="acme") == 0.1
