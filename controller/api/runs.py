@@ -19,6 +19,7 @@ from revisions.ids import TriggerKey
 from revisions.store import logs, orders
 from revisions.store import runs as store
 from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection
 from revisions.store.runs import Run
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -77,18 +78,32 @@ def show(id: str, here: Here, within: Within) -> RunShape:
 
 @router.get("/{id}/logs", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def log(
-    id: str, here: Here, within: Within, attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None
+    id: str,
+    here: Here,
+    within: Within,
+    attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
+    position: Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="only what comes from this byte on")] = 0,
 ) -> Response:
-    """What an attempt printed, as bytes; without a number the newest attempt (X-17)."""
+    """What an attempt printed, as bytes; without a number the newest attempt (X-17).
+
+    Headers say how far it is stored, of which attempt it is, and how the run stands, for who follows it.
+    """
     with here.database.read() as connection:
         run = _get(connection, id, within)
         if attempt is not None and attempt > run.attempt:
             detail = f"run {id} has no attempt {attempt}; it had {run.attempt}"
             raise NotFound.hinted("attempt", detail, "leave the number out for the newest")
-        text = logs.read(connection, id, attempt or run.attempt)
-    gap = f"\n[{text.dropped} bytes were not kept]\n".encode() if text.dropped else b""
-    headers = {"X-Content-Type-Options": "nosniff"}
-    return Response(text.head + gap + text.tail, headers=headers, media_type="text/plain; charset=utf-8")
+        number = attempt or run.attempt
+        text = _text(connection, id, number, position)
+        end = logs.sizes(connection, [(id, number)]).get((id, number), 0)
+    headers = {
+        "X-Content-Type-Options": "nosniff",
+        "Triggerctl-Attempt": str(number),
+        "Triggerctl-Position": str(end),
+        "Triggerctl-Newest-Attempt": str(run.attempt),
+        "Triggerctl-Status": run.status,
+    }
+    return Response(text, headers=headers, media_type="text/plain; charset=utf-8")
 
 
 @router.post("/{id}/cancel", openapi_extra=fields_schema(reason={"type": "string"}))
@@ -180,3 +195,19 @@ def _get(connection: Any, id: str, within: Reach) -> Run:
 
 def _shape(connection: Any, run: Run) -> RunShape:
     return run_shape(run, trigger_store.keys(connection, [run.trigger_id]))
+
+
+def _text(connection: Connection, run_id: str, attempt: int, position: int) -> bytes:
+    """What is stored of a log from a byte on, a line standing where something was not kept."""
+    if position == 0:
+        whole = logs.read(connection, run_id, attempt)
+        return whole.head + _gap(whole.dropped) + whole.tail
+    parts = []
+    for piece in logs.read_from(connection, run_id, attempt, position):
+        parts += [_gap(piece.position - position), piece.data]
+        position = piece.end
+    return b"".join(parts)
+
+
+def _gap(dropped: int) -> bytes:
+    return f"\n[{dropped} bytes were not kept]\n".encode() if dropped else b""

@@ -60,17 +60,22 @@ def logs(
     context: typer.Context,
     run: RunId,
     attempt: Annotated[int | None, typer.Option(min=1, help="Which attempt; left out, the newest.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on as it prints, through its later attempts, to the end of the run.")
+    ] = False,
 ) -> None:
     """Print what a run printed, byte for byte."""
     import sys
 
-    from controller.cli import files
+    from controller.cli import files, following
 
     session = sessions.of(context)
-    path = files.run_path(run)
+    path = f"{files.run_path(run)}/logs"
     with session.client() as client:
-        content = client.download(f"{path}/logs", attempt=attempt)
-    sys.stdout.buffer.write(content)
+        if follow:
+            following.follow(client, path, attempt)
+        else:
+            sys.stdout.buffer.write(client.download(path, attempt=attempt))
 
 
 @app.command()

@@ -84,6 +84,20 @@ def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:
     assert api.get(f"/runs/{run}/logs").content == b"\xff\x00 as is\r\n"
 
 
+def test_a_log_goes_on_from_where_somebody_was(api: Api, database: Database) -> None:
+    """X-17: bytes from a position on; headers say how far it is stored, of which attempt, and how the run stands."""
+    api.create()
+    run = api.post(f"{T}/fire").json()["id"]
+    with database.write() as connection:
+        logs.append(connection, {(run, 0): [logs.Piece(0, b"one\n"), logs.Piece(10, b"two\n")]})
+    answer = api.get(f"/runs/{run}/logs", position=2)
+    assert answer.content == b"e\n\n[6 bytes were not kept]\ntwo\n"
+    told = {name: answer.headers[f"Triggerctl-{name}"] for name in ("Position", "Attempt", "Newest-Attempt", "Status")}
+    assert told == {"Position": "14", "Attempt": "0", "Newest-Attempt": "0", "Status": "pending"}
+    assert api.get(f"/runs/{run}/logs", position=14).content == b""
+    assert api.get(f"/runs/{run}/logs", position=-1).status_code == 422
+
+
 def test_what_must_be_done_now_is_told(api: Api, services: Services) -> None:
     """X-11: a fire and a cancellation are observed, so that the runner of this process need not poll for them."""
     heard: list[str] = []

@@ -1,16 +1,37 @@
 """Tasks, runs and the schema by command."""
 
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from reconcile.revising import Caller
+from reconcile.rules.retry import Outcome
+from revisions.clock import HandClock
+from revisions.store import logs
 from revisions.store.database import Database
+from revisions.store.runs import Run
 from revisions.store.tables import SCHEMA
 from tests.controller.conftest import Cli
-from tests.world import task_document, trigger_document
+from tests.world import World, key, task_document, trigger_document
 
 T = "acme/production/report/tick"
+ROOT = Path(__file__).parents[2]
+
+
+class Followed(NamedTuple):
+    """A world with a run that is worked on, and the process that follows its log."""
+
+    world: World
+    run: Run
+    child: subprocess.Popen[str]
+
+
 Write = Callable[..., str]
 
 
@@ -94,3 +115,48 @@ def test_only_an_upgrade_creates_a_database(cli: Cli, database: Database) -> Non
     assert cli("db", "current", database="sqlite:///new.db").status == 7
     assert cli("db", "upgrade", database="sqlite:///new.db").status == 0
     assert cli("list", database="sqlite:///new.db").status == 0
+
+
+@pytest.fixture
+def followed(database: Database, database_url: str, clock: HandClock) -> Iterator[Followed]:
+    """A run that is worked on, and `runs logs --follow` of it in a process of its own."""
+    world = World(database, clock)
+    world.register()
+    world.create(retry={"max_attempts": 2})
+    world.firing.fire(key("tick"), None, Caller("ann"))
+    (run,) = world.claim()
+    command = [sys.executable, "-m", "controller.cli.main", "--database-url", database_url]
+    child = subprocess.Popen(
+        [*command, "runs", "logs", run.id, "--follow"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    yield Followed(world, run, child)
+    child.kill()
+    child.communicate()
+
+
+def test_following_a_log_to_the_end_of_its_run(followed: Followed) -> None:
+    """X-17: as it is printed, through the next attempt, and then it ends by itself."""
+    world, run, child = followed
+    assert child.stdout is not None
+    prints(world, run, 0, b"one\n")
+    assert child.stdout.readline() == "one\n"
+    prints(world, run, 4, b"two\n")
+    assert child.stdout.readline() == "two\n"
+    world.settle(run, Outcome.FAILED)
+    world.advance(seconds=10)
+    (again,) = world.claim()
+    prints(world, again, 0, b"three\n")
+    assert child.stdout.readline() == "three\n"
+    world.settle(again)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out) == (0, "")
+    assert "attempt 2" in err
+
+
+def prints(world: World, run: Run, position: int, data: bytes) -> None:
+    with world.database.write() as connection:
+        logs.append(connection, {(run.id, run.attempt): [logs.Piece(position, data)]})
