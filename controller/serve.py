@@ -112,15 +112,20 @@ class Process:
             database, lambda: self._listener is not None and self._listener.connected, self._settings
         )
         observations.subscribe(self._metrics.subscriber)
+        observations.subscribe(self._services.condition.subscriber)
         observations.subscribe(self._wake)
 
     def start(self) -> None:
         for part in (self._listener, self._runner, self._loop):
             if part is not None:
                 part.start()
+        lives = {"loop": self._loop, "runner": self._runner}
+        self._services.condition.begin({name: part.lives for name, part in lives.items() if part is not None})
 
     def stop(self) -> None:
-        """First nothing new is decided or claimed; then what runs may end within the grace, or is handed back."""
+        """It is ready no more, and nothing new is decided or claimed; then what runs may end within the grace, or is
+        handed back."""
+        self._services.condition.leave()
         if self._runner is not None:
             self._runner.drain(self._settings.stop_grace)
         for part in (self._listener, self._loop):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Self
 
 from controller.auth import Access
+from controller.condition import Condition
 from controller.settings import Settings
 from reconcile.accounting import Accounting
 from reconcile.approving import Approving
@@ -91,6 +92,7 @@ class Services:
     credentials: Credentials
     access: Access
     gate: SchemaGate
+    condition: Condition
 
     @classmethod
     def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
@@ -131,4 +133,5 @@ class Services:
             credentials=credentials,
             access=Access(database, settings, credentials, heard),
             gate=SchemaGate(database),
+            condition=Condition(database.clock.monotonic, settings.resync_interval),
         )

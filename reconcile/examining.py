@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from reconcile import demand
 from reconcile.calendars import read_terms
+from reconcile.plugins import launchers
 from reconcile.replica import MISSED_BEATS
 from reconcile.rules import ailments, checks
 from reconcile.rules.ailments import LATELY, PATIENCE, Apart, Held
@@ -14,17 +16,18 @@ from reconcile.rules.schedule import count
 from reconcile.rules.zones import TZDATA_VERSION
 from reconcile.scanner import worn_triggers
 from revisions.clock import Clock
-from revisions.errors import Unavailable
+from revisions.errors import Fault, Unavailable
 from revisions.ids import TriggerKey
 from revisions.store import backlogs as backlog_store
 from revisions.store import guards, holds, quarantines, replicas, runs, servers
 from revisions.store import status as status_store
+from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
 from revisions.store.notices import hearing
 from revisions.store.tables import SCHEMA
-from revisions.triggers import SYSTEM, StopReason
+from revisions.triggers import SYSTEM, StopReason, spec_of
 
 MOST_COUNTED = 10_000
 """Occurrences of backlogs that are counted, so that looking never takes long."""
@@ -60,6 +63,7 @@ class Examining:
         return [
             *self._server(),
             checks.schema(found, SCHEMA),
+            self._permissions(),
             *self._installation(),
             *self._triggers(),
             ailments.rate(self.demand(), self._pace.execution_qps),
@@ -71,6 +75,13 @@ class Examining:
         with self._database.read() as connection:
             named = trigger_store.keys(connection, asked)
         return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
+
+    def _permissions(self) -> Check:
+        with self._database.read() as connection:
+            rights = servers.rights(connection)
+        if rights is None:
+            return checks.permissions(None)
+        return checks.permissions(rights.role, rights.is_superuser, rights.lacking)
 
     def _server(self) -> Iterator[Check]:
         with self._database.read() as connection:
@@ -88,6 +99,7 @@ class Examining:
             there = replicas.seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
             yield checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
             yield checks.replicas([row.version for row in there])
+            yield checks.launchers(dict(_unusable(task_store.specs_in_use(connection))))
 
     def _offset(self, connection: Connection) -> float | None:
         """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
@@ -109,6 +121,17 @@ class Examining:
             yield _holds(connection, now)
             yield ailments.queue(*runs.pending_since(connection, now - PATIENCE), now)
             yield _failures(connection, now)
+
+
+def _unusable(specs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The kinds of launchers that cannot be used here, each by the first task that needs it, and why."""
+    blocks: dict[str, Any] = {}
+    for spec in map(spec_of, specs):
+        blocks.setdefault(spec["launcher"], spec.get(spec["launcher"]))
+    for kind, block in blocks.items():
+        found = launchers().get(kind)
+        faults = found.faults(block) if found else [Fault(kind, "this release has no such launcher")]
+        yield from ((kind, one.message) for one in faults[:1])
 
 
 def _quarantine(connection: Connection) -> Check:

@@ -163,6 +163,10 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
         self._thread.start()
 
+    def lives(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread is not None and self._thread.is_alive()
+
     def stop(self) -> None:
         """Ends the thread after the pass it is in."""
         self._bell.close()

@@ -56,6 +56,10 @@ class Runner:
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
         self._thread.start()
 
+    def lives(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread is not None and self._thread.is_alive()
+
     def wake(self) -> None:
         """Says that there may be something to claim or to cancel; lost or doubled, it is harmless."""
         with self._changed:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
 from controller.api.context import Here
@@ -15,14 +15,16 @@ class Health(TypedDict):
     status: Literal["ok"]
 
 
-@router.get("/healthz")
-async def healthz() -> Health:
-    """The process lives, whatever became of the database."""
+@router.get("/healthz", responses=DOCUMENTED)
+async def healthz(request: Request) -> Health:
+    """The process lives and so does each of its parts, whatever became of the database."""
+    request.app.state.services.condition.check_alive()
     return {"status": "ok"}
 
 
 @router.get("/readyz", responses=DOCUMENTED)
 def readyz(here: Here) -> Health:
-    """The database answers and has this release's schema; asked each time."""
+    """The loop keeps looking, nobody told it to stop, and the database answers and has this release's schema."""
+    here.condition.check_ready()
     here.database.check_schema()
     return {"status": "ok"}

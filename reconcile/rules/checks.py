@@ -1,6 +1,6 @@
 """What `doctor` looks at of the installation, judged: pure, facts → one check each (R-02, S-14, L-14, O-05)."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -83,6 +83,28 @@ def notices(heard: str | None, place: str) -> Check:
             why = f"{place} is another database: nothing said here is heard there"
     hint = "set listen_url to the URL of the same database past the pooler"
     return warning("notices", f"{why}: changes made elsewhere are seen only when they are looked for", hint)
+
+
+def permissions(role: str | None, is_superuser: bool = False, lacking: Sequence[str] = ()) -> Check:
+    """What the database's role may do; None where there are no roles (R-02)."""
+    if role is None:
+        return ok("permissions", "who may write the file may do everything")
+    if lacking:
+        hint = f"`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}`, as the tables' owner"
+        return fault("permissions", f"{role} lacks {named(lacking)}", hint)
+    if is_superuser:
+        detail = f"{role} is a superuser, whom no guard of history stops"
+        return warning("permissions", detail, "let the controller connect as a role that owns nothing")
+    return ok("permissions", f"{role} may do what is needed")
+
+
+def launchers(faults: Mapping[str, str]) -> Check:
+    """What registered tasks are launched by that this process could not use, and why, by kind."""
+    if not faults:
+        return ok("launchers", "all that registered tasks need are here")
+    told = named(f"{kind} ({why})" for kind, why in sorted(faults.items()))
+    hint = "install what is missing wherever a runner is; where none is, never mind"
+    return warning("launchers", f"cannot be used by this process: {told}", hint)
 
 
 def schema(found: str | None, ours: str) -> Check:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
+from revisions.store.guards import GUARDED
 from revisions.store.pipeline import POOLED
+from revisions.store.tables import metadata, schema_support
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,36 @@ class Server:
     version: str
     major: int | None
     is_pooled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Who one is in the database, and what one may not that has to be: `right on table`."""
+
+    role: str
+    is_superuser: bool
+    lacking: tuple[str, ...]
+
+
+def rights(connection: Connection) -> Rights | None:
+    """What the database's role may do with the tables; None on SQLite, where who may write the file may do all."""
+    if connection.dialect.name != "postgresql":
+        return None
+    who = connection.execute(text("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")).one()
+    wanted = [(table, right) for table in sorted(metadata.tables) for right in _needed(table)]
+    asked = text(
+        "SELECT wanted, of_table FROM unnest(CAST(:tables AS text[]), CAST(:rights AS text[])) AS o(of_table, wanted)"
+        " WHERE NOT has_table_privilege(of_table, wanted)"
+    )
+    given = {"tables": [table for table, _ in wanted], "rights": [right for _, right in wanted]}
+    lacking = connection.execute(asked, given)
+    return Rights(who.rolname, who.rolsuper, tuple(f"{right} on {table}" for right, table in lacking))
+
+
+def _needed(table: str) -> tuple[str, ...]:
+    if table == schema_support.name:
+        return ("SELECT",)
+    return ("SELECT", "INSERT") if table in GUARDED else ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def describe(connection: Connection) -> Server:

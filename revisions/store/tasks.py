@@ -74,6 +74,12 @@ def get(connection: Connection, key: TaskKey) -> TaskRow | None:
     return _task(row) if row else None
 
 
+def specs_in_use(connection: Connection) -> list[str]:
+    """The specs of the task versions that active triggers are bound to."""
+    used = select(tasks.c.spec).where(tasks.c.deleted == false(), tasks.c.active_triggers > 0)
+    return list(connection.execute(used.order_by(*_IDENTITY)).scalars())
+
+
 def versions(connection: Connection, project: str, domain: str, name: str) -> list[str]:
     """The versions of a task that are not deleted, oldest first."""
     statement = (

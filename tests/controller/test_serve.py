@@ -40,6 +40,7 @@ class Up:
     """A process with all its parts, its API included."""
 
     def __init__(self, database: Database, work_dir: Path, without: tuple[str, ...] = (), **options: Any) -> None:
+        self.database = database
         self.heard: list[str] = []
         observations = Observations()
         observations.subscribe(lambda name, _: self.heard.append(name))

@@ -139,17 +139,11 @@ class Site:
             "WORK_DIR": str(self.work),
             **settings,
         }
+        parts = ["--without", without] if without else []
         environment = {f"TRIGGERCTL_{name}": value for name, value in chosen.items()}
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "controller.cli.main",
-                    "up",
-                    *arguments,
-                    *(["--without", without] if without else []),
-                ],
+                [sys.executable, "-m", "controller.cli.main", "up", *arguments, *parts],
                 cwd=self.folder,
                 env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONPATH": str(ROOT), **environment},
                 stdin=subprocess.DEVNULL,

@@ -73,6 +73,21 @@ def test_what_takes_longer_is_handed_back(waiting: Site) -> None:
     assert not list(waiting.work.glob("*-*"))
 
 
+def test_readiness_goes_first(waiting: Site) -> None:
+    """O-05: told to stop, it says at once that it is not ready, and answers as long as a task is under way."""
+    controller = waiting.up(STOP_GRACE="60s")
+    run_id = begun(waiting)
+    answers = _asking(controller.url)
+    assert (answers("/healthz"), answers("/readyz")) == (200, 200)
+    controller.terminate()
+    eventually(lambda: answers("/readyz") == 503, SECONDS_TO_END)
+    assert answers("/healthz") == 200
+    assert answers(f"/api/v1/runs/{run_id}") == 200
+    waiting.lets_go()
+    assert controller.process.wait(SECONDS_TO_END) == 0
+    assert waiting.run(run_id).status == "succeeded"
+
+
 @pytest.mark.parametrize(
     ("database_url", "ends"),
     [("sqlite", "while nobody watches"), ("postgresql", "after the restart")],

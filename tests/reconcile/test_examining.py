@@ -7,18 +7,22 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from reconcile import blocks
 from reconcile import replica as replicas
 from reconcile.examining import Examining
 from reconcile.holding import Holding, Scope
+from reconcile.pruning import Pruning
 from reconcile.replica import Replica
 from reconcile.revising import Caller
 from reconcile.rules.checks import Check, Level
 from reconcile.rules.pace import Pace
+from reconcile.rules.retention import Retention
 from revisions.clock import HandClock, HostClock
+from revisions.manifests import Task
 from revisions.store import guards, occurrences
 from revisions.store.database import Database, ServerClock
 from revisions.store.tables import runs, trigger_status
-from tests.world import World, key
+from tests.world import World, key, task_document
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
 NAMES = [
@@ -26,10 +30,12 @@ NAMES = [
     "pooler",
     "notices",
     "schema",
+    "permissions",
     "guards",
     "clock",
     "tzdata",
     "replicas",
+    "launchers",
     "quarantine",
     "watermarks",
     "backlogs",
@@ -57,7 +63,7 @@ def test_a_sound_installation(world: World) -> None:
     world.resync()
     found = examine(world)
     assert list(found) == NAMES
-    assert {name: check.detail for name, check in found.items() if check.level is not OK} == {}
+    assert {name for name, check in found.items() if check.level is not OK} <= {"permissions"}  # ours is a superuser
 
 
 def test_a_database_that_is_not_there(tmp_path: Path, clock: HandClock) -> None:
@@ -69,6 +75,52 @@ def test_a_database_that_is_not_there(tmp_path: Path, clock: HandClock) -> None:
         [check] = Examining(database, Pace(), clock).examine()
     assert (check.name, check.level) == ("database", FAULT)
     assert check.hint
+
+
+def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> None:
+    """R-02, O-05: a superuser is warned of; what is lacking is named with its way out; a role that owns nothing, and
+    may do what it must, is enough for everything that is done."""
+    if world.database.is_sqlite:
+        assert examine(world)["permissions"].level is OK
+        return
+    assert (examine(world)["permissions"].level, "superuser" in examine(world)["permissions"].detail) == (WARNING, True)
+    role = f"app_{world.database.url.database}"
+    by_hand(world, f"CREATE ROLE {role} LOGIN")
+    try:
+        by_hand(world, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
+        by_hand(world, f"REVOKE UPDATE, DELETE ON {', '.join(guards.GUARDED)} FROM {role}")
+        url = world.database.url.set(username=role, password=None).render_as_string(hide_password=False)
+        with Database(url) as database:
+            database.clock = world.clock
+            theirs = World(database, world.clock)
+            theirs.create(retry={"max_attempts": 1})
+            theirs.advance(minutes=1)
+            theirs.resync()
+            theirs.finish(state={"cursor": 1})
+            theirs.loop.scan()
+            assert Pruning(database, theirs.observations, Retention()).step()
+            check = examine(theirs)["permissions"]
+            assert (check.level, check.detail) == (OK, f"{role} may do what is needed")
+            by_hand(world, f"REVOKE INSERT ON runs FROM {role}")
+            check = examine(theirs)["permissions"]
+            assert (check.level, check.detail) == (FAULT, f"{role} lacks INSERT on runs")
+            assert "GRANT" in check.hint
+    finally:
+        by_hand(world, f"DROP OWNED BY {role}")
+        by_hand(world, f"DROP ROLE {role}")
+
+
+def test_launchers_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05, X-10: of tasks that something triggers; by what is missing here, told once for each kind."""
+    document = task_document("v2") | {"spec": {"launcher": "celery", "celery": {"task": "reports.weekly"}}}
+    world.registering.register(Task.read(document), Caller("ann"))
+    world.create("later", task_version="v2")
+    assert examine(world)["launchers"].level is OK
+    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    check = examine(world)["launchers"]
+    assert (check.level, "celery (needs celery, not installed here)" in check.detail) == (WARNING, True)
+    world.deactivate("later", 1)
+    assert examine(world)["launchers"].level is OK
 
 
 def test_notices_are_tried(world: World, postgresql_url: str) -> None:
