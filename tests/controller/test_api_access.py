@@ -17,6 +17,7 @@ from controller.app import create_app
 from controller.errors import KINDS
 from controller.metrics import Metrics
 from controller.services import Services
+from controller.settings import Settings
 from controller.web import pages
 from reconcile.claiming import claim
 from reconcile.credentials import for_runs
@@ -256,7 +257,7 @@ def test_refusals_are_written_down(
     """O-06: from where, who, what for and why; never with the credential."""
     heard: list[dict[str, Any]] = []
     observations.subscribe(lambda name, facts: heard.append(facts) if name == "access.refused" else None)
-    metrics = Metrics(database, lambda: False)
+    metrics = Metrics(database, lambda: False, Settings())
     observations.subscribe(metrics.subscriber)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
