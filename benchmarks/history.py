@@ -9,6 +9,7 @@ from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
 from revisions.ids import TriggerKey
+from revisions.store import revisions as revision_store
 from revisions.store import triggers as store
 from revisions.store.database import Database
 
@@ -42,7 +43,7 @@ def _pages(database: Database, revisions: int) -> float:
             with database.read() as connection:
                 current = store.get(connection, key)
                 assert current is not None
-                found = store.history(connection, current.trigger_id, before, PAGE)
+                found = revision_store.page(connection, current.trigger_id, before, PAGE)
             assert len(found) == PAGE
             done += 1
     return done / (time.monotonic() - began)

@@ -10,6 +10,7 @@ from reconcile.revising import Caller
 from reconcile.rules.bounds import start_within
 from revisions.errors import Conflict, NotFound
 from revisions.store import notices, occurrences, orders, runs, status, triggers
+from revisions.store import revisions as revision_store
 from revisions.store.database import Connection, Database
 from revisions.store.runs import LIVE, Run
 
@@ -57,7 +58,7 @@ class Approving:
 
 def _start_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
     """The time to start within begins with the approval (X-18); a backfilled run is never too late."""
-    revision = triggers.revision(connection, run.trigger_id, run.revision)
+    revision = revision_store.get(connection, run.trigger_id, run.revision)
     if revision is None or run.source == BACKFILL:
         return None
     span = start_within(json.loads(revision.spec).get("start_within"))

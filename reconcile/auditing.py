@@ -15,6 +15,7 @@ from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
 from revisions.store import backlogs as backlog_store
 from revisions.store import histories, occurrences, retention
+from revisions.store import revisions as revision_store
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -144,7 +145,7 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Past
     if trigger is None or status is None:
         raise NotFound(f"there is no trigger {key}")
     backlogs = backlog_store.get(connection, [trigger.trigger_id])
-    revisions = trigger_store.whole_history(connection, trigger.trigger_id)
+    revisions = revision_store.whole(connection, trigger.trigger_id)
     return Past(
         trigger=trigger,
         eras=lived(connection, key.project, eras.eras(revisions)),

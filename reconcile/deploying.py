@@ -18,6 +18,7 @@ from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.ids import TaskKey, TriggerKey, name_faults
 from revisions.manifests import Trigger as Manifest
 from revisions.reading import API_VERSION
+from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
 from revisions.store.database import Connection, Database
@@ -54,7 +55,7 @@ class Deploying:
         """
         with self._database.read() as connection:
             trigger = store.get(connection, key)
-            wanted = store.revision(connection, trigger.trigger_id, to) if trigger else None
+            wanted = revision_store.get(connection, trigger.trigger_id, to) if trigger else None
         if trigger is None:
             raise NotFound.trigger(key)
         if wanted is None:

@@ -14,6 +14,7 @@ from reconcile.rules.ranges import ASKED, MOMENT, SUPERSEDED
 from revisions.errors import TriggerctlError
 from revisions.store import expectations as store
 from revisions.store import holds, occurrences
+from revisions.store import revisions as revision_store
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -91,7 +92,7 @@ def _judged(
 
 def _life(connection: Connection, trigger: Trigger, row: StatusRow, watch: Watch, now: datetime) -> Life:
     since = watch.judged_until - BEFORE
-    revisions = trigger_store.history_since(connection, trigger.trigger_id, since)
+    revisions = revision_store.since(connection, trigger.trigger_id, since)
     lived_through = lived(connection, trigger.key.project, eras.eras(revisions))
     made = run_store.asked_within(connection, trigger.trigger_id, since, now)
     asked = [Occasion(*one) for one in made]

@@ -9,6 +9,7 @@ from reconcile.revising import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.manifests import Retry
 from revisions.store import notices, orders, runs, status, triggers
+from revisions.store import revisions as revision_store
 from revisions.store.database import Connection, Database
 from revisions.store.runs import DEAD, LIVE, Run
 
@@ -73,7 +74,7 @@ def _refuse(run: Run) -> None:
 
 def _max_attempts(connection: Connection, run: Run) -> int:
     """What the revision that the run was made under says."""
-    revision = triggers.revision(connection, run.trigger_id, run.revision)
+    revision = revision_store.get(connection, run.trigger_id, run.revision)
     assert revision is not None
     said = json.loads(revision.spec).get("retry", {})
     return int(said.get("max_attempts", Retry().max_attempts))

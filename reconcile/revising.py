@@ -16,6 +16,7 @@ from revisions import chain, ids
 from revisions.errors import Conflict, Fault, TriggerctlError
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import backlogs as backlog_store
+from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
@@ -254,7 +255,7 @@ def _retried(locked: Locked, request: Request) -> Changed | None:
     key, current = request.caller.idempotency_key, locked.trigger
     if key is None or current is None:
         return None
-    made = store.by_idempotency_key(locked.connection, current.trigger_id, key)
+    made = revision_store.by_idempotency_key(locked.connection, current.trigger_id, key)
     if made is None:
         return None
     if not request.is_retry(made):
@@ -266,7 +267,7 @@ def _retried(locked: Locked, request: Request) -> Changed | None:
             changed_by=current.changed_by,
             changed_at=current.changed_at,
         )
-    before = store.revision(locked.connection, made.trigger_id, made.revision - 1)
+    before = revision_store.get(locked.connection, made.trigger_id, made.revision - 1)
     created = before is None or before.action is Action.DELETE
     return Changed(apply(None, made), changed=True, created=created, before=before.revision if before else None)
 

@@ -25,6 +25,7 @@ from revisions.clock import Clock, HandClock
 from revisions.ids import TriggerKey
 from revisions.manifests import Task, Trigger
 from revisions.store import occurrences, runs, status, triggers
+from revisions.store import revisions as revision_store
 from revisions.store.database import Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import Run
@@ -173,7 +174,7 @@ class World:
     def history(self, name: str = "tick") -> list[Revision]:
         """Newest first."""
         with self.database.read() as connection:
-            return triggers.history(connection, self.id(name), None, 1_000)
+            return revision_store.page(connection, self.id(name), None, 1_000)
 
     def id(self, name: str) -> str:
         with self.database.read() as connection:

@@ -15,6 +15,7 @@ from reconcile.rules.notation import ScheduleError, instant
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import occurrences
+from revisions.store import revisions as revision_store
 from revisions.store import triggers as store
 from revisions.triggers import Revision, Trigger
 from revisions.triggers import diff as between
@@ -37,7 +38,7 @@ def revisions(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None)
     before = number(cursor)
     with here.database.read() as connection:
         current = existing(connection, key)
-        found = store.history(connection, current.trigger_id, before, limit + 1)
+        found = revision_store.page(connection, current.trigger_id, before, limit + 1)
     return page(found, limit, revision_shape, lambda made: pack(str(made.revision)))
 
 
@@ -79,7 +80,7 @@ def ledger(key: Named, here: Here, limit: Limit = 100, cursor: Cursor = None) ->
 
 
 def _made(connection: Any, current: Trigger, number: int) -> Revision:
-    made = store.revision(connection, current.trigger_id, number) if 0 < number <= LARGEST_NUMBER else None
+    made = revision_store.get(connection, current.trigger_id, number) if 0 < number <= LARGEST_NUMBER else None
     if made is None:
         raise NotFound.revision(current.key, number, current.revision)
     return made

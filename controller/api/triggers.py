@@ -28,6 +28,7 @@ from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
 from revisions.store import holds, quarantines
+from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
 from revisions.store import triggers as store
 from revisions.triggers import Trigger
@@ -65,7 +66,7 @@ def show(key: Named, here: Here, response: Response, as_of: AsOf = None) -> Trig
     with here.database.read() as connection:
         current = store.get(connection, key)
         row = status_store.get(connection, current.trigger_id) if current else None
-        past = store.as_of(connection, current.trigger_id, at) if current and at else None
+        past = revision_store.as_of(connection, current.trigger_id, at) if current and at else None
         in_the_way = _in_the_way(connection, here, [current]) if current else {}
     if current is None or row is None:
         raise NotFound.trigger(key)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     and_,
     bindparam,
     false,
@@ -23,18 +22,19 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from revisions.breaks import current_row
-from revisions.chain import canonical, texts
+from revisions.chain import canonical
 from revisions.clock import Clock
 from revisions.errors import Conflict
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import expectations, notices, occurrences, status
+from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
 from revisions.store.batches import insert_if_absent
 from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import Question, Write, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.triggers import Action, Revision, StopReason, Trigger, apply, fold, spec_of
+from revisions.triggers import Revision, StopReason, Trigger, apply, spec_of
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IDENTITY = ("trigger_id", *(column.name for column in _KEY))
@@ -212,7 +212,7 @@ def append(
     anew = _counts_anew(previous, current)
     write(
         connection,
-        (_APPEND, _revision_columns(revision)),
+        (_APPEND, revision_store.columns(revision)),
         *rewrites,
         *status.following(revision, baseline, created=previous is None, counts_anew=anew, traceparent=traceparent),
         *expectations.following(previous, revision),
@@ -236,66 +236,6 @@ def _rename(connection: Connection, current: Trigger) -> None:
         connection.execute(_CURRENT, current.key._asdict() | {"of_trigger": current.trigger_id})
     except IntegrityError as error:
         raise AlreadyThere(f"{current.key} was taken by somebody else in the meantime") from error
-
-
-def revision(connection: Connection, trigger_id: str, number: int) -> Revision | None:
-    """One revision in full."""
-    statement = select(trigger_revisions).where(
-        trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.revision == number
-    )
-    row = connection.execute(statement).one_or_none()
-    return _revision(row) if row else None
-
-
-def by_idempotency_key(connection: Connection, trigger_id: str, key: str) -> Revision | None:
-    """The revision that an earlier request with this key made (R-04)."""
-    statement = select(trigger_revisions).where(
-        trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.idempotency_key == key
-    )
-    row = connection.execute(statement).one_or_none()
-    return _revision(row) if row else None
-
-
-def history(connection: Connection, trigger_id: str, before: int | None, limit: int) -> list[Revision]:
-    """Revisions newest first, those below a number (R-09)."""
-    statement = (
-        select(trigger_revisions)
-        .where(trigger_revisions.c.trigger_id == trigger_id)
-        .order_by(trigger_revisions.c.revision.desc())
-        .limit(limit)
-    )
-    if before is not None:
-        statement = statement.where(trigger_revisions.c.revision < before)
-    return [_revision(row) for row in connection.execute(statement)]
-
-
-def whole_history(connection: Connection, trigger_id: str) -> list[Revision]:
-    """All revisions, oldest first."""
-    statement = select(trigger_revisions).where(trigger_revisions.c.trigger_id == trigger_id)
-    return [_revision(row) for row in connection.execute(statement.order_by(trigger_revisions.c.revision))]
-
-
-def history_since(connection: Connection, trigger_id: str, at: datetime) -> list[Revision]:
-    """The revisions from that on which was in force at an instant, oldest first; all where none was yet."""
-    of = trigger_revisions.c
-    then = select(func.max(of.revision)).where(of.trigger_id == trigger_id, of.at <= at).scalar_subquery()
-    statement = select(trigger_revisions).where(of.trigger_id == trigger_id, of.revision >= func.coalesce(then, 0))
-    return [_revision(row) for row in connection.execute(statement.order_by(of.revision))]
-
-
-def as_of(connection: Connection, trigger_id: str, at: datetime) -> Trigger | None:
-    """The row as it stood at an instant, folded from the revisions up to then; None before the first (R-09).
-
-    Only as far back as the newest of them that says by itself what the row is (`stands_alone`).
-    """
-    made = trigger_revisions.c
-    until_then = and_(made.trigger_id == trigger_id, made.at <= at)
-    whole = or_(made.active == true(), made.action != Action.DEPLOY.value)
-    newest = select(made.revision).where(until_then, whole).order_by(made.revision.desc()).limit(1).scalar_subquery()
-    statement = (
-        select(trigger_revisions).where(until_then, made.revision >= func.coalesce(newest, 0)).order_by(made.revision)
-    )
-    return fold(_revision(row) for row in connection.execute(statement))
 
 
 def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
@@ -372,48 +312,4 @@ def from_row(row: Any) -> Trigger:
         changed_at=row.changed_at,
         changed_by=row.changed_by,
         deactivated_reason=row.deactivated_reason,
-    )
-
-
-def _revision_columns(revision: Revision) -> dict[str, Any]:
-    return {
-        "trigger_id": revision.trigger_id,
-        **revision.key._asdict(),
-        "revision": revision.revision,
-        "action": revision.action.value,
-        "actor": revision.actor,
-        "reason": revision.reason,
-        "at": revision.at,
-        "active": revision.active,
-        "tags": texts(revision.tags),
-        "until": revision.until,
-        "origin": revision.origin,
-        "idempotency_key": revision.idempotency_key,
-        "resolved": revision.resolved,
-        "scopes": revision.scopes,
-        "spec": revision.spec,
-        "previous_hash": revision.previous_hash,
-        "hash": revision.hash,
-    }
-
-
-def _revision(row: Row[Any]) -> Revision:
-    return Revision(
-        trigger_id=row.trigger_id,
-        key=TriggerKey(row.project, row.domain, row.task, row.name),
-        revision=row.revision,
-        action=Action(row.action),
-        actor=row.actor,
-        reason=row.reason,
-        at=row.at,
-        active=row.active,
-        tags=tuple(json.loads(row.tags)),
-        until=row.until,
-        origin=row.origin,
-        idempotency_key=row.idempotency_key,
-        resolved=row.resolved,
-        scopes=row.scopes,
-        spec=row.spec,
-        previous_hash=row.previous_hash,
-        hash=row.hash,
     )

@@ -23,6 +23,7 @@ from reconcile.rules.preconditions import Expected
 from revisions.manifests import Task, Trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import occurrences, runs, status, triggers
+from revisions.store import revisions as revision_store
 from revisions.store.backlogs import Backlog
 from revisions.store.database import Database
 from revisions.store.occurrences import Skip
@@ -204,7 +205,7 @@ class Site:
     def history(self, name: str) -> list[Revision]:
         """Oldest first."""
         with self.database.read() as connection:
-            return triggers.history(connection, self._id(name), None, 1_000)[::-1]
+            return revision_store.page(connection, self._id(name), None, 1_000)[::-1]
 
     def status(self, name: str) -> StatusRow:
         with self.database.read() as connection:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from sqlalchemy import select
 
 from revisions.chain import ORIGIN, link
+from revisions.store import revisions as revision_store
 from revisions.store import runs as run_store
 from revisions.store import status, tasks
 from revisions.store import triggers as store
@@ -23,7 +24,9 @@ def faults(database: Database) -> list[str]:
     """Everything that is not as it must be."""
     with database.read() as connection:
         current = _triggers(connection)
-        histories = {one.trigger_id: store.history(connection, one.trigger_id, None, MANY)[::-1] for one in current}
+        histories = {
+            one.trigger_id: revision_store.page(connection, one.trigger_id, None, MANY)[::-1] for one in current
+        }
         found = [*_orphans(connection, histories), *_summaries(connection, current)]
         for trigger in current:
             revisions = histories[trigger.trigger_id]

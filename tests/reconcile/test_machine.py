@@ -23,6 +23,7 @@ from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.ids import TaskKey, TriggerKey
 from revisions.manifests import Task, Trigger
+from revisions.store import revisions as revision_store
 from revisions.store import tasks, triggers
 from revisions.store.database import Database
 from revisions.triggers import fold
@@ -226,7 +227,7 @@ class Histories(RuleBasedStateMachine):
                     assert current is None
                     continue
                 assert current is not None
-                revisions = triggers.history(connection, current.trigger_id, None, 1_000)[::-1]
+                revisions = revision_store.page(connection, current.trigger_id, None, 1_000)[::-1]
                 assert [made_of(revision) for revision in revisions] == model.history
                 assert [revision.revision for revision in revisions] == list(range(1, len(revisions) + 1))
                 assert current == fold(revisions)

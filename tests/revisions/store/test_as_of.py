@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from revisions.store import revisions as revision_store
 from revisions.store import triggers as store
 from revisions.triggers import fold
 from tests.world import World, key
@@ -47,7 +48,7 @@ def test_it_is_what_the_revisions_up_to_then_amount_to(world: World, history: st
     with world.database.read() as connection:
         for number, revision in enumerate(revisions, 1):
             for later in (timedelta(), timedelta(minutes=10, microseconds=-1)):
-                found = store.as_of(connection, world.id(name), revision.at + later)
+                found = revision_store.as_of(connection, world.id(name), revision.at + later)
                 assert found == fold(revisions[:number])
-        assert store.as_of(connection, world.id(name), world.clock.now()) == store.get(connection, key(name))
-        assert store.as_of(connection, world.id(name), world.start - timedelta(microseconds=1)) is None
+        assert revision_store.as_of(connection, world.id(name), world.clock.now()) == store.get(connection, key(name))
+        assert revision_store.as_of(connection, world.id(name), world.start - timedelta(microseconds=1)) is None
