@@ -177,6 +177,8 @@ def why_late(prometheus: Prometheus, project: str) -> str:
     board = Board(prometheus, "trigger", project)
     since = board.lines("Due since, by cause", "{{cause}}")
     answer = board.read("Database: duration of transactions", "answer to a scrape")
+    if not since:
+        return "no answer to the newest scrape yet"
     if max(since.values()) < WAITS_SECONDS:
         return "not late"
     if board.lines("Frozen", "{{project}}") and since["freeze"] > WAITS_SECONDS:

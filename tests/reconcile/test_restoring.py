@@ -11,6 +11,7 @@ from reconcile.restoring import LOST, Restored, Restoring
 from reconcile.rules.pace import Pace
 from revisions.errors import Conflict
 from revisions.store import feed
+from tests.waiting import eventually
 from tests.world import World, key
 
 ALL: dict[str, Any] = {"catchup": {"policy": "all"}, "overlap": "allow"}
@@ -147,8 +148,16 @@ def test_numbers_of_another_server(world: World) -> None:
     restore(world)
     with world.database.read() as connection:
         first = feed.read(connection, feed.BEGINNING, 100)
+    assert [change.revision for change in first.items] == [1]
     world.update("tick", 1, description="new", **ALL)
-    with world.database.read() as connection:
-        again = feed.read(connection, first.position, 100)
-        assert [change.revision for change in first.items] == [1]
-        assert [change.revision for change in feed.read(connection, again.position, 100).items][:1] != [1]
+    position = first.position
+
+    def goes_on() -> bool:
+        """Past what is told; other databases of the same server may hold that up, which tells it once more."""
+        nonlocal position
+        with world.database.read() as connection:
+            told = feed.read(connection, position, 100)
+        position = told.position
+        return 1 not in [change.revision for change in told.items]
+
+    eventually(goes_on, every=0.05)
