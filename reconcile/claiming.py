@@ -10,7 +10,7 @@ from reconcile.observe import Observations
 from reconcile.rules.turns import Turns
 from revisions.store import claims, expiry, holds, queue, runs, triggers
 from revisions.store.claims import Claimed
-from revisions.store.database import Connection, Database
+from revisions.store.database import Connection, Database, ask_and_look_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ def take(
     """
     begun = database.clock.monotonic()
     with database.write() as connection:
-        runs.lock_queue(connection)
-        now = database.clock.now(connection)
+        _, now = ask_and_look_at(database.clock, connection, *runs.locking_queue(connection))
         expired = expiry.expire(connection, now)
         names = triggers.keys(connection, [one.trigger_id for one in expired]) if expired else {}
         claimed = claim(connection, now, claimed_by=claimed_by, lease=lease, limit=limit, max_running=max_running)
@@ -63,12 +62,11 @@ def claim(
 
 def _choose(connection: Connection, now: datetime, limit: int, max_running: int) -> list[str]:
     """Whose turn it is: nobody's beyond `max_running` in all, nor of what is frozen (X-04, S-13)."""
-    running = queue.running(connection)
-    room = min(limit, max_running - len(running))
-    frozen = [hold.project for hold in holds.frozen(connection, now)] if room > 0 else []
-    if room <= 0 or None in frozen:
+    running, freezes = queue.running_and_freezes(connection, now)
+    room, frozen = min(limit, max_running - len(running)), holds.projects_of(freezes, now)
+    if room <= 0 or frozen is None:
         return []
-    turns = Turns(running, room, [project for project in frozen if project is not None])
+    turns = Turns(running, room, frozen)
     ids: list[str] = []
     for page in queue.waiting(connection, now, room, turns.full):
         ids += turns.grant(page)

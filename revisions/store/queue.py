@@ -7,6 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, not_, or_, select, tuple_
 
 from revisions.places import Full, Running, Waiting
+from revisions.store import holds
+from revisions.store.pipeline import Question, ask
 from revisions.store.runs import LIVE, Run, in_status
 from revisions.store.tables import runs, triggers
 from revisions.triggers import StopReason
@@ -19,10 +21,18 @@ _BESIDE = ("allow", "skip")
 """Overlap policies whose runs go beside others of their trigger; all others wait for their turn."""
 
 
+_RUNNING: Question = (select(*(runs.c[name] for name in Running._fields)).where(in_status("running")), {})
+
+
 def running(connection: Connection) -> list[Running]:
     """All that runs."""
-    columns = [runs.c[name] for name in Running._fields]
-    return [Running(*row) for row in connection.execute(select(*columns).where(in_status("running")))]
+    return [Running(*row) for row in ask(connection, _RUNNING)[0]]
+
+
+def running_and_freezes(connection: Connection, now: datetime) -> tuple[list[Running], list[Any]]:
+    """All that runs, and the freezes that are not over, in one turn."""
+    found, freezes = ask(connection, _RUNNING, holds.asking_freezes(now))
+    return [Running(*row) for row in found], freezes
 
 
 def waiting(connection: Connection, now: datetime, wanted: int, full: Full) -> Iterator[list[Waiting]]:

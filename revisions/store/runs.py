@@ -10,7 +10,9 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Row,
+    Text,
     bindparam,
+    cast,
     func,
     literal_column,
     select,
@@ -18,7 +20,7 @@ from sqlalchemy import (
 )
 
 from revisions.store.batches import among, insert_if_absent
-from revisions.store.pipeline import Question
+from revisions.store.pipeline import Question, ask
 from revisions.store.tables import runs
 
 _QUEUE_LOCK = 7_302_114_550_183_942_001
@@ -170,6 +172,7 @@ def get(connection: Connection, run_id: str) -> Run | None:
 
 
 _LOCK = select(runs).where(runs.c.id == bindparam("of_run")).with_for_update()
+_LOCK_QUEUE = select(cast(func.pg_advisory_xact_lock(_QUEUE_LOCK), Text).label("locked"))
 
 
 def locking(run_id: str) -> Question:
@@ -275,8 +278,12 @@ def lock_queue(connection: Connection) -> None:
 
     A statement of its own: what follows must see what the lock waited for. SQLite's write transactions are alone.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_QUEUE_LOCK)))
+    ask(connection, *locking_queue(connection))
+
+
+def locking_queue(connection: Connection) -> list[Question]:
+    """Asks for the queue's lock, where there is one: see `lock_queue`."""
+    return [(_LOCK_QUEUE, {})] if connection.dialect.name == "postgresql" else []
 
 
 def in_status(*statuses: str, of: FromClause = runs) -> ColumnElement[bool]:
