@@ -3,7 +3,7 @@
 FROM python:3.11-slim AS build
 ARG EXTRAS=kubernetes
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE triggerctl.py ./
 COPY revisions revisions
 COPY reconcile reconcile
 COPY controller controller

@@ -48,8 +48,9 @@ def test_the_build_sees_what_the_wheel_is_made_of_and_nothing_else() -> None:
     copied = {source for argument in BUILD.all("COPY") for source in argument.split()[:-1]}
     assert ignored[1] == "*"
     assert {line[1:] for line in ignored if line.startswith("!")} == copied
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
-    assert {name.rstrip("*") for name in packages["include"]} <= copied
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert {name.rstrip("*") for name in setuptools["packages"]["find"]["include"]} <= copied
+    assert {f"{name}.py" for name in setuptools["py-modules"]} <= copied
 
 
 def test_the_extras_it_is_built_with_are_there() -> None:
@@ -100,6 +101,21 @@ def test_the_wheel_answers_without_a_database(program: Path) -> None:
     )
     assert asked.returncode == 0, asked.stderr
     assert "Triggers with immutable revisions" in asked.stdout
+
+
+def test_tasks_can_import_what_the_docs_tell_them_to(program: Path) -> None:
+    """O-01: from the image's own packages, not from those this test lends it."""
+    [packages] = program.glob("lib/python*/site-packages")
+    code = "import triggerctl; print(triggerctl.__file__); triggerctl.untrusted_block('')"
+    asked = subprocess.run(
+        [*as_its_user(), program / "bin/python", "-c", code],
+        cwd=program,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.stdout.split() == [str(packages / "triggerctl.py")], asked.stderr
 
 
 def test_one_controller_on_sqlite_lives_from_start_to_stop(pods: Callable[..., Pod], program: Path) -> None:
