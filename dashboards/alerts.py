@@ -12,6 +12,10 @@ from dashboards.runs import FAILED
 
 RUNBOOKS = "docs/runbooks"
 """Where the pages lie; the chart puts another address in its place."""
+HERE = 'job=~".+"'
+"""What every selector begins with: any installation. The chart puts its own release in its place."""
+INSTALLATION = "namespace, job"
+"""What one installation's series have in common, api and workers alike; without Kubernetes the first is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +36,36 @@ class Alert:
         return "-".join(words).lower() + ".md"
 
 
-def _setting(name: str) -> str:
-    return f'max by (job) (triggerctl_setting{{name="{name}"}})'
+def _read(metric: str, *labels: str) -> str:
+    return f"triggerctl_{metric}{{{','.join((HERE, *labels))}}}"
 
 
-_MISSED = "max by (job) (triggerctl_catchup_oldest_seconds"
-_PENDING = 'max by (job) (triggerctl_queue_depth{state="pending"}'
+def _highest(metric: str, *labels: str) -> str:
+    """Every process answers it of the whole database, or with what it goes by itself."""
+    return f"max by ({INSTALLATION}) ({_read(metric, *labels)})"
+
+
+def _added(what: str, *by: str) -> str:
+    return f"sum by ({', '.join((INSTALLATION, *by))}) ({what})"
+
+
+def _before(metric: str, *labels: str) -> str:
+    return f"max by ({INSTALLATION}) ({_read(metric, *labels)} offset 30m)"
+
+
+_AGE = _read("resync_age_seconds")
+_MISSED, _MISSED_BEFORE = _highest("catchup_oldest_seconds"), _before("catchup_oldest_seconds")
+_PENDING, _PENDING_BEFORE = (asked("queue_depth", 'state="pending"') for asked in (_highest, _before))
+_RUNS, _FAILED = _read("runs_total"), _read("runs_total", FAILED)
+_LATE = _highest("late_seconds", 'cause=~"rate|undecided"')
+_BUCKETS = _added(f"rate({_read('fire_lateness_seconds_bucket')}[10m])", "le")
+_INTERVAL, _QPS = (_highest("setting", f'name="{name}"') for name in ("resync_interval", "execution_qps"))
+_POSTGRESQL = _read("build_info", 'database="postgresql"')
 
 ALERTS = (
     Alert(
         "TriggerctlNotReconciling",
-        f"min by (job) (triggerctl_resync_age_seconds) > clamp_min(3 * {_setting('resync_interval')}, 300)"
-        " or absent(triggerctl_resync_age_seconds)",
+        f"min by ({INSTALLATION}) ({_AGE}) > clamp_min(3 * {_INTERVAL}, 300) or absent({_AGE})",
         "2m",
         "critical",
         "No replica reconciles",
@@ -51,8 +73,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlFiresLate",
-        'max by (job) (triggerctl_late_seconds{cause=~"rate|undecided"}) > 60'
-        " or histogram_quantile(0.95, sum by (job, le) (rate(triggerctl_fire_lateness_seconds_bucket[10m]))) > 60",
+        f"{_LATE} > 60 or histogram_quantile(0.95, {_BUCKETS}) > 60",
         "5m",
         "warning",
         "Triggers fire more than a minute late",
@@ -60,8 +81,8 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlBacklogGrowing",
-        f"{_MISSED}) - {_MISSED} offset 30m) > 900 and {_MISSED} offset 30m) > 0"
-        f" or {_PENDING}) > {_PENDING} offset 30m) and max by (job) (triggerctl_queue_oldest_seconds) > 600",
+        f"{_MISSED} - {_MISSED_BEFORE} > 900 and {_MISSED_BEFORE} > 0"
+        f" or {_PENDING} > {_PENDING_BEFORE} and {_highest('queue_oldest_seconds')} > 600",
         "15m",
         "warning",
         "More waits than half an hour ago, and the oldest does not get done",
@@ -69,9 +90,8 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlRunsFail",
-        f"sum by (job) (rate(triggerctl_runs_total{{{FAILED}}}[15m]))"
-        " / sum by (job) (rate(triggerctl_runs_total[15m])) > 0.25"
-        f" and sum by (job) (increase(triggerctl_runs_total{{{FAILED}}}[15m])) > 5",
+        f"{_added(f'rate({_FAILED}[15m])')} / {_added(f'rate({_RUNS}[15m])')} > 0.25"
+        f" and {_added(f'increase({_FAILED}[15m])')} > 5",
         "5m",
         "warning",
         "{{ $value | humanizePercentage }} of the runs fail",
@@ -79,7 +99,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlTriggersDeactivated",
-        'max by (job) (triggerctl_triggers_deactivated{reason="failures"}) > 0',
+        _highest("triggers_deactivated", 'reason="failures"') + " > 0",
         "0s",
         "warning",
         "{{ $value }} triggers were deactivated after failures",
@@ -87,7 +107,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlAskedRateHigh",
-        f"max by (job) (triggerctl_asked_rate) > 0.7 * ({_setting('execution_qps')} > 0)",
+        f"{_highest('asked_rate')} > 0.7 * ({_QPS} > 0)",
         "15m",
         "warning",
         "The schedules ask for more than 70 % of execution_qps",
@@ -95,7 +115,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlListenerDown",
-        'triggerctl_listener_connected == 0 and on (job, instance) triggerctl_build_info{database="postgresql"}',
+        f"{_read('listener_connected')} == 0 and on ({INSTALLATION}, instance) {_POSTGRESQL}",
         "2m",
         "warning",
         "{{ $labels.instance }} does not hear the database's notices",
@@ -103,7 +123,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlBudgetNearEnd",
-        "max by (job, project) (triggerctl_budget_used_ratio) > 0.9",
+        f"max by ({INSTALLATION}, project) ({_read('budget_used_ratio')}) > 0.9",
         "0s",
         "warning",
         "A trigger of {{ $labels.project }} has used {{ $value | humanizePercentage }} of its budget",
@@ -111,7 +131,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlDeadlineMissed",
-        "sum by (job, kind) (increase(triggerctl_deadlines_missed_total[15m])) > 0",
+        _added(f"increase({_read('deadlines_missed_total')}[15m])", "kind") + " > 0",
         "0s",
         "warning",
         "A deadline ({{ $labels.kind }}) came, and no run had succeeded",
@@ -119,7 +139,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlQuarantined",
-        "max by (job) (triggerctl_quarantined) > 0",
+        _highest("quarantined") + " > 0",
         "15m",
         "warning",
         "{{ $value }} triggers cannot be decided",
@@ -127,7 +147,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlPassesFail",
-        "sum by (job, part) (increase(triggerctl_pass_failures_total[10m])) > 5",
+        _added(f"increase({_read('pass_failures_total')}[10m])", "part") + " > 5",
         "5m",
         "warning",
         "The {{ $labels.part }} fails again and again",

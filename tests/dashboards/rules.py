@@ -1,7 +1,7 @@
 """Staged series for Prometheus' own rule tests: each alert, what makes it fire, and what nearly does."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dashboards.alerts import ALERTS, RUNBOOKS, Alert
@@ -63,6 +63,18 @@ STAGED = (
         {AGE: "0+60x20", AGE.replace("a:8080", "b:8080"): "15x20", INTERVAL: "30x20"},
         10,
     ),
+    Staged(
+        "the installation of another namespace resyncs",
+        {
+            one("resync_age_seconds", namespace="dead"): "0+60x20",
+            one("setting", namespace="dead", name="resync_interval"): "30x20",
+            one("resync_age_seconds", namespace="alive"): "15x20",
+            one("setting", namespace="alive", name="resync_interval"): "30x20",
+        },
+        10,
+        "TriggerctlNotReconciling",
+        JOB | {"namespace": "dead"},
+    ),
     Staged("no replica has resynced for a moment", {AGE: "0+60x20", INTERVAL: "30x20"}, 7),
     Staged("a long interval is no standstill", {AGE: "0+60x20", INTERVAL: "600x20"}, 20),
     Staged("nothing is scraped", {AGE: "_x20"}, 5, "TriggerctlNotReconciling", {}),
@@ -115,6 +127,13 @@ STAGED = (
     Staged(
         "triggers stopped after failures",
         {one("triggers_deactivated", reason="failures"): "2x10"},
+        5,
+        "TriggerctlTriggersDeactivated",
+        shown="2",
+    ),
+    Staged(
+        "api and worker tell of one database",
+        {one("triggers_deactivated", instance=name, reason="failures"): "2x10" for name in ("api:8080", "worker:8080")},
         5,
         "TriggerctlTriggersDeactivated",
         shown="2",
@@ -203,13 +222,14 @@ STAGED = (
 )
 
 
-def unit_tests(rules: str) -> dict[str, Any]:
+def unit_tests(rules: str, stages: Sequence[Staged] = STAGED) -> dict[str, Any]:
     """What `promtool test rules` reads: at each stage every alert is looked at, those that must not fire too."""
-    return {"rule_files": [rules], "evaluation_interval": "1m", "tests": [_test(staged) for staged in STAGED]}
+    return {"rule_files": [rules], "evaluation_interval": "1m", "tests": [_test(staged) for staged in stages]}
 
 
 def _test(staged: Staged) -> dict[str, Any]:
-    loop = {} if AGE in staged.series else {AGE: "15x120", INTERVAL: "30x120"}
+    said = any("resync_age_seconds" in name for name in staged.series)
+    loop = {} if said else {AGE: "15x120", INTERVAL: "30x120"}
     return {
         "name": staged.about,
         "interval": "1m",

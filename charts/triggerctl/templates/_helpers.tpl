@@ -83,6 +83,11 @@ app.kubernetes.io/component: {{ .component }}
 {{- printf "http://%s.%s.svc%s" (include "triggerctl.fullname" .) .Release.Namespace (eq $port 80 | ternary "" (printf ":%d" $port)) }}
 {{- end }}
 
+{{- /* What Prometheus calls this installation: one name for all its Services, and no other's in any namespace. */}}
+{{- define "triggerctl.job" -}}
+{{- printf "%s/%s" .Release.Namespace (include "triggerctl.fullname" .) }}
+{{- end }}
+
 {{- /* Seconds of a span like 10s, 5m or 1h. */}}
 {{- define "triggerctl.seconds" -}}
 {{- $number := regexFind "^[0-9]+" . | int }}
