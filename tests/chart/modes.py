@@ -19,7 +19,11 @@ EVERYTHING = {
     "controller": {"taskRoot": "/tasks"},
     **OIDC,
     "url": "https://triggers.example.com",
-    "taskSecrets": {"existingSecret": "secrets", "kubernetes": {"enabled": True, "scopes": ["client-7"]}},
+    "taskSecrets": {
+        "existingSecret": "secrets",
+        "scopes": {"client-7": {"existingSecret": "of-client-7", "keys": ["GA_TOKEN"]}},
+        "kubernetes": {"enabled": True, "scopes": ["client-7"]},
+    },
     "checkpoints": {"existingSecret": "signing"},
     "launchers": {
         "extraRules": [{"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["create", "get"]}],

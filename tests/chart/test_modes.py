@@ -1,11 +1,14 @@
 """What each mode of the chart is for."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 
+from reconcile.ports import SecretPlaces
+from reconcile.secrets.files import source
 from revisions import documents
 from tests.chart.modes import EVERYTHING, MODES, ON_POSTGRESQL, release
 from tests.chart.objects import NAMESPACE, merged, refusal, render
@@ -144,6 +147,27 @@ def test_secrets_of_tasks_are_read_where_it_was_said_and_no_others() -> None:
     assert found["secrets_from"].endswith("kubernetes")
     mounts = container("everything", "acme-triggerctl-worker")["volumeMounts"]
     assert {"name": "secrets", "mountPath": found["secrets_dir"], "readOnly": True} in mounts
+
+
+def test_files_of_secrets_lie_where_the_controller_looks_for_them() -> None:
+    """O-01, X-12: those of a scope below its name, which a key of a Secret cannot say."""
+    settings = release("everything").settings()
+    volumes = controller("everything", "acme-triggerctl-worker")["template"]["spec"]["volumes"]
+    [volume] = [each["projected"] for each in volumes if each["name"] == "secrets"]
+    whole, scoped = (each["secret"] for each in volume["sources"])
+    assert whole == {"name": "secrets"}
+    [item] = scoped["items"]
+    assert (scoped["name"], item["key"]) == ("of-client-7", "GA_TOKEN")
+    places = SecretPlaces(folder=Path(settings["secrets_dir"]))
+    assert source.place(places, "client-7", "GA_TOKEN") == f"{settings['secrets_dir']}/{item['path']}"
+
+
+@pytest.mark.parametrize("without", ["existingSecret", "keys"])
+def test_a_scope_names_its_secret_and_its_keys(without: str) -> None:
+    """O-01: a file has a path only if its key is said."""
+    scope = {"existingSecret": "client-7", "keys": ["GA_TOKEN"]}
+    del scope[without]
+    assert f"missing property '{without}'" in refusal({"taskSecrets": {"scopes": {"client-7": scope}}})
 
 
 @pytest.mark.parametrize(

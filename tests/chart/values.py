@@ -92,6 +92,7 @@ _EXAMPLES: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "settings": ({"checkpoint_public_key": "cHVibGlj"}, {}),
     "url": ("https://a.example.com", {}),
     "taskSecrets.existingSecret": ("secrets", {}),
+    "taskSecrets.scopes": ({"client-7": {"existingSecret": "client-7", "keys": ["GA_TOKEN"]}}, {}),
     "taskSecrets.kubernetes.enabled": (True, {}),
     "taskSecrets.kubernetes.namespace": ("other", _SECRETS),
     "taskSecrets.kubernetes.scopes": (["client-7"], _SECRETS),

@@ -107,7 +107,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- $_ := set $settings "checkpoint_key_file" (printf "/etc/triggerctl/checkpoints/%s" .Values.checkpoints.key) }}
 {{- end }}
 {{- with .Values.taskSecrets }}
-{{- if .existingSecret }}{{ $_ := set $settings "secrets_dir" "/etc/triggerctl/secrets" }}{{ end }}
+{{- if include "triggerctl.hasSecrets" $ }}{{ $_ := set $settings "secrets_dir" "/etc/triggerctl/secrets" }}{{ end }}
 {{- if .kubernetes.enabled }}
 {{- $_ := set $settings "secrets_from" "environment,files,kubernetes" }}
 {{- if .kubernetes.namespace }}{{ $_ := set $settings "secrets_namespace" .kubernetes.namespace }}{{ end }}
@@ -115,6 +115,26 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- range $name, $value := mergeOverwrite $settings .Values.settings }}
 {{ $name }}: {{ toJson $value }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether tasks' secrets are mounted as files. */}}
+{{- define "triggerctl.hasSecrets" -}}
+{{- if or .Values.taskSecrets.existingSecret .Values.taskSecrets.scopes }}true{{ end }}
+{{- end }}
+
+{{- /* Tasks' secrets as sources of one volume: <NAME> and <scope>/<NAME>, which no key of a Secret can be called. */}}
+{{- define "triggerctl.secrets" -}}
+{{- with .Values.taskSecrets.existingSecret }}
+- secret: {name: {{ . }}}
+{{- end }}
+{{- range $scope, $from := .Values.taskSecrets.scopes }}
+- secret:
+    name: {{ $from.existingSecret }}
+    items:
+      {{- range $from.keys }}
+      - {key: {{ . }}, path: {{ printf "%s/%s" $scope . | quote }}}
+      {{- end }}
 {{- end }}
 {{- end }}
 
