@@ -11,9 +11,12 @@ from reconcile.ports import SecretPlaces
 from reconcile.secrets.files import source
 from revisions import documents
 from tests.chart.modes import EVERYTHING, MODES, ON_POSTGRESQL, release
-from tests.chart.objects import NAMESPACE, merged, refusal, render
+from tests.chart.objects import NAMESPACE, at, merged, refusal, render
 from tests.chart.values import default
 from tests.docs import pages
+
+ANYBODYS = {"serviceAccount": {"create": False}}
+"""With the account that every pod of the namespace has."""
 
 
 def controller(mode: str, name: str = "acme-triggerctl") -> dict[str, Any]:
@@ -230,12 +233,32 @@ def test_a_changed_setting_restarts_the_pods() -> None:
         ({"access": {"oidc": {"issuer": "https://a.org"}}}, "access.oidc: issuer and audience belong together"),
         ({"metrics": {"serviceMonitor": {"enabled": True}}}, "metrics.serviceMonitor.tokenSecret: /metrics takes"),
         ({"ingress": {"enabled": True}}, "ingress.host: an Ingress needs the name people use"),
+        (ANYBODYS | at("launchers.kubernetes.enabled", True), "serviceAccount.name: the rights of launchers"),
+        (ANYBODYS | at("taskSecrets.kubernetes.enabled", True), "serviceAccount.name: the rights of launchers"),
     ],
-    ids=["replicas", "split", "secret missing", "secret unused", "audience missing", "token missing", "host missing"],
+    ids=[
+        "replicas",
+        "split",
+        "secret missing",
+        "secret unused",
+        "audience missing",
+        "token missing",
+        "host missing",
+        "Jobs by anybody",
+        "secrets for anybody",
+    ],
 )
 def test_what_cannot_stand_together_is_refused_with_the_way_out(values: dict[str, Any], said: str) -> None:
     """O-01, U-01: before anything is installed."""
     assert said in refusal(values)
+
+
+def test_rights_go_to_an_account_that_is_there_already() -> None:
+    """O-01: by its name; none is made."""
+    values = {"serviceAccount": {"create": False, "name": "own"}, "launchers": {"kubernetes": {"enabled": True}}}
+    [subject] = render(values).one("RoleBinding")["subjects"]
+    assert subject["name"] == "own"
+    assert render(values).of("ServiceAccount") == []
 
 
 def test_every_mode_is_another() -> None:

@@ -200,6 +200,10 @@ securityContext: {{ toJson .Values.securityContext }}
 {{- else if not $database.postgresql.existingSecret }}
 {{- fail "database.postgresql.existingSecret: PostgreSQL needs a Secret with its URL; make one with `kubectl create secret generic triggerctl-database --from-literal=url=postgresql://user:password@host/database` and name it" }}
 {{- end }}
+{{- $account := .Values.serviceAccount }}
+{{- if and (include "triggerctl.hasRights" .) (not $account.create) (not $account.name) }}
+{{- fail "serviceAccount.name: the rights of launchers and taskSecrets.kubernetes would go to the account `default`, which every pod of the namespace has that names no other; name one that is there already, or set serviceAccount.create=true" }}
+{{- end }}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
 {{- fail "ingress.host: an Ingress needs the name people use; set it, or ingress.enabled=false" }}
 {{- end }}
