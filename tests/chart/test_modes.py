@@ -174,13 +174,15 @@ def test_a_scope_names_its_secret_and_its_keys(without: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grace", "seconds"), [("10s", 10), ("5m", 300), ("1h", 3600)], ids=["seconds", "minutes", "hours"]
+    ("grace", "seconds"),
+    [("10s", 10), ("5m", 300), ("1h", 3600), ("1.5m", 90), ("0.2s", 1), ("1d", 86400)],
+    ids=["seconds", "minutes", "hours", "a fraction", "less than a second", "a day"],
 )
 def test_kubernetes_waits_longer_than_a_graceful_stop_takes(grace: str, seconds: int) -> None:
     """O-05: the wait for requests to stay away, the grace for tasks, and twenty seconds to end the rest."""
     found = render({"controller": {"stopGrace": grace}, "preStopSeconds": 7}).one("Deployment")
     pod = found["spec"]["template"]["spec"]
-    assert pod["terminationGracePeriodSeconds"] > seconds + 7 + 20
+    assert seconds + 7 + 20 < pod["terminationGracePeriodSeconds"] <= seconds + 7 + 30
     assert pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "7"]
 
 
@@ -209,7 +211,7 @@ def test_the_ingress_is_believed_who_asks(monkeypatch: pytest.MonkeyPatch) -> No
     """O-06: by the variable that the server goes by; nobody else is."""
     given = variables(container("postgresql"))["FORWARDED_ALLOW_IPS"]
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", given)
-    assert uvicorn.Config("controller.app:app").forwarded_allow_ips == "10.0.0.0/8"
+    assert uvicorn.Config("controller.app:app").forwarded_allow_ips == "10.1.0.11,10.1.0.12"
     assert "FORWARDED_ALLOW_IPS" not in variables(container("sqlite"))
 
 

@@ -86,6 +86,7 @@ def test_a_wrong_type_is_refused(path: str) -> None:
         ("replicaCount", -1, "minimum"),
         ("controller.executionQps", "ten", "got string, want number"),
         ("controller.resyncInterval", "30", "does not match pattern"),
+        ("controller.stopGrace", "PT10S", "does not match pattern"),
         ("controller.logLevel", "trace", "value must be one of"),
         ("database.type", "mysql", "value must be one of 'sqlite', 'postgresql'"),
         ("image.digest", "latest", "does not match pattern"),

@@ -112,7 +112,7 @@ _EXAMPLES: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "ingress.className": ("nginx", _INGRESS),
     "ingress.host": ("b.example.com", _INGRESS),
     "ingress.tlsSecret": ("tls", _INGRESS),
-    "ingress.trustedProxies": (["10.0.0.0/8"], {}),
+    "ingress.trustedProxies": (["10.1.0.0/28"], {}),
     "ingress.annotations": (_LABELS, _INGRESS),
     "networkPolicy.enabled": (True, {}),
     "networkPolicy.from": ([{"ipBlock": {"cidr": "10.0.0.0/8"}}], _POLICY),

@@ -88,10 +88,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- printf "%s/%s" .Release.Namespace (include "triggerctl.fullname" .) }}
 {{- end }}
 
-{{- /* Seconds of a span like 10s, 5m or 1h. */}}
+{{- /* Seconds of a span like 10s, 1.5m or 1h, whole ones, rounded up. */}}
 {{- define "triggerctl.seconds" -}}
-{{- $number := regexFind "^[0-9]+" . | int }}
-{{- mul $number (get (dict "s" 1 "m" 60 "h" 3600) (regexFind "[smh]$" .)) }}
+{{- $unit := get (dict "s" 1 "m" 60 "h" 3600 "d" 86400 "w" 604800 "y" 31536000) (regexFind "[a-z]$" .) }}
+{{- mulf (regexFind "^[0-9.]+" . | float64) $unit | ceil | int64 }}
 {{- end }}
 
 {{- /* The file of settings; the database's URL is no part of it, for it may hold a password. */}}
