@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from controller.settings import Settings
 from controller.stored import PROJECTS, Stored
 from controller.version import VERSION
-from reconcile.rules.ranges import BLACKOUT, BUDGET, CONCURRENCY, MISSED, RATE, SUPERSEDED
+from reconcile.rules.ranges import BLACKOUT, BUDGET, CONCURRENCY, DENIED, MISSED, RATE, SUPERSEDED
 from reconcile.rules.retry import Outcome
 from reconcile.rules.zones import TZDATA_VERSION
 from reconcile.scanner import Kind
@@ -94,7 +94,7 @@ class Metrics:
             "triggerctl_run_seconds", "From the last start to the end.", buckets=_RUN_BUCKETS, registry=registry
         )
         self._caught_up = Counter("triggerctl_caught_up", "Runs that backlogs came to.", registry=registry)
-        reasons = (MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT, BUDGET, RATE)
+        reasons = (MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT, BUDGET, DENIED, RATE)
         self._skips = _counter(registry, "triggerctl_skips", "Occurrences that became no run.", reason=reasons)
         self._transactions = Histogram(
             "triggerctl_transaction_seconds",

@@ -60,7 +60,8 @@ class SchemaGate:
 def vault(settings: Settings) -> Vault:
     """Where the secrets of runs are."""
     folder = settings.secrets_dir.absolute() if settings.secrets_dir else None
-    return Vault(tuple(settings.secrets_from.split(",")), SecretPlaces(folder, settings.secrets_namespace))
+    places = SecretPlaces(folder, settings.secrets_namespace)
+    return Vault(tuple(settings.secrets_from.split(",")), places, settings.sharing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Services:
         """All services over one database."""
         heard = observations or Observations()
         credentials = Credentials(database, heard)
-        deploying = Deploying(database, heard)
+        deploying = Deploying(database, heard, settings.sharing)
         return cls(
             settings=settings,
             database=database,

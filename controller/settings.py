@@ -18,8 +18,10 @@ from reconcile.rules.authority import grant_of
 from reconcile.rules.notation import ScheduleError, duration
 from reconcile.rules.pace import Pace
 from reconcile.rules.retention import Retention
+from reconcile.rules.sharing import Sharing
 from revisions import documents
 from revisions.errors import Fault, Invalid
+from revisions.ids import name_faults
 
 PREFIX = "TRIGGERCTL_"
 FILES = ("config/triggerctl.yaml", "triggerctl.yaml")
@@ -67,6 +69,16 @@ def _collector(value: str | None) -> str | None:
 def _grants(value: dict[str, str]) -> dict[str, str]:
     for text in value.values():
         grant_of(text)
+    return value
+
+
+def _shared(value: dict[str, list[str]]) -> dict[str, list[str]]:
+    """A scope or a project that nothing can be called would keep nothing to anybody."""
+    named = [{"secret_scope": scope} for scope in value]
+    named += [{"project": project} for projects in value.values() for project in projects]
+    for one in named:
+        for fault in name_faults("", **one):
+            raise ValueError(f"{fault.path} {next(iter(one.values()))!r}: {fault.message}; {fault.hint}")
     return value
 
 
@@ -148,6 +160,7 @@ class Settings(BaseSettings):
     secrets_from: Annotated[str, AfterValidator(_kinds)] = "environment,files"
     secrets_dir: Path | None = None
     secrets_namespace: str | None = None
+    secret_scopes: Annotated[dict[str, list[str]], AfterValidator(_shared)] = {}
     checkpoint_key_file: Path | None = None
     checkpoint_public_key: str | None = None
     tracing_url: Annotated[str | None, AfterValidator(_collector)] = None
@@ -219,6 +232,11 @@ class Settings(BaseSettings):
             costs=self.retain_costs,
             changes=self.retain_changes,
         )
+
+    @property
+    def sharing(self) -> Sharing:
+        """Which projects may use which scope of secrets."""
+        return Sharing(self.secret_scopes)
 
     @property
     def public_url(self) -> str:

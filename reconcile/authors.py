@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from reconcile.rules.authority import RUN_START, Rights, author_of, refusal, rights_of
-from revisions.store import tokens
+from revisions.ids import TriggerKey
+from revisions.store import tokens, triggers
 from revisions.store.database import Connection
 
 TOKEN: Final = "token:"
@@ -16,6 +17,18 @@ PERSON: Final = "oidc:"
 def is_gone(connection: Connection, scopes: str, project: str, now: datetime) -> bool:
     """Whether the author of a revision may no longer start what he wrote."""
     return refusal((RUN_START,), scopes, project, rights(connection, [scopes], now)) is not None
+
+
+def orphans(connection: Connection, now: datetime) -> Mapping[str, list[TriggerKey]]:
+    """Active triggers that start nothing because their author may not start them any more, by that author."""
+    pairs = triggers.authored(connection)
+    given = rights(connection, [scopes for _, scopes in pairs], now)
+    found: dict[str, list[TriggerKey]] = {}
+    for project, scopes in pairs:
+        author = author_of(scopes)
+        if author is not None and refusal((RUN_START,), scopes, project, given) is not None:
+            found.setdefault(author, []).extend(triggers.authored_under(connection, project, scopes))
+    return found
 
 
 def rights(connection: Connection, scopes: Iterable[str], now: datetime) -> Mapping[str, Rights]:

@@ -19,7 +19,7 @@ from reconcile.rules import authority
 from reconcile.rules.authority import Grant, Principal, Reach, Rights, grants_text, rights_of
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
-from revisions.ids import utc_text
+from revisions.ids import TriggerKey, utc_text
 from revisions.store import claims
 from revisions.store import tokens as store
 from revisions.store.claims import Claimed
@@ -105,6 +105,13 @@ class Credentials:
         if found.revoked_at is None:
             self._observations.emit("token.revoked", token_id=token_id, bearer=found.name, actor=caller.actor)
         return made
+
+    def orphans(self, name: str, within: Reach) -> list[TriggerKey]:
+        """The active triggers within reach that start nothing any more because the tokens of a name are gone."""
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            found = authors.orphans(connection, now).get(TOKEN + name, [])
+        return [key for key in found if within.covers(key.project)]
 
     def principal(self, secret: str) -> Principal | None:
         """Whom a token stands for; None for one that is unknown, revoked, expired, or of a run that is over."""

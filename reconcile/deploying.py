@@ -12,6 +12,7 @@ from reconcile.revising import Caller, Changed, Locked, Request, Revising, close
 from reconcile.rules import changes, preconditions, trust
 from reconcile.rules.changes import Next
 from reconcile.rules.preconditions import Expected
+from reconcile.rules.sharing import Sharing
 from reconcile.rules.stopping import Stop
 from revisions import chain
 from revisions.errors import Conflict, Fault, Invalid, NotFound
@@ -30,10 +31,14 @@ Chosen = Mapping[TriggerKey, int] | str
 
 
 class Deploying:
-    """Every change of a trigger, for people, for programs and for the system itself."""
+    """Every change of a trigger, for people, for programs and for the system itself.
 
-    def __init__(self, database: Database, observations: Observations) -> None:
+    `sharing`: which projects may name which scope of secrets.
+    """
+
+    def __init__(self, database: Database, observations: Observations, sharing: Sharing | None = None) -> None:
         self._database = database
+        self._sharing = sharing or Sharing()
         self._revising = Revising(database, observations)
 
     def deploy(self, manifest: Manifest, expected: Expected, caller: Caller, *, origin: str | None = None) -> Changed:
@@ -215,7 +220,8 @@ class Deploying:
     def _deploy(
         self, manifest: Manifest, check: Callable[[Trigger | None], None], caller: Caller, origin: str | None
     ) -> Changed:
-        if faults := changes.faults(manifest):
+        unshared = self._sharing.fault(manifest.spec.secret_scope, manifest.key.project)
+        if faults := [*changes.faults(manifest), *filter(None, [unshared])]:
             raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
         if caller.actor in ("", SYSTEM):
             raise Invalid.at("author", "a trigger acts for its author, and there is none", "say who deploys: --actor")

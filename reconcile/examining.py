@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from reconcile import demand
+from reconcile import authors, demand
 from reconcile.calendars import read_terms
 from reconcile.plugins import launchers
 from reconcile.replica import MISSED_BEATS
@@ -119,6 +119,7 @@ class Examining:
             yield ailments.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
             yield _backlogs(connection)
             yield _holds(connection, now)
+            yield ailments.authors(authors.orphans(connection, now))
             yield ailments.queue(*runs.pending_since(connection, now - PATIENCE), now)
             yield _failures(connection, now)
 

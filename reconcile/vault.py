@@ -6,29 +6,36 @@ from dataclasses import dataclass, field
 
 from reconcile import plugins
 from reconcile.ports import LaunchError, SecretPlaces, SecretUnreadable
+from reconcile.rules.sharing import Sharing
 from revisions.ids import name_faults
 from revisions.store.claims import Claimed
 
 
 class SecretMissing(LaunchError):
-    """No source has it, so that another attempt would only find the same."""
+    """There is none for this run, so that another attempt would only find the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vault:
-    """`sources` are asked in this order: all of them for `<scope>/<name>`, then all of them for `<name>`."""
+    """`sources` are asked in this order: all of them for `<scope>/<name>`, then all of them for `<name>`.
+
+    `sharing`: which projects may use a scope.
+    """
 
     sources: tuple[str, ...] = ("environment", "files")
     places: SecretPlaces = field(default_factory=SecretPlaces)
+    sharing: Sharing = field(default_factory=Sharing)
 
     def values(self, claimed: Claimed) -> dict[str, str]:
         """The value of each secret that the run's task names.
 
-        Raises SecretMissing where there is none, and LaunchError where a source cannot tell; both say where it was
-        looked for, never a value.
+        Raises SecretMissing where there is none and where the scope is not for the run's project, and LaunchError where
+        a source cannot tell; they say where it was looked for, never a value.
         """
-        scope = _scope(claimed)
-        return {name: self._value(scope, name) for name in _names(claimed)}
+        scope, names = _scope(claimed), _names(claimed)
+        if names and (fault := self.sharing.fault(scope, claimed.run.project)):
+            raise SecretMissing(f"secret {_called(scope, names[0])}: {fault.message}; {fault.hint}")
+        return {name: self._value(scope, name) for name in names}
 
     def known(self, claimed: Claimed) -> list[str]:
         """The values that can be found just now, for hiding them; what cannot be is left out."""

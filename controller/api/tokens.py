@@ -10,7 +10,7 @@ from controller.api.context import Asking, Here, Within, moment
 from controller.api.paging import Cursor, Limit, bad_cursor, pack, unpack
 from controller.services import Services
 from controller.shapes.common import Page
-from controller.shapes.tokens import CreatedTokenShape, TokenShape, token_shape
+from controller.shapes.tokens import CreatedTokenShape, RevokedTokenShape, TokenShape, token_shape
 from reconcile.credentials import is_within
 from reconcile.rules.authority import Grant, Reach, Role
 from revisions.errors import Fault, Invalid
@@ -52,9 +52,10 @@ def listing(here: Here, within: Within, limit: Limit = 100, cursor: Cursor = Non
 
 
 @router.delete("/{id}")
-def revoke(id: str, caller: Asking, within: Within, here: Here) -> TokenShape:
+def revoke(id: str, caller: Asking, within: Within, here: Here) -> RevokedTokenShape:
     """Ends a token now; one that is revoked already stays as it is."""
-    return _shape(here, here.credentials.revoke(id.upper(), within, caller))
+    made = here.credentials.revoke(id.upper(), within, caller)
+    return {**_shape(here, made), "denied_triggers": len(here.credentials.orphans(made.name, within))}
 
 
 def _reach(projects: list[Any] | None) -> Reach:

@@ -72,6 +72,9 @@ def revoke(
         revoked = [client.delete(files.token_path(id)) for id in _ids(client, token)]
     columns: Columns = {"ID": "id", "NAME": "name", "REVOKED": "revoked_at", "BY": "revoked_by"}
     screen.rows(session, {"items": revoked, "next_cursor": None}, columns)
+    if session.output is Output.table and (denied := revoked[-1]["denied_triggers"]):
+        act = "trigger acts" if denied == 1 else "triggers act"
+        screen.note(f"{denied:,} active {act} for {revoked[-1]['name']} and may start nothing now: {_TAKE_OVER}")
 
 
 def _ids(client: "Client", token: str) -> list[str]:
@@ -89,6 +92,7 @@ def _projects(item: Any) -> str:
     return "all" if item["projects"] is None else ", ".join(item["projects"])
 
 
+_TAKE_OVER = "`triggerctl doctor` names them; have somebody who may deploy them deploy them again"
 _FACTS: "Columns" = {
     "id": "id",
     "name": "name",

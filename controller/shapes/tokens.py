@@ -32,6 +32,12 @@ class CreatedTokenShape(TokenShape):
     token: str
 
 
+class RevokedTokenShape(TokenShape):
+    """A token that was ended. `denied_triggers`: so many active triggers start nothing for want of its name."""
+
+    denied_triggers: int
+
+
 def token_shape(one: Token, now: datetime) -> TokenShape:
     [grant] = rights_of(one.grants).grants
     return {

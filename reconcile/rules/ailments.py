@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from reconcile.rules.authority import TAKE_OVER
 from reconcile.rules.checks import Check, fault, many, named, ok, span, warning
 from reconcile.rules.demand import FULL, is_too_much
 from revisions.ids import TriggerKey, utc_text
@@ -73,6 +74,17 @@ def holds(held: Sequence[Held]) -> Check:
     if all(one.kind != "freeze" for one in held):
         return ok("holds", detail)
     return warning("holds", detail, "`triggerctl unfreeze` lifts a freeze; `triggerctl blackout list` shows all")
+
+
+def authors(orphans: Mapping[str, Sequence[TriggerKey]]) -> Check:
+    """Active triggers whose authors may not start them any more: every occurrence is denied (X-15)."""
+    if not orphans:
+        return ok("authors", "every active trigger's author may start it")
+    told = "; ".join(f"of {author}: {named(triggers)}" for author, triggers in sorted(orphans.items()))
+    number = many(sum(map(len, orphans.values())), "active trigger")
+    one = next(iter(sorted(orphans.items())))[1][0]
+    hint = f"{TAKE_OVER}, or deactivate it; `triggerctl explain {one}` says what the author lacks"
+    return warning("authors", f"{number} may not start for want of an author: {told}", hint)
 
 
 def rate(asked: Mapping[TriggerKey | str, float], allowed: float) -> Check:

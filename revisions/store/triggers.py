@@ -37,6 +37,7 @@ from revisions.store.tables import trigger_changes, trigger_revisions, trigger_s
 from revisions.triggers import Revision, StopReason, Trigger, apply, spec_of
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
+_IS_ACTIVE = and_(triggers.c.active == true(), triggers.c.deleted == false())
 _IDENTITY = ("trigger_id", *(column.name for column in _KEY))
 """What of the current row only a rename touches."""
 _IS = and_(*(column == bindparam(f"of_{column.name}") for column in _KEY))
@@ -256,6 +257,18 @@ def stopped_since(connection: Connection, at: datetime, by: str, reason: str) ->
         triggers.c.changed_at >= at,
     )
     return [from_row(row) for row in connection.execute(statement.order_by(triggers.c.changed_at.desc(), *_KEY))]
+
+
+def authored(connection: Connection) -> list[tuple[str, str]]:
+    """(project, scopes) of all active triggers, each pair once."""
+    statement = select(triggers.c.project, triggers.c.scopes).where(_IS_ACTIVE).distinct()
+    return [(row[0], row[1]) for row in connection.execute(statement.order_by(triggers.c.project, triggers.c.scopes))]
+
+
+def authored_under(connection: Connection, project: str, scopes: str) -> list[TriggerKey]:
+    """The names of a project's active triggers whose revision keeps these scopes."""
+    statement = select(*_KEY).where(_IS_ACTIVE, triggers.c.project == project, triggers.c.scopes == scopes)
+    return [TriggerKey(*row) for row in connection.execute(statement.order_by(*_KEY))]
 
 
 def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:

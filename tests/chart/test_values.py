@@ -152,6 +152,12 @@ def test_settings_go_before_values() -> None:
     assert render({"settings": {"checkpoint_public_key": "cHVibGlj"}}).settings()["checkpoint_public_key"] == "cHVibGlj"
 
 
+def test_scopes_of_secrets_reach_the_controller() -> None:
+    """X-12: which projects may use them."""
+    given = render({"settings": {"secret_scopes": {"client-7": ["acme"]}}}).settings()
+    assert load(**given).secret_scopes == {"client-7": ["acme"]}
+
+
 def test_the_first_table_names_values_that_are_there() -> None:
     """O-01: rate limit, database secret and replica count are found in under a minute."""
     table = pages.section(README, "## Where is …")

@@ -10,10 +10,15 @@ import pytest
 
 from controller import settings
 from controller.serve import Process, listen, refuse_open_door
+from reconcile.credentials import Credentials
 from reconcile.observe import Observations
+from reconcile.revising import Caller
+from reconcile.rules.authority import Reach, scopes_of
+from reconcile.rules.preconditions import Expected
 from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.controller.conftest import Cli
+from tests.world import World
 
 
 def created(cli: Cli, *arguments: str) -> dict[str, object]:
@@ -39,6 +44,20 @@ def test_create_list_and_revoke_on_the_database(cli: Cli) -> None:
         "ann",
         "ci",
     ]
+
+
+def test_revoking_says_how_many_triggers_lose_their_author(cli: Cli, world: World) -> None:
+    """O-06, X-15: none while another token of the name can be used, nor of other projects than the revoker's."""
+    first, second = (created(cli, "ci", "--role", "deployer", "--project", "acme")["id"] for _ in range(2))
+    for name in ("a", "b"):
+        world.deploy(name, Expected(absent=True), Caller("ci", scopes=scopes_of("token:ci")))
+    assert "trigger" not in cli("token", "revoke", str(first)).err
+    said = cli("token", "revoke", "ci")
+    assert "2 active triggers act for ci and may start nothing now: `triggerctl doctor` names them" in said.err
+    [again] = json.loads(cli("--output", "json", "token", "revoke", str(second)).out)["items"]
+    assert again["denied_triggers"] == 2
+    credentials = Credentials(world.database, world.observations)
+    assert credentials.orphans("ci", Reach(frozenset({"other"}))) == []
 
 
 @pytest.mark.parametrize(

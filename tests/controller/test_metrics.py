@@ -39,6 +39,12 @@ def test_a_backlog_that_was_given_up_counts_as_missed(world: World, metrics: Met
     assert value(metrics, "skips_total", reason="missed") == 10
 
 
+@pytest.mark.parametrize("outcome", ["missed", "superseded", "concurrency", "blackout", "budget", "denied", "rate"])
+def test_skips_are_counted_from_0_on(metrics: Metrics, outcome: str) -> None:
+    """O-02: so that the first is an increase, whatever the outcome."""
+    assert value(metrics, "skips_total", reason=outcome) == 0
+
+
 def test_how_long_a_start_waited_for_its_token(world: World, metrics: Metrics) -> None:
     """L-09, O-02: from the first refusal to the start."""
     for name in ("a", "b"):

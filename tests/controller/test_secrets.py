@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from controller import logs
+from controller import logs, settings
+from controller.services import Services
 from reconcile.plugins import launchers
 from reconcile.ports import SecretPlaces
+from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
+from reconcile.rules.sharing import Sharing
 from reconcile.runner import Runner, RunnerSettings
 from reconcile.vault import Vault
 from revisions.errors import Invalid
@@ -22,7 +26,7 @@ from revisions.store.tables import metadata
 from tests.contract.service import Service
 from tests.controller.asking import IS_NEW, Api, T, manifest
 from tests.waiting import eventually
-from tests.world import World, task_document, trigger_document
+from tests.world import World, key, task_document, trigger_document
 
 KEY = "s3cr3t-Zürich-value"
 
@@ -58,13 +62,11 @@ class Scene:
         (self.secrets / path).write_text(value)
 
     def runner(self, **vault: Any) -> Runner:
-        settings = RunnerSettings(
+        chosen = RunnerSettings(
             self.folder / "work", self.folder, vault=Vault(places=SecretPlaces(self.secrets), **vault)
         )
         world = self.world
-        return Runner(
-            world.database, world.observations, launchers(), settings=settings, deactivate=world.deploying.stop
-        )
+        return Runner(world.database, world.observations, launchers(), settings=chosen, deactivate=world.deploying.stop)
 
     def run(self, runner: Runner) -> Run:
         """A run fired now and ended."""
@@ -221,6 +223,55 @@ def test_a_callback_is_masked_too(scene: Scene, api: Api, monkeypatch: pytest.Mo
     [run] = scene.world.runs()
     assert (run.status, run.error, run.output) == ("failed", "no ***", '{"k":"***"}')
     assert is_clean(written(scene.world.database, api))
+
+
+SCOPES = {"client-7": ["other"], "client-8": ["acme", "other"]}
+
+
+def test_a_scope_of_other_projects_is_refused_when_a_trigger_is_deployed(scene: Scene) -> None:
+    """X-12, R-18: at its field, with the way out; by a rollback too."""
+    world = scene.world
+    world.create(secret_scope="client-7")
+    world.deploying = Services.over(world.database, settings.load(secret_scopes=SCOPES)).deploying
+    with pytest.raises(Invalid, match="the secrets of scope client-7 are not for project acme") as refused:
+        world.update("tick", 1, secret_scope="client-7", active=False)
+    [fault] = refused.value.errors
+    assert fault.path == "spec.secret_scope"
+    assert "the setting secret_scopes list acme under client-7" in fault.hint
+    world.update("tick", 1, secret_scope="client-8")
+    world.update("tick", 2, secret_scope="not-listed")
+    with pytest.raises(Invalid, match="client-7"):
+        world.deploying.rollback(key("tick"), 1, Expected(revision=3), Caller("ann"))
+
+
+def test_a_run_gets_nothing_of_a_scope_of_other_projects(scene: Scene) -> None:
+    """X-12: where the trigger was deployed before the scope was theirs; the run fails in its first attempt."""
+    scene.put("client-7/GA_TOKEN")
+    scene.put("GA_TOKEN")
+    scene.task("GA_TOKEN")
+    scene.world.create(task_version="v2", secret_scope="client-7")
+    run = scene.run(scene.runner(sharing=Sharing(SCOPES)))
+    assert (run.status, run.attempt) == ("failed", 1)
+    assert run.error == (
+        "secret GA_TOKEN (scope client-7): the secrets of scope client-7 are not for project acme; "
+        "name a scope of acme's, or have the setting secret_scopes list acme under client-7"
+    )
+    assert not (scene.folder / "ways").exists()
+
+
+def test_a_run_gets_what_is_shared_with_its_project(scene: Scene) -> None:
+    """X-12: by name, and where the scope is not listed."""
+    for scope in ("client-8", "not-listed"):
+        scene.put(f"{scope}/GA_TOKEN", f"of {scope}")
+    (scene.folder / "go").touch()
+    scene.task("GA_TOKEN")
+    runner = scene.runner(sharing=Sharing(SCOPES))
+    scene.world.create(task_version="v2", secret_scope="client-8", retry={"max_attempts": 1})
+    scene.run(runner)
+    assert json.loads((scene.folder / "ways").read_text())[0] == "of client-8"
+    scene.world.update("tick", 1, task_version="v2", secret_scope="not-listed", retry={"max_attempts": 1})
+    scene.run(runner)
+    assert json.loads((scene.folder / "ways").read_text())[0] == "of not-listed"
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "", "A__B", "_A", "A_", "1A", "A-B", "x" * 129])

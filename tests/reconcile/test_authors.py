@@ -8,9 +8,12 @@ from sqlalchemy import event
 
 from reconcile.approving import Approving
 from reconcile.credentials import Credentials
+from reconcile.examining import Examining
 from reconcile.explaining import Explaining
 from reconcile.revising import Caller
 from reconcile.rules.authority import EVERYWHERE, Grant, Reach, Rights, Role, scopes_of
+from reconcile.rules.checks import Check, Level
+from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Forbidden, Invalid
@@ -278,6 +281,31 @@ def test_the_fire_that_a_run_asked_for_is_denied_too(world: World, credentials: 
         ("every", "denied"),
     ]
     assert world.status().asked_fire_at is None
+
+
+def test_doctor_names_triggers_whose_author_is_gone(world: World, credentials: Credentials) -> None:
+    """X-15, O-05: a warning with the way out, until somebody takes them over; what rests is not told of."""
+
+    def check() -> Check:
+        made = Examining(world.database, Pace(), world.clock).examine()
+        return next(one for one in made if one.name == "authors")
+
+    token = grant(credentials)
+    create(world, name="first")
+    create(world, name="second")
+    create(world, name="resting", active=False)
+    create(world, Caller("ann"), name="of-nobody")
+    assert check().level is Level.OK
+    revoke(credentials, token)
+    assert check().level is Level.WARNING
+    named = f"{key('first')}, {key('second')}"
+    assert check().detail == f"2 active triggers may not start for want of an author: of token:ci: {named}"
+    assert "deploy it again" in check().hint
+    grant(credentials, name="eve")
+    eve = Caller("eve", scopes=scopes_of("token:eve"))
+    for name in ("first", "second"):
+        world.deploy(name, Expected(revision=1), eve)
+    assert check().level is Level.OK
 
 
 def test_explain_says_why(world: World, credentials: Credentials) -> None:

@@ -40,6 +40,7 @@ NAMES = [
     "watermarks",
     "backlogs",
     "holds",
+    "authors",
     "queue",
     "failures",
     "rate",
