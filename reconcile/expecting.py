@@ -9,7 +9,7 @@ from reconcile.calendars import lived
 from reconcile.observe import Observations
 from reconcile.rules import eras
 from reconcile.rules.expect import LONGEST
-from reconcile.rules.expectations import Deadline, Life, Occasion, Success, deadlines, is_met
+from reconcile.rules.expectations import Deadline, Life, Occasion, Success, deadlines, is_expected, is_met
 from reconcile.rules.ranges import ASKED, MOMENT, SUPERSEDED
 from revisions.errors import TriggerctlError
 from revisions.store import expectations as store
@@ -85,7 +85,7 @@ def _judged(
         found = [one for one in found if one.at <= until]
     missed = [_missed(trigger, one, now) for one in _unmet(connection, trigger, found)]
     ahead = next(deadlines(life, until, until + HORIZON), None)
-    is_expecting = trigger.active and "expect" in spec_of(trigger.spec)
+    is_expecting = is_expected(trigger) and "expect" in spec_of(trigger.spec)
     rest = until + HORIZON if is_expecting else None
     return missed, Watch(trigger.trigger_id, until, ahead.at if ahead else rest)
 

@@ -1,25 +1,26 @@
 """Reads what bears on one instant of a trigger's life, and has the rules put it into words (U-03)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from reconcile import authors
-from reconcile.auditing import Past, left, past_of, started_before
+from reconcile import authors, waiting
+from reconcile.auditing import ON_SCHEDULE, Past, left, past_of, started_before
 from reconcile.calendars import read_terms
 from reconcile.rules import bounds
 from reconcile.rules import explain as rules
 from reconcile.rules.authority import refusal
+from reconcile.rules.eras import newest
 from reconcile.rules.explain import Apart, Explanation, Facts, Held, Instant, Made, Obstacles
+from reconcile.rules.lateness import Began, Stood
 from reconcile.rules.ranges import MOMENT, SUPERSEDED
 from reconcile.rules.terms import Terms
-from reconcile.rules.waits import Ahead, Pending, waits_for
 from revisions.ids import TriggerKey
-from revisions.store import holds, occurrences, quarantines, queue
+from revisions.store import holds, occurrences, quarantines
 from revisions.store import runs as run_store
 from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import Run
-from revisions.triggers import StopReason, Trigger
+from revisions.triggers import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Explaining:
         self._database = database
 
     def explain(self, key: TriggerKey, at: datetime | None) -> Explained:
-        """Why it fired at an instant, or did not; without one, at its newest occurrence, else now.
+        """Why it fired at an instant, or did not; without one, at its newest occurrence or a newer run by hand, else
+        now.
 
         Raises NotFound, and Invalid for a spec of the past that this release cannot read.
         """
@@ -48,37 +50,63 @@ class Explaining:
             past = past_of(self._database, connection, key)
             terms = _terms(connection, past.trigger)
             late = bounds.offset(terms.spread, str(past.trigger.key)) if terms else timedelta(0)
-            instant = rules.look(past.eras, at or rules.asked_for(past.eras, past.now - late))
-            run, skip = _recorded(connection, past, instant)
-            obstacles = _obstacles(connection, past, terms, late)
-            started = started_before(connection, past, instant.at - MOMENT)
-            waits = _waits_for(connection, run, past) if run and run.status == "pending" else ""
-        facts = Facts(
-            trigger=str(key),
-            now=past.now,
-            standing=past.standing,
-            started=started,
-            obstacles=obstacles,
-            run=Made(run.id, run.created_at, run.status, run.error, waits) if run else None,
-            skip=left(skip) if skip else None,
-        )
+            by_hand = _by_hand(connection, past, late) if at is None else None
+            run: Run | None = by_hand
+            skip: Skip | None = None
+            if by_hand:
+                instant = replace(rules.look(past.eras, by_hand.created_at), fire=None, left_out=())
+            else:
+                instant = rules.look(past.eras, at or rules.asked_for(past.eras, past.now - late))
+                run, skip = _recorded(connection, past, instant)
+            facts = Facts(
+                trigger=str(key),
+                now=past.now,
+                standing=past.standing,
+                started=started_before(connection, past, instant.at - MOMENT),
+                obstacles=_obstacles(connection, past, terms, late),
+                run=_made(connection, run, past) if run else None,
+                skip=left(skip) if skip else None,
+                stood=_stood(connection, instant, past) if run or skip else (),
+            )
         return Explained(past, instant, run, skip, rules.explain(instant, facts))
 
 
-def _waits_for(connection: Connection, run: Run, past: Past) -> str:
-    """What keeps a pending run from its start."""
-    running = queue.running(connection)
-    task = (run.project, run.domain, run.task)
-    over_budget = past.trigger.deactivated_reason == StopReason.BUDGET
-    ahead = Ahead(
-        key_holder=queue.holder(connection, run),
-        before=queue.before(connection, run),
-        of_trigger=sum(one.trigger_id == run.trigger_id for one in running),
-        of_task=sum((one.project, one.domain, one.task) == task for one in running),
-        over_budget_until=past.trigger.until if over_budget else None,
+def _by_hand(connection: Connection, past: Past, late: timedelta) -> Run | None:
+    """The run that somebody asked for where it is the newest there is to tell of: later than what was on schedule,
+    or not begun yet."""
+    run = next(iter(run_store.page(connection, None, 1, trigger_id=past.trigger.trigger_id)), None)
+    if run is None or run.source == ON_SCHEDULE:
+        return None
+    named = newest(past.eras, past.now - late)
+    since = named.at if named else past.trigger.changed_at
+    return run if run.created_at >= since or run.status in ("pending", "parked") else None
+
+
+def _made(connection: Connection, run: Run, past: Past) -> Made:
+    """A run as the rules know it; of a later attempt nothing says when the first began."""
+    started_at = run.started_at if run.attempt == 1 else None
+    return Made(
+        run_id=run.id,
+        source=run.source,
+        actor=run.actor,
+        scheduled_at=run.scheduled_at,
+        began=Began(run.created_at, started_at, run.approved_at, run.approved_by),
+        status=run.status,
+        error=run.error,
+        is_by_hand=run.source != ON_SCHEDULE,
+        waits_for=waiting.told(connection, run, past.trigger, past.now) if run.status == "pending" else "",
     )
-    pending = Pending(run.available_at, run.overlap, run.serialize_key, run.trigger_limit, run.task_limit)
-    return waits_for(pending, ahead, past.now)
+
+
+def _stood(connection: Connection, instant: Instant, past: Past) -> list[Stood]:
+    """The freezes and blackouts that were in force for a while since the instant, oldest first."""
+    then = instant.era.trigger if instant.era else past.trigger
+    return [
+        Stood(one.kind, one.owner, one.reason, one.from_at, None if one.is_on(past.now) else one.until_at)
+        for one in holds.lasting(connection, instant.at)
+        if one.covers(project=then.key.project, trigger_id=then.trigger_id, tags=then.tags)
+        and one.from_at != one.until_at
+    ]
 
 
 def _terms(connection: Connection, trigger: Trigger) -> Terms | None:

@@ -10,7 +10,8 @@ from controller.api.context import Asking, Here, Within, listed
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
 from controller.shapes.common import Page
-from controller.shapes.runs import BeatShape, RunShape, beat_shape, run_shape
+from controller.shapes.runs import BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
+from reconcile import waiting
 from reconcile.attempts import Ended, part_of
 from reconcile.rules.authority import Reach
 from reconcile.rules.retry import Outcome
@@ -70,10 +71,14 @@ def listing(
 
 
 @router.get("/{id}")
-def show(id: str, here: Here, within: Within) -> RunShape:
-    """One run."""
+def show(id: str, here: Here, within: Within) -> WaitingRunShape:
+    """One run, and what keeps it from its start."""
     with here.database.read() as connection:
-        return _shape(connection, _get(connection, id, within))
+        run = _get(connection, id, within)
+        trigger = trigger_store.by_id(connection, run.trigger_id)
+        now = here.database.clock.now(connection)
+        told = waiting.told(connection, run, trigger, now) if trigger else ""
+        return {**_shape(connection, run), "waits_for": told or None}
 
 
 @router.get("/{id}/logs", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

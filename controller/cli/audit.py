@@ -53,7 +53,7 @@ def audit(
 def explain(
     context: typer.Context,
     trigger: TriggerName,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="An instant; left out, the newest occurrence.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="An instant; left out, the newest.")] = None,
 ) -> None:
     """Say why a trigger fired at a time, or did not."""
     from controller.cli import files, screen

@@ -36,6 +36,12 @@ class RunShape(TypedDict):
     approved_by: str | None
 
 
+class WaitingRunShape(RunShape):
+    """One run looked at by itself, and what it waits for before it begins, as far as something keeps it."""
+
+    waits_for: str | None
+
+
 class BeatShape(TypedDict):
     """What a sign of life is answered with."""
 

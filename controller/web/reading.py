@@ -12,7 +12,7 @@ from controller.shapes.common import Page
 from controller.shapes.occurrences import OccurrenceShape
 from controller.shapes.previews import PreviewShape
 from controller.shapes.revisions import RevisionShape
-from controller.shapes.runs import RunShape
+from controller.shapes.runs import RunShape, WaitingRunShape
 from controller.shapes.triggers import TriggerShape
 from controller.web import words
 from controller.web.words import Standing
@@ -65,7 +65,7 @@ class RunDetail:
     """One run with the log of an attempt; `cut`: only the end of it is here."""
 
     now: datetime
-    run: RunShape
+    run: WaitingRunShape
     attempt: int
     log: str
     cut: bool

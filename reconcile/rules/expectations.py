@@ -1,9 +1,9 @@
 """When a trigger is expected to have succeeded, and whether it had by then: pure (X-16).
 
-An occurrence is expected that a revision then in force named while it was active. A deadline is judged by the revision
-in force when it comes: a deploy that leaves `expect` alone disarms nothing, and one that changes it counts from then
-on. Who pauses or deletes a trigger expects nothing of it; what the system itself stopped is missed all the same, and so
-is what a freeze holds.
+An occurrence is expected that a revision then in force named while it was active, or stopped for its failures or its
+budget. A deadline is judged by the revision in force when it comes: a deploy that leaves `expect` alone disarms
+nothing, and one that changes it counts from then on. Who pauses or deletes a trigger expects nothing of it; what the
+system itself stopped is missed all the same, and so is what a freeze holds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +19,10 @@ from reconcile.rules.eras import Era, named
 from reconcile.rules.expect import SUCCESS_BY, WITHIN, expectation
 from reconcile.rules.ranges import MOMENT
 from reconcile.rules.zones import span_at, zone
-from revisions.triggers import SYSTEM, spec_of
+from revisions.triggers import SYSTEM, StopReason, Trigger, spec_of
 
+TROUBLE: Final = (StopReason.FAILURES, StopReason.BUDGET)
+"""Stops after which a success is still wanted; the others end what was wanted."""
 DAY: Final = timedelta(days=1)
 
 
@@ -57,6 +59,12 @@ class Life:
     eras: Sequence[Era]
     voided: Sequence[tuple[datetime, datetime]] = ()
     asked: Sequence[Occasion] = field(default=())
+
+
+def is_expected(trigger: Trigger) -> bool:
+    """Whether what its schedule names is to succeed: it is active, or it was stopped in trouble."""
+    in_trouble = trigger.changed_by == SYSTEM and trigger.deactivated_reason in TROUBLE
+    return not trigger.deleted and (trigger.active or in_trouble)
 
 
 def deadlines(life: Life, after: datetime, until: datetime) -> Iterator[Deadline]:
@@ -105,7 +113,9 @@ def _by(life: Life, era: Era, low: datetime, high: datetime, by: time) -> Iterat
 
 def _expected(life: Life, after: datetime, until: datetime) -> Iterator[Occasion]:
     """The occurrences in (after, until] that are to lead to a success, in order."""
-    scheduled = (Occasion(one.at, one.fire.id) for one in named(life.eras, after, until) if one.era.trigger.active)
+    scheduled = (
+        Occasion(one.at, one.fire.id) for one in named(life.eras, after, until) if is_expected(one.era.trigger)
+    )
     asked = (one for one in life.asked if after < one.at <= until)
     awaited = (one for one in scheduled if not any(begin <= one.at <= end for begin, end in life.voided))
     return merge(awaited, asked)

@@ -9,10 +9,13 @@ from reconcile.rules import advice
 from reconcile.rules.advice import Advice
 from reconcile.rules.audit import Left, Standing
 from reconcile.rules.eras import Era, era_at, following, newest
+from reconcile.rules.lateness import Began, Stood, began_late, decided_late
 from reconcile.rules.ranges import MOMENT
 from reconcile.rules.schedule import Fire, LeftOut, fires, left_out
-from revisions.ids import utc_text
+from reconcile.rules.wording import at_text, because, span_text
 
+MANUAL = "manual"
+"""The source of a run that is for no instant of the schedule."""
 SHOWN = 10
 """Wall times between two fires that a gap, a fold or a closed day left out; more are not named."""
 
@@ -49,12 +52,16 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The run of an occurrence; `waits_for` is what keeps one that is pending from its start."""
+    """A run, that of the occurrence or one by hand; `waits_for` is what keeps one that is pending from its start."""
 
     run_id: str
-    created_at: datetime
+    source: str
+    actor: str
+    scheduled_at: datetime
+    began: Began
     status: str
     error: str | None
+    is_by_hand: bool = False
     waits_for: str = ""
 
 
@@ -94,7 +101,8 @@ class Obstacles:
 class Facts:
     """How far the trigger is decided, and what was recorded of the occurrence asked for.
 
-    `started` is how many scheduled ones had started before it, since the baseline.
+    `started` is how many scheduled ones had started before it, since the baseline. `stood` are the freezes and
+    blackouts that were in force meanwhile, oldest first.
     """
 
     trigger: str
@@ -104,6 +112,7 @@ class Facts:
     obstacles: Obstacles = Obstacles()
     run: Made | None = None
     skip: Left | None = None
+    stood: Sequence[Stood] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +161,10 @@ def explain(instant: Instant, facts: Facts) -> Explanation:
 
 def _verdict(instant: Instant, facts: Facts) -> Verdict:
     era = instant.era
+    if facts.run and (instant.fire or facts.run.is_by_hand):
+        return Verdict.STARTED
     if era is None:
         return Verdict.NOT_THERE
-    if instant.fire and facts.run:
-        return Verdict.STARTED
     if instant.fire and facts.skip:
         return Verdict.SKIPPED
     if not era.counts:
@@ -172,7 +181,7 @@ def _verdict(instant: Instant, facts: Facts) -> Verdict:
 
 
 def _not_there(instant: Instant, facts: Facts) -> Iterator[str]:
-    yield f"At {_at(instant.at)} there was no trigger {facts.trigger} yet."
+    yield f"At {at_text(instant.at)} there was no trigger {facts.trigger} yet."
     yield f"`triggerctl history {facts.trigger}` shows when it was first deployed."
 
 
@@ -183,7 +192,7 @@ def _ahead(instant: Instant, facts: Facts) -> Iterator[str]:
     elif instant.fire:
         yield f"{_time(instant.fire)} is still to come: it will fire then, if nothing changes."
     else:
-        yield f"{_at(instant.at)} is still to come, and the schedule does not name it."
+        yield f"{at_text(instant.at)} is still to come, and the schedule does not name it."
         yield from _around(instant)
     yield from _in_force(instant)
     yield f"`triggerctl next {facts.trigger}` shows what is ahead."
@@ -195,48 +204,55 @@ def _inactive(instant: Instant, facts: Facts) -> Iterator[str]:
     state = "deleted" if trigger.deleted else "inactive"
     named = ", though its schedule names that instant" if instant.fire else ""
     found = advice.of_deactivation(trigger.deactivated_reason or "")
-    yield f"It did not fire at {_at(instant.at)}: it was {state} then{named}."
+    yield f"It did not fire at {at_text(instant.at)}: it was {state} then{named}."
     was = "was" if until else "is"
-    made = f"made by {trigger.changed_by} at {_at(trigger.changed_at)}"
-    yield f"Revision {trigger.revision} {was} in force, {made}{_because(found.why)}."
+    made = f"made by {trigger.changed_by} at {at_text(trigger.changed_at)}"
+    yield f"Revision {trigger.revision} {was} in force, {made}{because(found.why)}."
     if until:
-        yield f"That ended at {_at(until)}."
+        yield f"That ended at {at_text(until)}."
     elif trigger.deleted:
         yield "Deploy it again, or roll back to an earlier revision, to have it fire from then on."
     else:
         if trigger.until:
-            yield f"The pause ends by itself at {_at(trigger.until)}."
+            yield f"The pause ends by itself at {at_text(trigger.until)}."
         yield from _next(found, facts)
 
 
 def _not_named(instant: Instant, facts: Facts) -> Iterator[str]:
-    yield f"It did not fire at {_at(instant.at)}: its schedule does not name that instant."
+    yield f"It did not fire at {at_text(instant.at)}: its schedule does not name that instant."
     yield from _around(instant)
     yield from _in_force(instant)
     if instant.before:
-        at = _at(instant.before.at)
+        at = at_text(instant.before.at)
         yield f"`triggerctl explain {facts.trigger} --at {at}` says what became of the one before."
 
 
 def _over(instant: Instant, facts: Facts) -> Iterator[str]:
     assert instant.era is not None
-    yield f"It did not fire at {_at(instant.at)}: all {instant.era.terms.count} that `count` allows had started before."
+    most = instant.era.terms.count
+    yield f"It did not fire at {at_text(instant.at)}: all {most} that `count` allows had started before."
     yield from _in_force(instant)
     yield "Deploy it with a greater `count`, or without one, to have it fire again."
 
 
 def _started(instant: Instant, facts: Facts) -> Iterator[str]:
-    assert instant.fire is not None
     assert facts.run is not None
     made = facts.run
-    late = (made.created_at - instant.fire.at).total_seconds()
-    yield f"It fired at {_time(instant.fire)}: run {made.run_id} was made {_span(late)} after that time."
+    if made.is_by_hand:
+        meant = "" if made.source == MANUAL else f" for {at_text(made.scheduled_at)}"
+        yield f"Run {made.run_id} was made by {made.actor} at {at_text(made.began.created_at)}{meant} ({made.source})."
+    else:
+        assert instant.fire is not None
+        late = span_text(made.began.created_at - instant.fire.at)
+        yield f"It fired at {_time(instant.fire)}: run {made.run_id} was made {late} after that time."
+        yield from decided_late(facts.stood, _due_at(instant), made.began.created_at)
+    yield from began_late(facts.stood, made.began)
     found = advice.of_status(made.status)
     if made.waits_for:
         yield f"The run is {made.status}: it waits for {made.waits_for}."
         yield from _in_force(instant)
         return
-    yield f"The run {found.why}{_because(made.error or '')}."
+    yield f"The run {found.why}{because(made.error or '')}."
     yield from _in_force(instant)
     yield from _next(found, facts)
 
@@ -248,9 +264,10 @@ def _skipped(instant: Instant, facts: Facts) -> Iterator[str]:
     found = advice.of_skip(left.outcome, left.reason)
     yield f"It did not fire at {_time(instant.fire)}: {found.why}."
     told = f" ({left.reason})" if left.reason and left.reason != "rate" else ""
-    yield f"That was decided at {_at(left.decided_at)}, as {left.outcome}{told}."
+    yield f"That was decided at {at_text(left.decided_at)}, as {left.outcome}{told}."
+    yield from decided_late(facts.stood, _due_at(instant), left.decided_at)
     if left.until > left.at:
-        yield f"It is one of a range, from {_at(left.at)} to {_at(left.until)}."
+        yield f"It is one of a range, from {at_text(left.at)} to {at_text(left.until)}."
     yield from _in_force(instant)
     yield from _next(found, facts)
 
@@ -267,26 +284,26 @@ def _waiting_for(at: datetime, facts: Facts) -> Iterator[str]:
     standing, obstacles = facts.standing, facts.obstacles
     backlog = next(((after, until) for after, until in standing.backlogs if after < at <= until), None)
     if hold := obstacles.hold:
-        ends = f"until {_at(hold.until)}" if hold.until else "until somebody lifts it"
-        yield f"A {hold.kind} by {hold.owner} is in force {ends}{_because(hold.reason)}: nothing is decided meanwhile."
+        ends = f"until {at_text(hold.until)}" if hold.until else "until somebody lifts it"
+        yield f"A {hold.kind} by {hold.owner} is in force {ends}{because(hold.reason)}: nothing is decided meanwhile."
         yield "Wait for its end, or end it."
     elif apart := obstacles.quarantine:
-        yield f"It could not be decided since {_at(apart.since)}: {apart.error}."
-        yield f"It is tried again after {_at(apart.until)}; mend what the error names."
+        yield f"It could not be decided since {at_text(apart.since)}: {apart.error}."
+        yield f"It is tried again after {at_text(apart.until)}; mend what the error names."
     elif backlog:
-        yield f"It waits in a backlog that is worked off oldest first and has come to {_at(backlog[0])}."
+        yield f"It waits in a backlog that is worked off oldest first and has come to {at_text(backlog[0])}."
         yield "Backlogs share `max_catchup_runs_per_loop` in each `resync_interval`; raise it, or wait."
     elif obstacles.asked_at:
-        yield f"A run asked for the next fire at {_at(obstacles.asked_at)}, in place of the schedule."
+        yield f"A run asked for the next fire at {at_text(obstacles.asked_at)}, in place of the schedule."
         yield "What the schedule names before that is recorded as superseded then."
     elif at + obstacles.late > facts.now:
         yield f"`spread` gives this trigger its place {obstacles.late.total_seconds():.0f} s after its nominal times."
-        yield f"It fires at {_at(at + obstacles.late)}."
+        yield f"It fires at {at_text(at + obstacles.late)}."
     elif obstacles.rate_waiting_since:
-        yield f"It waits for its turn since {_at(obstacles.rate_waiting_since)}: `execution_qps` bounds starts."
+        yield f"It waits for its turn since {at_text(obstacles.rate_waiting_since)}: `execution_qps` bounds starts."
         yield "It is tried again as soon as there is room; raise `execution_qps`, or wait."
     else:
-        yield f"Everything up to {_at(standing.watermark)} is decided; no pass of the loop has looked since."
+        yield f"Everything up to {at_text(standing.watermark)} is decided; no pass of the loop has looked since."
         yield "See that a controller with its loop runs (`triggerctl up`), and what it logs about this trigger."
 
 
@@ -294,7 +311,7 @@ def _not_kept(instant: Instant, facts: Facts) -> Iterator[str]:
     assert instant.fire is not None
     assert facts.standing.forgotten_until is not None
     yield f"Nothing is kept of {_time(instant.fire)}: runs and skips are removed when they are old enough."
-    yield f"That was done up to {_at(facts.standing.forgotten_until)}; what was decided then can no longer be said."
+    yield f"That was done up to {at_text(facts.standing.forgotten_until)}; what was decided then can no longer be said."
     yield from _in_force(instant)
 
 
@@ -303,14 +320,19 @@ def _missing(instant: Instant, facts: Facts) -> Iterator[str]:
     yield f"It did not fire at {_time(instant.fire)}, and nothing says why: neither a run nor a skip is recorded."
     yield "That should never be: rows were removed, or there is a fault in the product."
     yield from _in_force(instant)
-    yield f"`triggerctl audit {facts.trigger} --from {_at(instant.at)}` shows what else is missing since."
+    yield f"`triggerctl audit {facts.trigger} --from {at_text(instant.at)}` shows what else is missing since."
     yield f"`triggerctl fire {facts.trigger}` makes a run now."
+
+
+def _due_at(instant: Instant) -> datetime:
+    """When it was to be decided: under a `spread` later than its nominal time (S-12)."""
+    return instant.at + (instant.era.delay if instant.era else timedelta(0))
 
 
 def _in_force(instant: Instant) -> Iterator[str]:
     if era := instant.era:
         was, then = "was" if era.until else "is", era.trigger
-        yield f"Revision {then.revision} {was} in force, made by {then.changed_by} at {_at(then.changed_at)}."
+        yield f"Revision {then.revision} {was} in force, made by {then.changed_by} at {at_text(then.changed_at)}."
 
 
 def _around(instant: Instant) -> Iterator[str]:
@@ -328,20 +350,7 @@ def _next(found: Advice, facts: Facts) -> Iterator[str]:
         yield f"{text[0].upper()}{text[1:]}."
 
 
-def _at(at: datetime) -> str:
-    """An instant to the second, which is all that people ask for."""
-    return utc_text(at.replace(microsecond=0))
-
-
-def _because(reason: str) -> str:
-    return f" ({reason})" if reason else ""
-
-
 def _time(fire: Fire) -> str:
     """The instant, and what clocks in the schedule's zone showed."""
     local = fire.local.isoformat()
-    return _at(fire.at) if fire.local.utcoffset() == fire.at.utcoffset() else f"{_at(fire.at)} ({local})"
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.3f}".rstrip("0").rstrip(".") + " s"
+    return at_text(fire.at) if fire.local.utcoffset() == fire.at.utcoffset() else f"{at_text(fire.at)} ({local})"

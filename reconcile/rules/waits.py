@@ -9,13 +9,15 @@ from revisions.ids import utc_text
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What goes on beside a run that waits: who holds its key, who of its trigger goes before it, and how many run."""
+    """What goes on beside a run that waits: who holds its key, who of its trigger goes before it, how many run, and
+    who froze its project or everything."""
 
     key_holder: str | None = None
     before: str | None = None
     of_trigger: int = 0
     of_task: int = 0
     over_budget_until: datetime | None = None
+    frozen_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Pending:
 
 def waits_for(run: Pending, ahead: Ahead, now: datetime) -> str:
     """What it waits for, empty where only nobody has claimed it yet."""
+    if ahead.frozen_by:
+        return f"the end of the freeze by {ahead.frozen_by}"
     if run.available_at > now:
         return f"its next attempt, at {utc_text(run.available_at)}"
     if ahead.over_budget_until:

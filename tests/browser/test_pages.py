@@ -364,6 +364,18 @@ def test_a_browser_is_kept_in_bounds(site: Site, world: World) -> None:
     assert "/" not in httpx.get(f"{site.url}/openapi.json").json()["paths"]
 
 
+def test_what_waits_for_an_approval_says_how_to_give_it(reader: Reader, world: World) -> None:
+    """X-14, U-04: on the run's page; its trigger says that each needs one."""
+    world.create(requires_approval=True)
+    world.advance(minutes=1)
+    world.resync()
+    [run] = world.runs()
+    reader.open(f"/runs/{run.id}")
+    expect(reader.section("Log")).to_contain_text(f"It waits for an approval: triggerctl runs approve {run.id}")
+    reader.open(TICK)
+    expect(reader.section("Status")).to_contain_text("each run waits for triggerctl runs approve")
+
+
 def test_what_has_not_begun_is_shown(reader: Reader, world: World) -> None:
     """S-15, X-11, U-04: the instant of an `in`, and a run by hand that waits for its worker, with what it was given."""
     world.create(schedule={"in": "48h"})

@@ -53,6 +53,8 @@ def test_what_is_parked_says_so_wherever_one_looks(api: Api, cli: Cli, parked: d
     assert parked["id"] in cli("runs", "list", "--status", "parked").out
     assert " parked " in cli("list").out
     assert f"runs approve {parked['id']}" in cli("explain", NAME).out
+    assert (api.get(f"/runs/{parked['id']}").json()["waits_for"], "waits_for" in parked) == ("an approval", False)
+    assert "an approval" in cli("runs", "show", parked["id"]).out
     assert api.get(f"{T}/occurrences").json()["items"][0]["outcome"] == "parked"
 
 

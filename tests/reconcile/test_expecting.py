@@ -153,14 +153,29 @@ def test_a_deploy_that_removes_it_does_not_hide_what_came_before(scene: Scene) -
 
 
 def test_a_trigger_that_failed_until_it_was_stopped_is_missed_all_the_same(scene: Scene) -> None:
-    """X-16, X-07: what the system stopped is what one wants to know of."""
+    """X-16, X-07: what the system stopped is what one wants to know of, until somebody takes it in hand."""
     scene.world.create(**HOUR, retry={"max_attempts": 1}, deactivate_after=1)
     scene.until("09:00")
     scene.fail()
     assert scene.world.history()[0].reason == "failures"
     scene.until("09:10")
     scene.until("10:10")
-    assert scene.due() == ["09:10"]
+    assert scene.due() == ["09:10", "10:10"]
+    scene.world.activate("tick", 2)
+    scene.world.deactivate("tick", 3, "known")
+    scene.until("12:10")
+    assert scene.due() == ["09:10", "10:10"]
+
+
+def test_a_trigger_that_spent_its_budget_is_missed_until_the_next_period(scene: Scene) -> None:
+    """X-16, X-08: its rest is no pause that anybody asked for."""
+    scene.world.create(**HOUR, limits={"max_cost": 1, "estimate": 0.1})
+    scene.until("09:00")
+    scene.succeed(cost=5)
+    assert scene.world.history()[0].reason == "budget"
+    scene.until("09:10")
+    scene.until("11:10")
+    assert scene.due() == ["10:10", "11:10"]
 
 
 def test_one_that_fires_once_is_expected_after_it_is_completed(scene: Scene) -> None:

@@ -5,7 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import update
 
+from reconcile.approving import Approving
 from reconcile.explaining import Explained, Explaining
+from reconcile.holding import Holding
+from reconcile.revising import Caller
 from reconcile.rules import advice
 from reconcile.rules.bounds import offset
 from reconcile.rules.explain import Verdict
@@ -333,3 +336,125 @@ def test_a_run_between_two_attempts_says_when_the_next_comes(world: World) -> No
     live(world, 1)
     world.finish(Outcome.FAILED)
     assert "it waits for its next attempt, at 2026-03-02T08:01:02Z" in told(world, 1)[1]
+
+
+def freeze(world: World, **span: float) -> None:
+    """Of the project, by ann, from now on for a span."""
+    holding = Holding(world.database, world.observations)
+    holding.freeze("acme", None, Caller("ann", "release"))
+    world.advance(**span)
+    holding.unfreeze("acme", Caller("ann"))
+
+
+def test_a_run_made_late_says_which_freeze_held_it(world: World) -> None:
+    """U-03, S-13: with its times, after the fact; one that was made in time says nothing of it."""
+    world.create(overlap="allow")
+    world.advance(seconds=41)
+    freeze(world, seconds=50)
+    world.resync()
+    freeze(world, seconds=1)
+    found = " ".join(ask(world, 1).explanation.sentences)
+    assert "was made 31 s after that time." in found
+    assert "A freeze by ann was in force from 2026-03-02T08:00:41Z to 2026-03-02T08:01:31Z (release)." in found
+    assert found.count("A freeze") == 1
+    world.advance(seconds=29)  # 08:02:01
+    world.resync()
+    assert "freeze" not in told(world, 2)[1]
+
+
+def test_a_skip_decided_late_says_which_freeze_held_it(world: World) -> None:
+    """U-03, S-13: what was missed because of it too."""
+    world.create()
+    world.advance(seconds=41)
+    freeze(world, minutes=5)
+    world.resync()
+    assert told(world, 1)[0] == "skipped"
+    assert "A freeze by ann was in force from 2026-03-02T08:00:41Z to 2026-03-02T08:05:41Z" in told(world, 1)[1]
+
+
+def test_a_run_that_began_late_says_so(world: World) -> None:
+    """U-03: how late, and that nothing says why; a freeze is known of."""
+    world.create(overlap="allow")
+    live(world, 1)
+    world.advance(seconds=2)
+    world.claim()
+    assert "It began" not in told(world, 1)[1]
+    live(world, 1)
+    world.advance(seconds=40)
+    world.claim()
+    text = told(world, 2)[1]
+    assert "It began 40 s after it was made, at 2026-03-02T08:02:42Z. What it waited for is not recorded" in text
+    live(world, 1)
+    freeze(world, seconds=30)
+    world.claim()
+    text = told(world, 3)[1]
+    assert "It began 30 s after it was made" in text
+    assert "A freeze by ann was in force" in text
+    assert "not recorded" not in text
+
+
+def test_a_run_that_was_approved_says_by_whom_and_when(world: World) -> None:
+    """U-03, X-14: and when it began after that."""
+    world.create(requires_approval=True)
+    live(world, 1)
+    world.advance(seconds=50)
+    Approving(world.database, world.observations).approve(world.runs()[0].id, Caller("eve"))
+    world.advance(seconds=7)
+    world.claim()
+    text = told(world, 1)[1]
+    assert "It waited 50 s for an approval, which eve gave at 2026-03-02T08:01:50Z." in text
+    assert "It began 7 s after it was approved, at 2026-03-02T08:01:57Z." in text
+
+
+def test_a_run_by_hand_is_explained_where_it_is_the_newest(world: World) -> None:
+    """U-03, X-11: who asked for it and how it stands, until an occurrence of the schedule is newer."""
+    world.create(schedule={"every": "10m"}, overlap="allow", retry={"max_attempts": 1})
+    live(world, 12)
+    world.finish()
+    run = world.firing.fire(key("tick"), {}, Caller("eve"))
+    assert ask(world).run == run
+    assert told(world)[0] == "started"
+    assert told(world)[1].startswith(f"Run {run.id} was made by eve at 2026-03-02T08:12:00Z (manual).")
+    (claimed,) = world.claim()
+    world.settle(claimed, Outcome.FAILED)
+    assert "The run failed, after its last attempt" in told(world)[1]
+    assert told(world, 10)[1].startswith("It fired at 2026-03-02T08:10:00Z")
+    live(world, 9)
+    assert told(world)[1].startswith("It fired at 2026-03-02T08:20:00Z")
+
+
+def test_a_run_by_hand_says_what_it_waits_for(world: World) -> None:
+    """U-03, X-04: behind a key; also while the schedule has gone on."""
+    world.create("holder", serialize_key="k", overlap="allow")
+    live(world, 1)
+    (holder,) = world.claim()
+    world.create(schedule={"every": "1h"}, serialize_key="k")
+    world.firing.fire(key("tick"), {}, Caller("eve"))
+    assert f"it waits for the end of run {holder.id}, which holds its serialize_key 'k'" in told(world)[1]
+    world.advance(minutes=60)
+    assert f"it waits for the end of run {holder.id}" in told(world)[1]
+
+
+def test_a_run_by_hand_of_an_inactive_trigger(world: World) -> None:
+    """U-03: told until somebody changes the trigger."""
+    world.create()
+    world.deactivate("tick", 1)
+    world.advance(minutes=1)
+    run = world.firing.fire(key("tick"), {}, Caller("eve"))
+    assert ask(world).run == run
+    (claimed,) = world.claim()
+    world.settle(claimed)
+    assert "The run succeeded." in told(world)[1]
+    world.advance(minutes=1)
+    world.activate("tick", 2)
+    world.deactivate("tick", 3)
+    assert told(world)[0] == "inactive"
+
+
+def test_a_pending_run_waits_for_the_end_of_a_freeze(world: World) -> None:
+    """U-03, S-13: nothing is claimed meanwhile."""
+    world.create()
+    live(world, 1)
+    Holding(world.database, world.observations).freeze("acme", None, Caller("ann", "release"))
+    assert world.claim() == []
+    assert "The run is pending: it waits for the end of the freeze by ann." in told(world, 1)[1]

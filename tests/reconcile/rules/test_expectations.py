@@ -21,11 +21,13 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def revision(number: int, since: datetime, actor: str = "ann", active: bool = True, **spec: Any) -> Revision:
+def revision(
+    number: int, since: datetime, actor: str = "ann", active: bool = True, reason: str = "", **spec: Any
+) -> Revision:
     action = Action.DEPLOY if active else Action.DEACTIVATE
     text = canonical({"task_version": "v1", **spec})
     return Revision(
-        "T", key("tick"), number, action, actor, "", since, active, (), None, None, None, "{}", "[]", text, "", ""
+        "T", key("tick"), number, action, actor, reason, since, active, (), None, None, None, "{}", "[]", text, "", ""
     )
 
 
@@ -114,6 +116,23 @@ def test_inactive_time_expects_nothing() -> None:
         until="2026-03-02T13:00",
     )
     assert found == ["03-02 13:00"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("failures", ["03-02 11:00", "03-02 12:00"]),
+        ("budget", ["03-02 11:00", "03-02 12:00"]),
+        ("completed", ["03-02 11:00"]),
+        ("expired", ["03-02 11:00"]),
+        ("max_runs", ["03-02 11:00"]),
+    ],
+)
+def test_a_stop_by_the_system_for_trouble_excuses_nothing(reason: str, expected: list[str]) -> None:
+    """X-16: nor what falls due after it; where nothing is wanted any more, only what had fallen due before."""
+    stopped = revision(2, at("2026-03-02T09:30"), SYSTEM, active=False, reason=reason, **WITHIN_2H)
+    found = due(revision(1, MONDAY, **WITHIN_2H), stopped, after="2026-03-02T09:30", until="2026-03-02T12:00")
+    assert found == expected
 
 
 def test_what_nobody_expects_is_left_out_and_what_a_run_asked_for_is_not() -> None:

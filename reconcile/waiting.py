@@ -1,0 +1,31 @@
+"""Reads what keeps a run from its start, and has the rules put it into words (U-03, X-04, S-13)."""
+
+from datetime import datetime
+
+from reconcile.rules.waits import Ahead, Pending, waits_for
+from revisions.store import holds, queue
+from revisions.store.database import Connection
+from revisions.store.runs import Run
+from revisions.triggers import StopReason, Trigger
+
+
+def told(connection: Connection, run: Run, trigger: Trigger, now: datetime) -> str:
+    """What it waits for, empty where only nobody has claimed it yet, and for a run that has begun or ended."""
+    if run.status == "parked":
+        return "an approval"
+    if run.status != "pending":
+        return ""
+    running = queue.running(connection)
+    task = (run.project, run.domain, run.task)
+    over_budget = trigger.deactivated_reason == StopReason.BUDGET
+    frozen = [one for one in holds.frozen(connection, now) if one.project in (None, run.project)]
+    ahead = Ahead(
+        key_holder=queue.holder(connection, run),
+        before=queue.before(connection, run),
+        of_trigger=sum(one.trigger_id == run.trigger_id for one in running),
+        of_task=sum((one.project, one.domain, one.task) == task for one in running),
+        over_budget_until=trigger.until if over_budget else None,
+        frozen_by=frozen[0].owner if frozen else None,
+    )
+    pending = Pending(run.available_at, run.overlap, run.serialize_key, run.trigger_limit, run.task_limit)
+    return waits_for(pending, ahead, now)
