@@ -37,7 +37,7 @@ AT_ONCE = 2
 ASKED_AGAIN = timedelta(milliseconds=500)
 """A row that somebody else held is asked again within a second."""
 POLL_SECONDS = 1.0
-"""How often the feed is looked at where nobody notifies."""
+"""How often it is looked whether something changed, where nobody notifies."""
 TURN_SECONDS = 0.2
 """How often those that wait for a token are given what there is."""
 LONGEST_BACKOFF_SECONDS = 30.0
@@ -249,7 +249,8 @@ class Loop:
 
     def _run(self) -> None:
         clock = self._database.clock
-        failures, seen, catching_up = 0, -1, False
+        failures, catching_up = 0, False
+        seen: tuple[int, int] | None = None
         next_resync = next_poll = clock.monotonic()
         next_prune = next_resync + PRUNE_SECONDS
         next_scan = next_resync + SCAN_EVERY * self._interval.total_seconds()
@@ -258,7 +259,7 @@ class Loop:
                 if clock.monotonic() >= next_poll:
                     next_poll = clock.monotonic() + POLL_SECONDS
                     seen, before = self._newest_change(), seen
-                    if before not in (-1, seen):
+                    if before not in (None, seen):
                         self._bell.wake()
                 if self._bell.woken() or clock.monotonic() >= next_resync:  # it sees what the poll saw
                     next_resync = clock.monotonic() + self._interval.total_seconds()
@@ -288,6 +289,7 @@ class Loop:
                 pause = min(2.0**failures, LONGEST_BACKOFF_SECONDS) / 2
             self._bell.wait(pause, patiently=failures > 0)
 
-    def _newest_change(self) -> int:
+    def _newest_change(self) -> tuple[int, int]:
+        """Of triggers, and of freezes and blackouts, which are not in the feed."""
         with self._database.read() as connection:
-            return trigger_store.newest_change(connection)
+            return trigger_store.newest_change(connection), holds.number_of_changes(connection)

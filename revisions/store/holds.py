@@ -68,6 +68,12 @@ def lasting(connection: Connection, since: datetime, kind: str | None = None) ->
     return [Hold(**row._mapping) for row in connection.execute(statement)]
 
 
+def number_of_changes(connection: Connection) -> int:
+    """How many revisions there are of all; it grows with each."""
+    number: int = connection.execute(select(func.count()).select_from(holds)).scalar_one()
+    return number
+
+
 def frozen(connection: Connection, now: datetime) -> list[Hold]:
     """The freezes in force."""
     return [hold for hold in lasting(connection, now, FREEZE) if hold.is_on(now)]

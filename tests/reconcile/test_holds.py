@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from reconcile import claiming
+from reconcile import loop as loops
 from reconcile.holding import Holding, Scope
 from reconcile.revising import Caller
+from reconcile.rules.pace import Pace
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store import runs
+from tests.waiting import eventually
 from tests.world import World, key
 
 ANN = Caller("ann", "maintenance")
@@ -48,6 +51,24 @@ def test_a_freeze_decides_nothing_and_its_end_leaves_it_to_the_policy(world: Wor
     world.resync()
     assert minutes(world, "latest") == [1, 6]
     assert minutes(world, "all") == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S-13, L-04: also where nobody tells the loop, long before its next resync."""
+    monkeypatch.setattr(loops, "POLL_SECONDS", 0.02)
+    world.create()
+    holding(world).freeze("acme", None, ANN)
+    world.loop = world.another_loop(Pace(execution_qps=0, resync_interval=timedelta(hours=1)))
+    world.loop.start()
+    try:
+        eventually(lambda: [name for name, _ in world.observed if name == "loop.resynced"])
+        world.advance(seconds=70)
+        holding(world).unfreeze("acme", ANN)
+        eventually(lambda: world.advance(seconds=1) or world.runs())
+    finally:
+        world.loop.stop()
+    assert minutes(world)[0] == 1
+    assert world.runs()[0].created_at < world.start + timedelta(minutes=30)
 
 
 def test_a_freeze_of_everything_ends_by_itself(world: World) -> None:
