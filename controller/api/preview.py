@@ -11,7 +11,7 @@ from controller.api.context import Here, Named, Within, moment, refuse_outside
 from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
-from controller.shapes.previews import PreviewShape, preview_shape
+from controller.shapes.previews import PreviewShape, inactive_shape, preview_shape
 from reconcile import calendars
 from reconcile.rules import bounds, changes
 from reconcile.rules.ahead import Holding, ahead
@@ -46,7 +46,8 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
         over = _over(connection, now, key, current.trigger_id, current.tags)
     assert row is not None
     begins = max(row.watermark, now - bounds.offset(found.spread, str(key)))  # nominal, as watermarks are (S-12)
-    return _preview(found, key, begins, start, n, over, row.started_count)
+    answer = _preview(found, key, begins, start, n, over, row.started_count)
+    return answer if current.active else {**answer, "inactive": inactive_shape(current)}
 
 
 @router.post("/next", openapi_extra=MANIFEST)

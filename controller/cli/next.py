@@ -1,8 +1,8 @@
 """The command for looking ahead."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,6 +39,8 @@ def ahead(
         document = files.one(file, "Trigger", "a task by itself never fires")
         with files.about(files.called(file)), session.client() as client:
             answer = client.post("/next", document, n=n, after=after)
+    if inactive := answer.get("inactive"):
+        screen.note(_inactive(str(trigger), inactive))
     if session.output is not sessions.Output.table:
         screen.document(session, answer)
         return
@@ -49,6 +51,13 @@ def ahead(
     for reason, group in groupby(answer["skipped"], key=lambda missed: missed["reason"]):
         word = "held" if reason in HELD else "left out"
         screen.line(f"{word}: {_stretch([missed['local'] for missed in group])} ({reason})")
+
+
+def _inactive(trigger: str, said: Mapping[str, Any]) -> str:
+    why = f" ({said['reason']})" if said["reason"] else ""
+    if until := said["paused_until"]:
+        return f"{trigger} is paused until {until}{why}: what falls before that does not fire"
+    return f"{trigger} is not active{why}: it would fire at these times; `triggerctl activate {trigger}` resumes it"
 
 
 def _stretch(times: Sequence[str]) -> str:

@@ -6,9 +6,10 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from controller.shapes.common import Time
+from controller.shapes.common import Time, time_text
 from reconcile.rules.schedule import Fire, LeftOut
 from revisions.ids import utc_text
+from revisions.triggers import Trigger
 
 
 class FireShape(TypedDict):
@@ -27,11 +28,19 @@ class LeftOutShape(TypedDict):
     reason: str
 
 
+class InactiveShape(TypedDict):
+    """Why a trigger is not active, and when its pause ends."""
+
+    reason: str
+    paused_until: Time | None
+
+
 class PreviewShape(TypedDict):
-    """The next fires and what is left out between them."""
+    """The next fires and what is left out between them; `inactive` stands only where none of that fires for now."""
 
     fires: list[FireShape]
     skipped: list[LeftOutShape]
+    inactive: NotRequired[InactiveShape]
 
 
 def preview_shape(ahead: Sequence[Fire], missing: Sequence[LeftOut], late: timedelta) -> PreviewShape:
@@ -40,6 +49,10 @@ def preview_shape(ahead: Sequence[Fire], missing: Sequence[LeftOut], late: timed
         "fires": [fire_shape(one) | ({"fires_at": utc_text(one.at + late)} if late else {}) for one in ahead],
         "skipped": [left_out_shape(missed) for missed in missing],
     }
+
+
+def inactive_shape(trigger: Trigger) -> InactiveShape:
+    return {"reason": trigger.deactivated_reason or "", "paused_until": time_text(trigger.until)}
 
 
 def fire_shape(named: Fire) -> FireShape:

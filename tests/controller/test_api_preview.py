@@ -3,6 +3,7 @@
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, NAME, Api, T, manifest
+from tests.controller.conftest import Cli
 from tests.world import World
 
 NIGHTLY = {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}
@@ -158,3 +159,18 @@ def test_under_a_freeze_without_an_end_nothing_is_foretold(api: Api) -> None:
     ahead = api.get(f"{T}/next", n=3).json()
     assert (ahead["fires"], [missed["reason"] for missed in ahead["skipped"]]) == ([], ["freeze"] * 3)
     assert api.post("/next", full(schedule={"every": "1h"})).json()["fires"] == []
+
+
+def test_a_preview_of_an_inactive_trigger_says_so(api: Api, cli: Cli) -> None:
+    """S-09, R-20: its fires are those that it would have; until when a pause lasts."""
+    api.create()
+    assert "inactive" not in api.get(f"{T}/next").json()
+    assert "not active" not in cli("next", NAME).err
+    cli("deactivate", NAME, "--reason", "quiet")
+    assert api.get(f"{T}/next", n=1).json()["inactive"] == {"reason": "quiet", "paused_until": None}
+    said = cli("next", NAME)
+    assert f"{NAME} is not active (quiet): it would fire at these times; `triggerctl activate {NAME}`" in said.err
+    assert "not active" not in said.out
+    cli("activate", NAME)
+    cli("deactivate", NAME, "--until", "2026-03-02T09:00:00Z")
+    assert f"{NAME} is paused until 2026-03-02T09:00:00Z: what falls before" in cli("next", NAME).err
