@@ -9,7 +9,7 @@ from reconcile.calendars import read_terms
 from reconcile.plugins import launchers
 from reconcile.replica import MISSED_BEATS
 from reconcile.rules import ailments, checks
-from reconcile.rules.ailments import LATELY, PATIENCE, Apart, Held
+from reconcile.rules.ailments import LATELY, PATIENCE, UNANSWERED, Apart, Held
 from reconcile.rules.checks import Check, fault
 from reconcile.rules.pace import Pace
 from reconcile.rules.schedule import count
@@ -121,6 +121,7 @@ class Examining:
             yield _holds(connection, now)
             yield ailments.authors(authors.orphans(connection, now))
             yield ailments.queue(*runs.pending_since(connection, now - PATIENCE), now)
+            yield ailments.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
             yield _failures(connection, now)
 
 

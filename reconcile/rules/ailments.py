@@ -12,6 +12,8 @@ from revisions.ids import TriggerKey, utc_text
 
 PATIENCE: Final = timedelta(minutes=10)
 """How long a pending run may wait before one asks whether a runner is up."""
+UNANSWERED: Final = timedelta(days=1)
+"""How long a run may wait for an approval before one asks whether anybody knows."""
 LATELY: Final = timedelta(days=7)
 """How long a trigger that the system deactivated is told of."""
 LONGEST_ERROR: Final = 200
@@ -113,6 +115,18 @@ def queue(count: int, oldest: datetime | None, now: datetime) -> Check:
     )
     hint = "is a runner up? `triggerctl runs list --status running` shows what is worked on; see max_running, too"
     return warning("queue", detail, hint)
+
+
+def approvals(count: int, oldest: datetime | None, now: datetime) -> Check:
+    """Runs that nobody approved or rejected for long (X-14)."""
+    most = f"{UNANSWERED.total_seconds() / 3600:.0f} h"
+    if not count or oldest is None:
+        return ok("approvals", f"no run waits for longer than {most} for an approval")
+    waits = "has waited" if count == 1 else "have waited"
+    waited = span((now - oldest).total_seconds())
+    detail = f"{many(count, 'run')} {waits} for more than {most} for an approval, the oldest for {waited}"
+    hint = "`triggerctl runs list --status parked` shows them; `runs approve` lets one begin, `runs cancel` rejects it"
+    return warning("approvals", detail, hint)
 
 
 def failures(at_limit: Sequence[TriggerKey | str], stopped: Sequence[TriggerKey | str]) -> Check:

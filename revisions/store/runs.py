@@ -135,7 +135,7 @@ class Waiting(NamedTuple):
     """How many runs wait, and since when the longest."""
 
     number: int
-    oldest_available_at: datetime | None
+    oldest_at: datetime | None
 
 
 def create(connection: Connection, new: Sequence[NewRun]) -> int:
@@ -270,6 +270,12 @@ def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -
 def pending_since(connection: Connection, at: datetime) -> Waiting:
     """Pending runs that nobody claimed though they could have been since an instant or before."""
     counted = select(func.count(), func.min(runs.c.available_at)).where(in_status("pending"), runs.c.available_at <= at)
+    return Waiting(*connection.execute(counted).one())
+
+
+def parked_since(connection: Connection, at: datetime) -> Waiting:
+    """Runs made at an instant or before that wait for an approval."""
+    counted = select(func.count(), func.min(runs.c.created_at)).where(in_status("parked"), runs.c.created_at <= at)
     return Waiting(*connection.execute(counted).one())
 
 

@@ -42,6 +42,7 @@ NAMES = [
     "holds",
     "authors",
     "queue",
+    "approvals",
     "failures",
     "rate",
 ]
@@ -292,6 +293,22 @@ def test_runs_that_nobody_takes(world: World) -> None:
     assert (check.level, check.detail) == (WARNING, "1 run has waited for more than 10 min, the oldest for 11 min")
     with world.database.write() as connection:
         connection.execute(runs.update().values(status="succeeded"))
+    assert examine(world)["queue"].level is OK
+
+
+def test_runs_that_nobody_approves(world: World) -> None:
+    """X-14, O-05: after a day one asks whether anybody knows."""
+    world.create(requires_approval=True)
+    world.advance(minutes=1)
+    world.resync()
+    world.advance(hours=24, seconds=-1)
+    assert examine(world)["approvals"].level is OK
+    world.advance(hours=1)
+    check = examine(world)["approvals"]
+    assert (check.level, check.detail) == (
+        WARNING,
+        "1 run has waited for more than 24 h for an approval, the oldest for 25 h",
+    )
     assert examine(world)["queue"].level is OK
 
 
