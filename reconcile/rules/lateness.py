@@ -13,6 +13,8 @@ from reconcile.rules.wording import at_text, because, span_text
 A_WHILE: Final = timedelta(seconds=5)
 """What is less late than this was on time."""
 FREEZE: Final = "freeze"
+SHOWN: Final = 5
+"""The newest so many freezes and blackouts are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,5 @@ def began_late(stood: Iterable[Stood], run: Began) -> Iterator[str]:
 
 
 def _told(stood: Iterable[Stood], after: datetime, until: datetime) -> Iterator[str]:
-    for one in stood:
-        if one.since < until and (one.until is None or after < one.until):
-            yield one.told()
+    between = [one for one in stood if one.since < until and (one.until is None or after < one.until)]
+    yield from (one.told() for one in between[-SHOWN:])
