@@ -60,12 +60,24 @@ class Access:
             self._throttle.failed(address)
             raise
 
-    def refused(self, error: TriggerctlError, address: str, method: str, path: str, actor: str | None = None) -> None:
-        """Has a refusal written down: who, from where, what for and why not; of a throttled address only the number."""
+    def refused(
+        self,
+        error: TriggerctlError,
+        address: str,
+        method: str,
+        path: str,
+        *,
+        actor: str | None = None,
+        of: str | None = None,
+    ) -> None:
+        """Has a refusal written down: who, from where, what for and why not; of a throttled address only the number.
+
+        `path` is the route's, `of` what was named in it.
+        """
         if isinstance(error, TooManyFailures):
             self._observations.emit("access.throttled", address=address)
             return
-        facts = {"actor": actor, "method": method, "path": path, "why": error.detail}
+        facts = {"actor": actor, "method": method, "path": path, "of": of, "why": error.detail}
         self._observations.emit("access.refused", reason=error.code, address=address, **facts)
 
     def _of(self, credential: str) -> Principal:

@@ -90,7 +90,8 @@ class Credentials:
                 detail = f"{name!r} is the name of token {other.token_id}, which is granted something else"
                 raise Conflict.hinted("name", detail, "revoke that one first, or choose another name")
             store.add(connection, made)
-        self._observations.emit("token.created", token_id=made.token_id, bearer=name, actor=caller.actor)
+        granted = {"role": grant.role.value, "projects": authority.projects_list(grant.reach) or "all"}
+        self._observations.emit("token.created", token_id=made.token_id, bearer=name, **granted, actor=caller.actor)
         return Created(made, secret)
 
     def revoke(self, token_id: str, within: Reach, caller: Caller) -> Token:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from reconcile import authors, calendars
+from reconcile import authors, budgets, calendars
 from reconcile.observe import Observations
 from reconcile.revising import Caller, Changed, Locked, Request, Revising, closed_days
 from reconcile.rules import changes, preconditions, trust
@@ -81,6 +81,7 @@ class Deploying:
     ) -> Changed:
         """Resumes a trigger: a new baseline, so that paused time never fires (R-20, R-21).
 
+        One whose budget is used up starts nothing before the next period, and the answer warns of that.
         Raises NotFound, PreconditionRequired, PreconditionFailed, and Invalid when no fire is left.
         """
 
@@ -88,7 +89,10 @@ class Deploying:
             current = preconditions.check_change(key, locked.trigger, expected)
             return _activation(locked, current, resumed_at or locked.now, caller)
 
-        return self._revising.one(key, Request(caller, propose, _same(Action.ACTIVATE, caller), resumed_at))
+        changed = self._revising.one(key, Request(caller, propose, _same(Action.ACTIVATE, caller), resumed_at))
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            return replace(changed, warnings=budgets.warnings(connection, changed.trigger, now))
 
     def deactivate(
         self, key: TriggerKey, expected: Expected, caller: Caller, *, until: datetime | None = None

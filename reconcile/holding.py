@@ -138,7 +138,8 @@ class Holding:
         if not store.append(connection, hold):
             raise Conflict.hinted(hold.kind, "somebody changed it in the meantime", "look at it again")
         notices.changed(connection)
-        self._observations.emit("hold.changed", kind=hold.kind, project=hold.project, until=hold.until_at)
+        told = {"kind": hold.kind, "project": hold.project, "tag": hold.tag, "until": hold.until_at}
+        self._observations.emit("hold.changed", **told, actor=hold.actor)
 
 
 def _ended(hold: Hold, now: datetime, caller: Caller) -> Hold:

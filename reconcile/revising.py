@@ -177,7 +177,8 @@ class Revising:
     def _tell(self, changed: Changed, caller: Caller, begun: float) -> None:
         if changed.changed:
             trigger, seconds = changed.trigger, self._database.clock.monotonic() - begun
-            self._observations.emit("trigger.changed", trigger=str(trigger.key), revision=trigger.revision)
+            told = {"trigger": str(trigger.key), "revision": trigger.revision, "actor": trigger.changed_by}
+            self._observations.emit("trigger.changed", **told)
             self._observations.emit("change.made", trigger=trigger, caller=caller, seconds=seconds)
 
 

@@ -63,7 +63,8 @@ class Guard:
             scope[PRINCIPAL] = asking
             scope[REACH] = _reach(asking, found, need)
         except (Unauthenticated, TooManyFailures, Forbidden) as error:
-            access.refused(error, address, scope["method"], found.path if found else scope["path"], actor)
+            path, of = (found.path, found.of()) if found else (scope["path"], None)
+            access.refused(error, address, scope["method"], path, actor=actor, of=of)
             raise
 
     def _principal(self, scope: Scope, need: Need | None, address: str) -> Principal:

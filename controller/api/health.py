@@ -24,7 +24,7 @@ async def healthz(request: Request) -> Health:
 
 @router.get("/readyz", responses=DOCUMENTED)
 def readyz(here: Here) -> Health:
-    """The loop keeps looking, nobody told it to stop, and the database answers and has this release's schema."""
+    """The loop keeps looking, nobody told it to stop, and the database answers with a schema this release can use."""
     here.condition.check_ready()
     here.database.check_schema()
     return {"status": "ok"}

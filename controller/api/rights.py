@@ -3,6 +3,7 @@
 The guard goes by this table alone, so a new route without a row cannot be reached; a test says so, too.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -10,7 +11,9 @@ from typing import Final
 
 from starlette.routing import compile_path
 
+from reconcile.credentials import OF_RUNS, PREFIX
 from reconcile.rules.authority import Role
+from revisions.ids import name_faults
 
 
 class Where(Enum):
@@ -116,6 +119,8 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
     "/readyz": {"GET": _PUBLIC},
 }
 
+_NAMING = ("project", "domain", "task", "name", "version", "id")
+_ID = re.compile(r"[0-9A-Za-z]{26}")
 _PATTERNS = [(compile_path(path)[0], path) for path in NEEDS]
 
 
@@ -126,6 +131,23 @@ class Found:
     path: str
     needs: Mapping[str, Need]
     names: Mapping[str, str]
+
+    def of(self) -> str | None:
+        """What the path names, `project/domain/task/name` or an id; None where that is nothing that can be called so.
+
+        Then it may be anything, a token in the wrong place or a line feed, and goes into no log.
+        """
+        named = {field: text for field, text in self.names.items() if field in _NAMING}
+        if not named or not all(_is_name(field, text) for field, text in named.items()):
+            return None
+        return "/".join(named.values())
+
+
+def _is_name(field: str, text: str) -> bool:
+    if field == "id":
+        return _ID.fullmatch(text) is not None
+    rule = "task" if field == "name" else field  # on some routes it is a task's, which may have capital letters
+    return not text.startswith((PREFIX, OF_RUNS)) and not name_faults("", **{rule: text})
 
 
 def find(path: str) -> Found | None:

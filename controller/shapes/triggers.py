@@ -71,7 +71,7 @@ class TriggerShape(TypedDict):
 class ChangedTriggerShape(TriggerShape):
     """A trigger after a request; `changed` is false when nothing had to be appended.
 
-    `warnings` are what whoever deployed it is to know (E-15).
+    `warnings` are what whoever deployed or activated it is to know (E-15, X-08).
     """
 
     changed: bool

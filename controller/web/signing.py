@@ -27,7 +27,8 @@ def form(request: Request, next: Annotated[str, Query()] = "/") -> Response:
 async def sign_in(request: Request, here: Here, sent: Annotated[Body, Depends(body)]) -> Response:
     """Leaves the token in the browser, if it is one; the browser gives it up when it is closed."""
     if not is_own(request.headers, here.settings.public_url):
-        raise Forbidden("another page may not sign you in")
+        way = f"a program sends Authorization: Bearer …, or says Origin: {here.settings.public_url}"
+        raise Forbidden.hinted("Origin", "another page may not sign you in", way)
     said = parse_qs(sent.content.decode("utf-8", "replace"))
     token, following = said.get("token", [""])[0].strip(), within(said.get("next", ["/"])[0])
     address = request.client.host if request.client else "unknown"

@@ -7,6 +7,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from reconcile.rules import zones
+from revisions.ids import utc_text
 
 RECENT: Final = 10
 """Runs of which the dearest says what one more may cost, where the trigger does not say."""
@@ -114,3 +115,13 @@ def is_used_up(budget: Budget, spending: Spending) -> bool:
     if spending.spent > 0 and spending.spent + spending.reserved > budget.max_cost + _ALMOST:
         return True
     return spending.live == 0 and affordable(budget, spending) == 0
+
+
+def warning(budget: Budget, spending: Spending, now: datetime) -> str | None:
+    """What whoever activates a trigger is to know of its budget, None while it buys something."""
+    if not is_used_up(budget, spending):
+        return None
+    return (
+        f"its budget is used up, {spending.spent:g} of {budget.max_cost:g} are spent in this {budget.period}: nothing "
+        f"starts before {utc_text(budget.until(now))}, unless limits.max_cost is raised"
+    )

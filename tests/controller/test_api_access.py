@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from controller import settings
 from controller.api import rights
-from controller.api.rights import Where
+from controller.api.rights import Where, find
 from controller.app import create_app
 from controller.errors import KINDS
 from controller.metrics import Metrics
@@ -261,9 +261,12 @@ def test_refusals_are_written_down(
     observations.subscribe(metrics.subscriber)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
-    told = [(one["actor"], one["address"], one["method"], one["path"]) for one in heard]
+    told = [(one["actor"], one["address"], one["method"], one["path"], one["of"]) for one in heard]
     place = "/api/v1/triggers/{project}/{domain}/{task}/{name}/fire"
-    assert told == [("viewer-some", "127.0.0.1", "POST", place), (None, "127.0.0.1", "GET", "/api/v1/runs")]
+    assert told == [
+        ("viewer-some", "127.0.0.1", "POST", place, "acme/production/report/tick"),
+        (None, "127.0.0.1", "GET", "/api/v1/runs", None),
+    ]
     assert all(one["why"] for one in heard)
     assert "guess" not in str(heard)
     counted = [
@@ -271,6 +274,41 @@ def test_refusals_are_written_down(
         for reason in ("forbidden", "unauthenticated")
     ]
     assert counted == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "of"),
+    [
+        ("/api/v1/tasks/acme/production/Report/v1.2", "acme/production/Report/v1.2"),
+        ("/api/v1/calendars/acme/days-off", "acme/days-off"),
+        ("/api/v1/runs/01m8m6btan8hxd64ds3x5deczd", "01m8m6btan8hxd64ds3x5deczd"),
+        ("/triggers/acme/production/report/tick", "acme/production/report/tick"),
+        ("/api/v1/tokens/tct_0123456789012345678901234567890123456789012", None),
+        ("/api/v1/triggers/acme/production/report/tct_Secret", None),
+        ("/api/v1/tasks/acme/production/report/tct_Secret", None),
+        ("/api/v1/triggers/acme/production/report/a\nb", None),
+        ("/api/v1/runs", None),
+    ],
+)
+def test_what_is_told_of_a_path_is_a_name_and_no_secret(path: str, of: str | None) -> None:
+    """O-06: what cannot be a name is left out, for it may be a token, or a line of its own."""
+    found = find(path)
+    assert found is not None
+    assert found.of() == of
+
+
+def test_who_changed_something_stands_in_its_line(as_role: Callable[..., Api], observations: Observations) -> None:
+    """O-05, O-06: of a trigger, of a freeze, of a token with what it may do."""
+    heard: dict[str, dict[str, Any]] = {}
+    admin = as_role(Role.ADMIN, name="root-2")
+    observations.subscribe(lambda name, facts: heard.__setitem__(name, facts))
+    assert admin.put("/tasks/acme/production/report/v1", task_manifest()).status_code == 201
+    admin.create("/triggers/acme/production/report/mine")
+    assert admin.post("/freeze", {"project": "acme", "reason": "busy"}).status_code in (200, 201)
+    assert admin.post("/tokens", {"name": "eve", "role": "viewer", "projects": ["acme"]}).status_code == 201
+    assert heard["trigger.changed"]["actor"] == heard["hold.changed"]["actor"] == "root-2"
+    made = heard["token.created"]
+    assert (made["bearer"], made["role"], made["projects"], made["actor"]) == ("eve", "viewer", ["acme"], "root-2")
 
 
 def test_a_run_speaks_for_itself_alone(

@@ -2,11 +2,12 @@
 
 import pytest
 
+from reconcile.revising import Caller
 from revisions.clock import HandClock
 from revisions.store.database import Database
-from tests.controller.asking import Api
+from tests.controller.asking import Api, at
 from tests.controller.conftest import Cli
-from tests.world import World
+from tests.world import World, key
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,22 @@ def test_costs_over_http(api: Api) -> None:
     refused = api.get("/costs?by=owner")
     assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, "by")
     assert api.get("/costs?from=yesterday").json()["errors"][0]["path"] == "from"
+
+
+def test_activating_what_has_used_up_its_budget_warns(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
+    """X-08: until when nothing starts; nothing is said while there is something left."""
+    world, path = World(database, clock), "acme/production/report/c"
+    world.create("c", active=False, limits={"max_cost": 4, "estimate": 1})
+    assert cli("activate", path).err.count("budget") == 0
+    world.firing.fire(key("c"), None, Caller("ann"))
+    world.finish(cost=5)
+    assert world.history("c")[0].reason == "budget"
+    answer = api.post(f"/triggers/{path}/activate", headers=at(3))
+    assert answer.json()["warnings"] == [
+        "its budget is used up, 5 of 4 are spent in this month: nothing starts before 2026-04-01T00:00:00Z, "
+        "unless limits.max_cost is raised"
+    ]
+    assert "warning: its budget is used up" in cli("activate", path).err
 
 
 def test_costs_by_the_command(cli: Cli) -> None:

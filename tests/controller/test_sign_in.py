@@ -88,6 +88,15 @@ def test_another_site_signs_nobody_in(browser: httpx.Client, secret: str) -> Non
     assert browser.post("/sign-out").status_code == 403
 
 
+def test_who_does_not_say_from_where_he_signs_in_is_told_how(browser: httpx.Client, secret: str) -> None:
+    """O-06: a script, for every browser says it."""
+    said = {"token": secret}
+    refused = browser.post("/sign-in", data=said, headers={"Accept": "application/json"})
+    assert refused.status_code == 403
+    assert "says Origin: http://127.0.0.1:8080" in refused.json()["errors"][0]["hint"]
+    assert browser.post("/sign-in", data=said, headers={"Origin": "http://127.0.0.1:8080"}).status_code == 303
+
+
 @pytest.mark.parametrize("address", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:1", ""])
 def test_the_way_on_stays_on_this_site(browser: httpx.Client, secret: str, address: str) -> None:
     """O-06: a link with another address behind it leads to the beginning."""
