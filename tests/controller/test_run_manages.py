@@ -13,7 +13,7 @@ from reconcile.revising import Caller
 from reconcile.rules.authority import EVERYWHERE, Grant, Reach, Role
 from revisions.store.database import Database
 from tests.contract.service import Service
-from tests.controller.asking import IS_NEW, T, manifest, task_manifest
+from tests.controller.asking import BY_HAND, IS_NEW, T, manifest, task_manifest
 from tests.controller.test_serve import Up
 from tests.waiting import eventually
 
@@ -52,7 +52,7 @@ class Guarded:
         client = self.up.client
         for version, body in (("v1", task_manifest()), ("v2", task)):
             assert client.put(f"/api/v1/tasks/acme/production/report/{version}", json=body).status_code == 201
-        spec = manifest(task_version="v2", schedule={"every": "1d"})
+        spec = manifest(task_version="v2", **BY_HAND)
         assert client.put(f"/api/v1{T}", json=spec, headers=IS_NEW).status_code == 201
         run_id = client.post(f"/api/v1{T}/fire").json()["id"]
         path = f"/api/v1/runs/{run_id}"

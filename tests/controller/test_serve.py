@@ -22,7 +22,7 @@ from revisions.store import logs, retention
 from revisions.store.database import Database, parsed
 from revisions.store.tables import run_logs
 from tests.contract.service import Service
-from tests.controller.asking import IS_NEW, T, manifest
+from tests.controller.asking import BY_HAND, IS_NEW, T, manifest
 from tests.waiting import eventually
 from tests.world import World
 
@@ -177,7 +177,7 @@ def test_a_service_is_asked_and_calls_back(real: Database, tmp_path: Path) -> No
         stack.callback(up.stop)
         task = {"spec": {"launcher": "http", "http": {"url": f"{service.url}/accept"}}}
         assert up.client.put("/api/v1/tasks/acme/production/report/v1", json=task).status_code == 201
-        assert up.client.put(f"/api/v1{T}", json=manifest(), headers=IS_NEW).status_code == 201
+        assert up.client.put(f"/api/v1{T}", json=manifest(**BY_HAND), headers=IS_NEW).status_code == 201
         run_id = up.client.post(f"/api/v1{T}/fire").json()["id"]
         run = eventually(lambda: run if (run := up.client.get(f"/api/v1/runs/{run_id}").json())["output"] else None)
         assert (run["status"], run["attempt"], run["output"]) == ("succeeded", 1, {"beat": "running"})
