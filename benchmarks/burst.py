@@ -9,13 +9,13 @@ from sqlalchemy import text
 from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
-from reconcile.deciding import Deciding
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
 from reconcile.observe import Observations
-from reconcile.pruning import Pruning
+from reconcile.passes.deciding import Deciding
+from reconcile.passes.pruning import Pruning
+from reconcile.passes.replica import Replica
 from reconcile.registering import Registering
-from reconcile.replica import Replica
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected

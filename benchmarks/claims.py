@@ -13,8 +13,8 @@ from procrastinate import App, PsycopgConnector
 from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
-from reconcile import claiming
-from reconcile.attempts import Ended
+from reconcile.attempts import claiming
+from reconcile.attempts.attempt import Ended
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.registering import Registering

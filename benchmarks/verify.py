@@ -12,7 +12,7 @@ from benchmarks.histories import begin, prolong
 from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
-from reconcile.verifying import Verifying
+from reconcile.history.verifying import Verifying
 from revisions import chain
 from revisions.breaks import Walk
 from revisions.chain import Row

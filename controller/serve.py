@@ -19,16 +19,16 @@ from controller.services import Services, vault
 from controller.settings import Settings
 from controller.version import VERSION
 from controller.web import pages
-from reconcile.deciding import Deciding
+from reconcile.attempts.worker import passed_on
 from reconcile.deploying import Deploying
+from reconcile.history.restoring import Restoring
 from reconcile.loop import Loop
 from reconcile.observe import Observations
+from reconcile.passes.deciding import Deciding
+from reconcile.passes.pruning import Pruning
+from reconcile.passes.replica import Replica
 from reconcile.plugins import launchers
-from reconcile.pruning import Pruning
-from reconcile.replica import Replica
-from reconcile.restoring import Restoring
 from reconcile.runner import Runner, RunnerSettings
-from reconcile.worker import passed_on
 from revisions.errors import Invalid
 from revisions.store import schema, tokens
 from revisions.store.database import Database

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controller.tracing import Tracing
-from reconcile.attempts import Ended
+from reconcile.attempts.attempt import Ended
 from reconcile.observe import Subscriber
 from reconcile.revising import Caller
 from reconcile.rules import traces

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from reconcile import authors, launching
+from reconcile import authors
+from reconcile.attempts import launching
 from reconcile.authors import PERSON, TOKEN
 from reconcile.observe import Observations
 from reconcile.ports import LaunchError

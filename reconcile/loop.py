@@ -6,21 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
-from reconcile import tokens
-from reconcile.alarms import Alarms
-from reconcile.bell import Bell
-from reconcile.deciding import Decided, Deciding
-from reconcile.demand import Demand
 from reconcile.deploying import Deploying
-from reconcile.expecting import Expecting
 from reconcile.observe import Observations
-from reconcile.pruning import Pruning
-from reconcile.replica import Replica
+from reconcile.passes import tokens
+from reconcile.passes.alarms import Alarms
+from reconcile.passes.bell import Bell
+from reconcile.passes.deciding import Decided, Deciding
+from reconcile.passes.demand import Demand
+from reconcile.passes.expecting import Expecting
+from reconcile.passes.pruning import Pruning
+from reconcile.passes.replica import Replica
+from reconcile.passes.surveying import Survey
 from reconcile.rules.demand import is_too_much
 from reconcile.rules.diff import Difference
 from reconcile.rules.stopping import over
 from reconcile.scanner import Finding, Kind, Scanner
-from reconcile.surveying import Survey
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
 from revisions.store import backlogs as backlog_store

@@ -4,11 +4,11 @@ import threading
 from collections.abc import Mapping
 from datetime import timedelta
 
-from reconcile.attempts import SECONDS_TO_END
+from reconcile.attempts.attempt import SECONDS_TO_END
+from reconcile.attempts.worker import PassReport, RunnerSettings, Worker
 from reconcile.observe import Observations
 from reconcile.ports import Launcher
 from reconcile.settle import Deactivate
-from reconcile.worker import PassReport, RunnerSettings, Worker
 from revisions.clock import Clock
 from revisions.errors import Unavailable
 from revisions.store.database import Database

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from reconcile.alarms import Alarms
-from reconcile.attempts import Ended
+from reconcile.attempts.attempt import Ended
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
+from reconcile.passes.alarms import Alarms
 from reconcile.rules.retry import Outcome
 from reconcile.rules.stopping import Stop, worn_out
 from reconcile.settle import settle

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from reconcile import endings
-from reconcile.attempts import Ended, facts_of
-from reconcile.endings import LONGEST_ERROR, Settled
+from reconcile.attempts import endings
+from reconcile.attempts.attempt import Ended, facts_of
+from reconcile.attempts.endings import LONGEST_ERROR, Settled
 from reconcile.observe import Observations
 from reconcile.rules import state
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry

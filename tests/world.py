@@ -3,18 +3,18 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconcile import claiming
-from reconcile.attempts import Ended
-from reconcile.backfilling import Backfilled, Backfilling, Wish
-from reconcile.deciding import Deciding
+from reconcile.attempts import claiming
+from reconcile.attempts.attempt import Ended
+from reconcile.byhand.backfilling import Backfilled, Backfilling, Wish
+from reconcile.byhand.firing import Firing
+from reconcile.byhand.retrying import Retrying
 from reconcile.deploying import Deploying
-from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
-from reconcile.pruning import Pruning
+from reconcile.passes.deciding import Deciding
+from reconcile.passes.pruning import Pruning
+from reconcile.passes.replica import Replica
 from reconcile.registering import Registered, Registering
-from reconcile.replica import Replica
-from reconcile.retrying import Retrying
 from reconcile.revising import Caller, Changed
 from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected

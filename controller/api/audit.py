@@ -9,7 +9,7 @@ from controller.api.paging import Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
 from controller.shapes.audits import AuditShape, judged_shape, summary_shape
 from controller.shapes.explanations import ExplanationShape, explanation_shape
-from reconcile.auditing import Place
+from reconcile.reports.auditing import Place
 from reconcile.rules.audit import Line
 from reconcile.rules.notation import ScheduleError, instant
 from revisions.ids import utc_text

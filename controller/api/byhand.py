@@ -11,8 +11,8 @@ from controller.api.progress import Accept, answered
 from controller.api.triggers import ONE
 from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
 from controller.shapes.common import Page
-from reconcile.backfilling import Wish
-from reconcile.verifying import Progress
+from reconcile.byhand.backfilling import Wish
+from reconcile.history.verifying import Progress
 from revisions.errors import Fault, Invalid
 from revisions.ids import TriggerKey, name_faults
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from controller.api.context import Here, Within, listed, moment
 from controller.shapes.costs import CostsShape, costs_shape
-from reconcile.accounting import By
+from reconcile.reports.accounting import By
 
 router = APIRouter(tags=["costs"])
 

@@ -11,8 +11,8 @@ from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
 from controller.shapes.common import Page
 from controller.shapes.runs import BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
-from reconcile import waiting
-from reconcile.attempts import Ended, part_of
+from reconcile.attempts.attempt import Ended, part_of
+from reconcile.reports import waiting
 from reconcile.rules.authority import Reach
 from reconcile.rules.retry import Outcome
 from revisions.errors import Invalid, NotFound

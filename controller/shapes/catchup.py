@@ -5,7 +5,7 @@ from typing_extensions import TypedDict
 from controller.shapes.common import Time, time_text
 from controller.shapes.holds import HeldShape, held_shape
 from controller.shapes.occurrences import OccurrenceShape
-from reconcile.backlogs import Standing
+from reconcile.byhand.backlogs import Standing
 from revisions.ids import utc_text
 
 

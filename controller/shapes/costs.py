@@ -2,7 +2,7 @@
 
 from typing_extensions import TypedDict
 
-from reconcile.accounting import Account
+from reconcile.reports.accounting import Account
 
 
 class ShareShape(TypedDict):

@@ -5,9 +5,9 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Time, plain
-from reconcile.importing import Imported
-from reconcile.rebuilding import Replay
-from reconcile.verifying import Report
+from reconcile.history.importing import Imported
+from reconcile.history.rebuilding import Replay
+from reconcile.history.verifying import Report
 from revisions.breaks import Break
 
 

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reconcile import answers, errands
-from reconcile.blocks import extra_faults, text_faults, unknown_fields
-from reconcile.errands import Unreachable
 from reconcile.ports import Failed, Launch, Launcher, LaunchError, Progress, Running, Succeeded, Work
+from reconcile.work import answers, errands
+from reconcile.work.blocks import extra_faults, text_faults, unknown_fields
+from reconcile.work.errands import Unreachable
 from revisions.errors import Fault
 
 VARIABLES = {"broker": "CELERY_BROKER_URL", "backend": "CELERY_RESULT_BACKEND"}

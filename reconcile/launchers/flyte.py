@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reconcile import answers, errands
-from reconcile.blocks import extra_faults, text_faults, unknown_fields
-from reconcile.errands import Unreachable
 from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
+from reconcile.work import answers, errands
+from reconcile.work.blocks import extra_faults, text_faults, unknown_fields
+from reconcile.work.errands import Unreachable
 from revisions.errors import Fault
 
 NAMES = {"org": 63, "project": 63, "domain": 63, "task": 255, "version": 63}

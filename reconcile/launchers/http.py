@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reconcile import exchanges
-from reconcile.blocks import text_faults, unknown_fields
 from reconcile.ports import Launch, Launcher, LaunchError, Work
-from reconcile.sending import Request
+from reconcile.work import exchanges
+from reconcile.work.blocks import text_faults, unknown_fields
+from reconcile.work.sending import Request
 from revisions.errors import Fault
 
 METHODS = ("POST", "PUT", "PATCH")

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reconcile import answers, errands, jobs, pods
-from reconcile.blocks import extra_faults
-from reconcile.errands import Unreachable
 from reconcile.ports import Launch, Launcher, LaunchError, Lost, Progress, Work
+from reconcile.work import answers, errands, jobs, pods
+from reconcile.work.blocks import extra_faults
+from reconcile.work.errands import Unreachable
 from revisions.errors import Fault
 
 SECONDS = (10, 30)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reconcile import children
-from reconcile.blocks import env_faults, folder_faults, text_faults, unknown_fields
 from reconcile.ports import Launch, Launcher, LaunchError, Work
+from reconcile.work import children
+from reconcile.work.blocks import env_faults, folder_faults, text_faults, unknown_fields
 from revisions.errors import Fault
 
 

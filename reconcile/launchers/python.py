@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reconcile import bootstrap, children
-from reconcile.blocks import folder_faults, text_faults, unknown_fields
 from reconcile.ports import Launch, Launcher, LaunchError, Work
+from reconcile.work import bootstrap, children
+from reconcile.work.blocks import folder_faults, text_faults, unknown_fields
 from revisions.errors import Fault
 
 _EXAMPLE = 'write callable: "package.module:function"'

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from reconcile import jobs
 from reconcile.ports import Launch
+from reconcile.work import jobs
 
 GONE = ""
 """What is read of a pod that has ended."""

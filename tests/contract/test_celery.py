@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from reconcile import blocks, plugins
+from reconcile import plugins
 from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded, Work
+from reconcile.work import blocks
 from tests.contract.test_launchers import end
 from tests.contract.workers import PASSWORD, Workers
 from tests.waiting import eventually
@@ -144,7 +145,7 @@ def test_a_broker_that_is_away_fails_the_attempt_and_tells_no_password(
     sender: Sender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-12, X-07: nothing was sent, so the run's own retries may."""
-    monkeypatch.setattr("reconcile.errands.PAUSES", (0.01,))
+    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01,))
     with socket.socket() as bound_and_deaf:
         bound_and_deaf.bind(("127.0.0.1", 0))
         port = bound_and_deaf.getsockname()[1]

@@ -9,8 +9,9 @@ import pytest
 from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
-from reconcile import blocks, plugins
+from reconcile import plugins
 from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
+from reconcile.work import blocks
 from tests.contract.flyte import TOKEN, Flyte, block
 from tests.contract.tasks import TASKS
 from tests.contract.test_launchers import end
@@ -99,7 +100,7 @@ def test_a_control_plane_that_is_away_does_not_fail_its_work(caller: Caller) -> 
 
 def test_a_control_plane_that_hiccups_is_asked_again(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariant 5: an answer that got lost cannot make a second run, for the name is the same."""
-    monkeypatch.setattr("reconcile.errands.PAUSES", (0.01, 0.01))
+    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01, 0.01))
     caller.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")]
     assert end(caller.start("nothing")) == Succeeded({})
     assert caller.flyte.calls[:2] == ["CreateRun", "CreateRun"]
@@ -107,7 +108,7 @@ def test_a_control_plane_that_hiccups_is_asked_again(caller: Caller, monkeypatch
 
 def test_a_control_plane_that_stays_away_fails_the_attempt(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-07: the run's own retries follow."""
-    monkeypatch.setattr("reconcile.errands.PAUSES", (0.01,))
+    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01,))
     caller.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")] * 2
     assert failed(end(caller.start("nothing"))) == "Flyte answered CreateRun with unavailable: upgrading"
 

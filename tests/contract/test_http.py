@@ -17,8 +17,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from reconcile import exchanges, plugins, sending
+from reconcile import plugins
 from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
+from reconcile.work import exchanges, sending
 from tests.contract.service import Service
 from tests.contract.test_launchers import CONTROLLER, end
 from tests.waiting import eventually

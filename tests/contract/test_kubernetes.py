@@ -10,8 +10,9 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from reconcile import blocks, jobs, plugins, pods
+from reconcile import plugins
 from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
+from reconcile.work import blocks, jobs, pods
 from tests.contract.cluster import VERSION, Call, Cluster, Status
 from tests.contract.test_launchers import end
 from tests.waiting import eventually
@@ -170,7 +171,7 @@ def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
 
 def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: an attempt that was handed back begins anew when its Job is gone, under the same name."""
-    monkeypatch.setattr("reconcile.errands.PAUSES", (0.05,) * 50)
+    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.05,) * 50)
     cluster = starter.cluster
     old = starter.launch(UNTIL, str(starter.folder / "go"))
     job = cluster.create_job(jobs.job(old))
@@ -186,7 +187,7 @@ def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch:
 
 def test_a_secret_of_an_earlier_job_is_replaced(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-12: the collector of garbage comes when it comes."""
-    monkeypatch.setattr("reconcile.errands.PAUSES", (0.05,))
+    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.05,))
     launch = starter.launch()
     starter.cluster.secrets[NAME] = jobs.secret(launch, "another")
     assert end(starter.start()) == Succeeded({})

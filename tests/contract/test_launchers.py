@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reconcile import exchanges, plugins, pods
+from reconcile import plugins
 from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
+from reconcile.work import exchanges, pods
 from tests.contract import flyte
 from tests.contract.files import GONE, Files, files_of
 from tests.contract.tasks import TASKS

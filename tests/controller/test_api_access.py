@@ -19,7 +19,7 @@ from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import Settings
 from controller.web import pages
-from reconcile.claiming import claim
+from reconcile.attempts.claiming import claim
 from reconcile.credentials import for_runs
 from reconcile.observe import Observations
 from reconcile.revising import Caller

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from reconcile import backfilling
+from reconcile.byhand import backfilling
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from revisions.store.tables import runs

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile import claiming
+from reconcile.attempts import claiming
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, T

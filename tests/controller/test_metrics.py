@@ -7,9 +7,9 @@ import pytest
 from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.stored import OTHERS, PROJECTS, lateness
-from reconcile import surveying
-from reconcile.backlogs import Backlogs
+from reconcile.byhand.backlogs import Backlogs
 from reconcile.holding import Holding
+from reconcile.passes import surveying
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from reconcile.rules.retry import Outcome

@@ -11,13 +11,13 @@ from sqlalchemy import select
 
 from controller import logs, settings
 from controller.services import Services
+from reconcile.attempts.vault import Vault
 from reconcile.plugins import launchers
 from reconcile.ports import SecretPlaces
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.sharing import Sharing
 from reconcile.runner import Runner, RunnerSettings
-from reconcile.vault import Vault
 from revisions.errors import Invalid
 from revisions.manifests import Task, Trigger
 from revisions.store.database import Database

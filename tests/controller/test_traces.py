@@ -14,14 +14,14 @@ from opentelemetry.trace import StatusCode
 
 from controller import logs
 from controller.api.traced import Traced
-from reconcile.attempts import Ended
-from reconcile.completing import Completing
+from reconcile.attempts.attempt import Ended
+from reconcile.attempts.completing import Completing
+from reconcile.attempts.vault import Vault
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
 from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
 from reconcile.runner import Runner, RunnerSettings
-from reconcile.vault import Vault
 from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.controller.conftest import Cli, Network

@@ -11,15 +11,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile import children
-from reconcile.auditing import Auditing
+from reconcile.byhand.firing import Firing
 from reconcile.deploying import Deploying
-from reconcile.firing import Firing
 from reconcile.observe import Observations
 from reconcile.registering import Registering
+from reconcile.reports.auditing import Auditing
 from reconcile.revising import Caller
 from reconcile.rules.audit import Line
 from reconcile.rules.preconditions import Expected
+from reconcile.work import children
 from revisions.manifests import Task, Trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import occurrences, runs, status, triggers

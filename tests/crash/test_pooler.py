@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from reconcile.examining import Examining
+from reconcile.reports.examining import Examining
 from reconcile.revising import Caller
 from reconcile.rules.checks import Level
 from reconcile.rules.pace import Pace

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from reconcile.restoring import LOST
+from reconcile.history.restoring import LOST
 from tests.crash.site import SECONDS_TO_END, SECONDS_TO_START, TELL, WAIT, Site
 from tests.waiting import eventually
 

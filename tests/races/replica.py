@@ -7,14 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile import replica
-from reconcile.deciding import Deciding
+from reconcile.byhand.firing import Firing
 from reconcile.deploying import Deploying
-from reconcile.firing import Firing
 from reconcile.loop import Loop
 from reconcile.observe import Observations
+from reconcile.passes import replica
+from reconcile.passes.deciding import Deciding
+from reconcile.passes.pruning import Pruning
 from reconcile.ports import Failed, Launch, Progress, Succeeded
-from reconcile.pruning import Pruning
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from reconcile.approving import Approving
+from reconcile.byhand.approving import Approving
 from reconcile.credentials import Credentials
-from reconcile.examining import Examining
-from reconcile.explaining import Explaining
+from reconcile.reports.examining import Examining
+from reconcile.reports.explaining import Explaining
 from reconcile.revising import Caller
 from reconcile.rules.authority import EVERYWHERE, Grant, Reach, Rights, Role, scopes_of
 from reconcile.rules.checks import Check, Level

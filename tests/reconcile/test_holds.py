@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from reconcile import claiming
 from reconcile import loop as loops
+from reconcile.attempts import claiming
 from reconcile.holding import Holding, Scope
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from reconcile.deploying import Deploying
+from reconcile.history.rebuilding import Rebuilding
+from reconcile.history.verifying import Verifying
 from reconcile.observe import Observations
-from reconcile.rebuilding import Rebuilding
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
-from reconcile.verifying import Verifying
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.ids import TaskKey, TriggerKey

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from reconcile import claiming
-from reconcile import replica as replicas
-from reconcile.replica import Replica
+from reconcile.attempts import claiming
+from reconcile.passes import replica as replicas
+from reconcile.passes.replica import Replica
 from reconcile.rules.pace import Pace
 from reconcile.scanner import Kind
 from revisions.ids import TaskKey

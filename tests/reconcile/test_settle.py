@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconcile import claiming
-from reconcile.attempts import Ended
+from reconcile.attempts import claiming
+from reconcile.attempts.attempt import Ended
 from reconcile.observe import Observations
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
 from reconcile.rules.state import LARGEST

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import literal_column, select, text
 
-from reconcile import claiming
+from reconcile.attempts import claiming
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
 from revisions.store import census, claims, orders, runs

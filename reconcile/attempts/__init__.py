@@ -1,0 +1,1 @@
+"""Attempts at runs: claimed, started, found again, watched, ended."""

@@ -1,0 +1,157 @@
+"""What other workers left: attempts found again by those who come after them, and those that are lost.
+
+A worker of this machine that is no more is known by its lock, at once; any other by its lease, when that has lapsed.
+Only the first one's attempts can be adopted: their work is here, and nobody else watches it. What a launcher finds
+anywhere by its name is started again under that name, and so found.
+"""
+
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reconcile.attempts import handed, launching
+from reconcile.attempts.attempt import Attempt, Ended
+from reconcile.attempts.workplace import WorkPlace
+from reconcile.ports import Launcher, LaunchError
+from reconcile.rules.masks import Mask
+from reconcile.rules.retry import Outcome
+from revisions.ids import TriggerKey
+from revisions.store import claims, logs
+from revisions.store.claims import Claimed
+from revisions.store.database import Database
+from revisions.store.runs import Run
+
+REAPED_AT_ONCE = 100
+
+Key = tuple[str, int]
+"""Run and claim number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Work that may go on, and that starting it again finds; of its log `stored` bytes are known."""
+
+    claimed: Claimed
+    now: datetime
+    stored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A claim that is ours now: work that goes on, or how it ended."""
+
+    run: Run
+    trigger: TriggerKey | None
+    found: Attempt | Ended | Unseen
+
+
+class Adoption:
+    """Takes claims over for one worker. Each method raises Unavailable; what was taken until then is ours, unknown."""
+
+    def __init__(
+        self, database: Database, launchers: Mapping[str, Launcher], place: WorkPlace, lease: timedelta
+    ) -> None:
+        self._database = database
+        self._launchers = launchers
+        self.place = place
+        self._lease = lease
+        self._seen: tuple[datetime, float] | None = None
+        self._spared_until = float("-inf")
+
+    def of_the_dead(self) -> list[Taken]:
+        """Takes up what workers of this place, who are no more, had claimed, and forgets these workers."""
+        dead = self.place.dead()
+        found, taken = self._of_workers(dead, ())
+        got = {one.run.id for one in taken}
+        self.place.remove([name for name in dead if all(run.id in got for run in found if run.claimed_by == name)])
+        return taken
+
+    def of_mine(self, known: Collection[Key]) -> list[Taken]:
+        """Takes up claims of this very worker that it does not know of: their commit's answer was lost."""
+        return self._of_workers([self.place.instance], known)[1]
+
+    def of_the_lapsed(self, known: Collection[Key]) -> list[Taken]:
+        """Takes claims whose leases have lapsed; unless their worker was here and is no more, they are lost (X-05)."""
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            found = claims.lapsed(connection, now, REAPED_AT_ONCE)
+        if self._was_set_ahead(now):
+            self.spare()
+        if self._database.clock.monotonic() < self._spared_until:
+            return []
+        return self._take([run for run in found if (run.id, run.claim) not in known])
+
+    def spare(self) -> None:
+        """Gives others a lease's time to renew what lapsed through no fault of theirs: database gone, clock set."""
+        self._spared_until = self._database.clock.monotonic() + self._lease.total_seconds()
+
+    def _was_set_ahead(self, now: datetime) -> bool:
+        before, self._seen = self._seen, (now, self._database.clock.monotonic())
+        if before is None:
+            return False
+        return now - before[0] > timedelta(seconds=self._seen[1] - before[1]) + self._lease / 2
+
+    def clear(self) -> None:
+        """Ends and removes attempts here that are nobody's any more: settled before a kill, or given up elsewhere."""
+        found = self.place.attempts()
+        with self._database.read() as connection:
+            known = {one.run.id: one for one in claims.get(connection, {run_id for run_id, _ in found})}
+        for run_id, attempt in found:
+            one = known.get(run_id)
+            if one is not None and not (one.run.status == "running" and one.run.attempt == attempt):
+                self._discard(one, attempt)
+
+    def _discard(self, one: Claimed, attempt: int) -> None:
+        folder = self.place.folder(one.run.id, attempt)
+        with suppress(LaunchError, OSError, ValueError):
+            if work := launching.launcher_of(one, self._launchers).adopt(folder):
+                work.cancel(force=True)
+                work.forget()
+        shutil.rmtree(folder, ignore_errors=True)
+        handed.forget(folder)
+
+    def _of_workers(self, workers: Sequence[str], known: Collection[Key]) -> tuple[list[Run], list[Taken]]:
+        with self._database.read() as connection:
+            found = claims.running_of(connection, workers)
+        return found, self._take([run for run in found if (run.id, run.claim) not in known])
+
+    def _take(self, found: Sequence[Run]) -> list[Taken]:
+        if not found:
+            return []
+        place = self.place
+        here = {run.id for run in found if run.claimed_by == place.instance or place.is_dead(run.claimed_by)}
+        with self._database.write() as connection:
+            now = self._database.clock.now(connection)
+            taken = claims.take_over(connection, found, now, claimed_by=place.instance, lease=self._lease)
+            stored = logs.sizes(connection, [(one.run.id, one.run.attempt) for one in taken])
+        results = []
+        for one in taken:
+            find = self._find if one.run.id in here else self._find_elsewhere
+            result = find(one, now, stored.get((one.run.id, one.run.attempt), 0))
+            results.append(Taken(one.run, one.trigger, result))
+        return results
+
+    def _find_elsewhere(self, one: Claimed, now: datetime, stored: int) -> Unseen | Ended:
+        with suppress(LaunchError):
+            if launching.launcher_of(one, self._launchers).finds_anywhere:
+                return Unseen(one, now, stored)
+        return Ended(Outcome.LOST, "its worker stopped renewing the lease")
+
+    def _find(self, one: Claimed, now: datetime, stored: int) -> Attempt | Ended:
+        folder = self.place.folder(one.run.id, one.run.attempt)
+        try:
+            timeout = launching.timeout_of(one)
+            work = launching.launcher_of(one, self._launchers).adopt(folder)
+        except (LaunchError, OSError, ValueError) as error:
+            return Ended(Outcome.LOST, f"cannot be adopted: {error}")
+        if work is None:
+            # The attempt will begin anew in this folder. Whoever might have started it is no more (or is us).
+            handed.forget(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            return Ended(Outcome.HANDED_BACK)
+        spent = max(timedelta(0), now - (one.run.started_at or now))
+        deadline = self._database.clock.monotonic() + (timeout - spent).total_seconds()
+        mask = Mask(handed.recall(folder))
+        return Attempt(one.run, one.trigger, work, deadline, mask=mask, stored=stored)

@@ -1,0 +1,65 @@
+"""Runs that wait for somebody's word: approving them lets them go on (X-14)."""
+
+import json
+from datetime import datetime
+
+from reconcile.attempts.attempt import part_of
+from reconcile.byhand.targets import BACKFILL, refuse_denied
+from reconcile.observe import Observations
+from reconcile.revising import Caller
+from reconcile.rules.bounds import start_within
+from revisions.errors import Conflict, NotFound
+from revisions.store import notices, occurrences, orders, runs, status, triggers
+from revisions.store import revisions as revision_store
+from revisions.store.database import Connection, Database
+from revisions.store.runs import LIVE, Run
+
+
+class Approving:
+    """Puts parked runs into the queue, and keeps who let them go."""
+
+    def __init__(self, database: Database, observations: Observations) -> None:
+        self._database = database
+        self._observations = observations
+
+    def approve(self, run_id: str, caller: Caller) -> Run:
+        """The run, pending from now on; one that goes on anyway stays as it is.
+
+        Raises NotFound, Conflict for a run that has ended, a rejected one too, and Forbidden where the trigger's author
+        may start nothing any more (X-15).
+        """
+        with self._database.write() as connection:
+            found = runs.get(connection, run_id)
+            if found is None:
+                raise NotFound.run(run_id)
+            rows = status.lock(connection, [found.trigger_id])  # before the run, as whoever settles it does
+            run = runs.lock(connection, run_id)
+            assert run is not None
+            if run.status not in LIVE:
+                hint = f"`triggerctl runs retry {run_id}` asks for it anew, where it ended badly"
+                raise Conflict.hinted("status", f"run {run_id} is {run.status}, so there is nothing to approve", hint)
+            if run.status != "parked":
+                return run
+            now = self._database.clock.now(connection)
+            if trigger := triggers.by_id(connection, run.trigger_id):
+                refuse_denied(connection, trigger, now)
+            orders.approve(connection, run_id, now, caller.actor, _start_by(connection, run, now))
+            if rows and rows[0].last_run_id == run_id:
+                told = {"last_outcome": occurrences.STARTED, "last_outcome_at": now}
+                status.save(connection, [{"trigger_id": run.trigger_id, **told}])
+            notices.runs_pending(connection)
+            key = triggers.keys(connection, [run.trigger_id]).get(run.trigger_id)
+            approved = runs.get(connection, run_id)
+        assert approved is not None
+        facts = {"run_id": run_id, "actor": caller.actor, **part_of(approved)}
+        self._observations.emit("run.approved", trigger=str(key), **facts)
+        return approved
+
+
+def _start_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
+    """The time to start within begins with the approval (X-18); a backfilled run is never too late."""
+    revision = revision_store.get(connection, run.trigger_id, run.revision)
+    if revision is None or run.source == BACKFILL:
+        return None
+    span = start_within(json.loads(revision.spec).get("start_within"))
+    return now + span if span else None

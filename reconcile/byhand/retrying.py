@@ -1,0 +1,80 @@
+"""A run that ended badly is run again, because somebody says so (X-11, X-16)."""
+
+import json
+
+from reconcile.attempts.attempt import part_of
+from reconcile.byhand import targets
+from reconcile.observe import Observations
+from reconcile.revising import Caller
+from revisions.errors import Conflict, NotFound
+from revisions.manifests import Retry
+from revisions.store import notices, orders, runs, status, triggers
+from revisions.store import revisions as revision_store
+from revisions.store.database import Connection, Database
+from revisions.store.runs import DEAD, LIVE, Run
+
+ENDED_BADLY = (*DEAD, "cancelled")
+
+
+class Retrying:
+    """Puts ended runs back in the queue; who did it is told as an observation."""
+
+    def __init__(self, database: Database, observations: Observations) -> None:
+        self._database = database
+        self._observations = observations
+
+    def retry(self, run_id: str, caller: Caller) -> Run:
+        """The same run, pending, with as many attempts ahead as its revision allows; their numbers go on.
+
+        One that was not allowed beside a live run waits for its turn. Raises NotFound, also where the trigger
+        is deleted, and Conflict for a run that goes on or has succeeded, under a freeze, and for what the budget does
+        not buy.
+        """
+        with self._database.write() as connection:
+            found = runs.get(connection, run_id)
+            if found is None:
+                raise NotFound.hinted("run", f"there is no run {run_id}", "`triggerctl runs list` shows what there is")
+            status.lock(connection, [found.trigger_id])  # before the run, as whoever settles it does
+            trigger = triggers.by_id(connection, found.trigger_id)
+            run = runs.lock(connection, run_id)
+            assert trigger is not None
+            assert run is not None
+            if trigger.deleted:
+                raise NotFound.deleted(trigger.key, trigger.revision)
+            _refuse(run)
+            now = self._database.clock.now(connection)
+            targets.refuse_frozen(connection, run.project, now)
+            targets.refuse_denied(connection, trigger, now)
+            targets.read(self._database, connection, trigger.key).refuse_beyond(1)
+            more = _max_attempts(connection, run)
+            overlap = "allow" if run.overlap == "allow" else "queue_all"
+            orders.begin_again(connection, run, now, max_attempts=run.attempt + more, overlap=overlap)
+            notices.runs_pending(connection)
+            again = runs.get(connection, run_id)
+        assert again is not None
+        facts = {
+            "trigger": str(trigger.key),
+            "run_id": run_id,
+            "attempt": run.attempt,
+            "ended_as": run.status,
+            **part_of(run),
+        }
+        self._observations.emit("run.retried_by_hand", **facts, actor=caller.actor)
+        return again
+
+
+def _refuse(run: Run) -> None:
+    if run.status in LIVE:
+        hint = f"wait for its end, or `triggerctl runs cancel {run.id}` first"
+        raise Conflict.hinted("status", f"run {run.id} is {run.status}, so there is nothing to retry", hint)
+    if run.status not in ENDED_BADLY:
+        hint = "`triggerctl fire` makes a new run, `triggerctl backfill --force` one for the same time"
+        raise Conflict.hinted("status", f"run {run.id} has {run.status}, so there is nothing to retry", hint)
+
+
+def _max_attempts(connection: Connection, run: Run) -> int:
+    """What the revision that the run was made under says."""
+    revision = revision_store.get(connection, run.trigger_id, run.revision)
+    assert revision is not None
+    said = json.loads(revision.spec).get("retry", {})
+    return int(said.get("max_attempts", Retry().max_attempts))

@@ -1,0 +1,1 @@
+"""The whole history: walked, exported, imported, made again, restored."""

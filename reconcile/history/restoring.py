@@ -1,0 +1,132 @@
+"""After a restore: what the lost time would have fired is recorded instead of fired, and nothing runs twice (O-07)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from reconcile.attempts.attempt import Ended
+from reconcile.calendars import read_terms
+from reconcile.deploying import Deploying
+from reconcile.observe import Observations
+from reconcile.passes.replica import MISSED_BEATS
+from reconcile.revising import skip_of
+from reconcile.rules import ranges
+from reconcile.rules.changes import has_occurrences
+from reconcile.rules.ranges import RESTORE, SUPERSEDED
+from reconcile.rules.retry import Outcome
+from reconcile.settle import settle, stop
+from revisions.errors import Conflict
+from revisions.store import backlogs as backlog_store
+from revisions.store import claims, feed, notices, occurrences, orders, replicas
+from revisions.store import runs as run_store
+from revisions.store import status as status_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database
+from revisions.store.occurrences import Skip
+from revisions.store.status import StatusRow
+from revisions.triggers import SYSTEM, Trigger
+
+BATCH = 500
+"""Triggers of one transaction."""
+LOST = "the database was restored from a backup: nobody knows what became of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """How many ranges of occurrences were recorded, how many runs ended, and the triggers that could not be read."""
+
+    ranges: int
+    runs: int
+    unreadable: Sequence[str]
+
+
+class Restoring:
+    """Done once, by the first controller after a restore; cut off anywhere, it can be done again."""
+
+    def __init__(self, database: Database, observations: Observations, deploying: Deploying) -> None:
+        self._database = database
+        self._observations = observations
+        self._deploying = deploying
+
+    def begin_anew(self, interval: timedelta) -> Restored:
+        """Decides everything up to now as superseded, for the reason `restore`, and ends the runs of the backup.
+
+        A replica that was seen within the last resync intervals is none of the backup's. Raises Conflict when there is
+        one, for then this is no database that was just restored, and Unavailable.
+        """
+        self._refuse_company(interval)
+        with self._database.write() as connection:
+            feed.renumber(connection)
+        self._deploying.resume_paused()
+        with self._database.read() as connection:
+            ids = status_store.every(connection)
+        skips, unreadable = 0, list[str]()
+        for start in range(0, len(ids), BATCH):
+            recorded, unread = self._give_up(ids[start : start + BATCH])
+            skips, unreadable = skips + recorded, unreadable + unread
+        restored = Restored(skips, self._end_running() + self._end_pending(), unreadable)
+        self._observations.emit(
+            "baseline.declared", ranges=restored.ranges, runs=restored.runs, unreadable=restored.unreadable
+        )
+        return restored
+
+    def _refuse_company(self, interval: timedelta) -> None:
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            there = replicas.seen_since(connection, now - MISSED_BEATS * interval)
+        if there:
+            detail = f"{len(there)} controllers run on this database, or did a moment ago: it was not just restored"
+            raise Conflict.hinted("baseline", detail, "stop them all first; start the others without --baseline")
+
+    def _give_up(self, ids: Sequence[str]) -> tuple[int, list[str]]:
+        """Moves the watermarks to now, under their locks, with the record of what that leaves out (invariant 4)."""
+        skips, moved, unreadable = list[Skip](), list[str](), list[str]()
+        with self._database.write() as connection:
+            rows = status_store.lock(connection, ids)
+            now = self._database.clock.now(connection)
+            for row in rows:
+                trigger = trigger_store.by_id(connection, row.trigger_id)
+                if trigger is None or not has_occurrences(trigger):
+                    continue
+                try:
+                    skips += _lost(connection, trigger, row, now)
+                except ValueError:
+                    unreadable.append(str(trigger.key))
+                    continue
+                moved.append(row.trigger_id)
+                backlog_store.drop(connection, row.trigger_id)
+            occurrences.record(connection, skips)
+            status_store.stand_at(connection, [row for row in rows if row.trigger_id in set(moved)], now)
+            notices.changed(connection)
+        return len(skips), unreadable
+
+    def _end_running(self) -> int:
+        """Runs that were worked on when the backup was made; what is left of their work is nobody's."""
+        ended = 0
+        with self._database.read() as connection:
+            running = claims.lapsed(connection, datetime.max.replace(tzinfo=UTC), 1_000_000)
+        for run in running:
+            settled = settle(self._database, self._observations, run, Ended(Outcome.LOST, LOST, is_final=True))
+            if settled.stop:
+                stop(self._observations, self._deploying.stop, run, settled.stop)
+            ended += settled.decision is not None
+        return ended
+
+    def _end_pending(self) -> int:
+        """Runs that waited then: since then they were done. What is parked is still for somebody to approve."""
+        with self._database.write() as connection:
+            run_store.lock_queue(connection)
+            now = self._database.clock.now(connection)
+            return orders.cancel_all_pending(connection, now, SYSTEM, LOST)
+
+
+def _lost(connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Iterator[Skip]:
+    """What would have fired: by the schedule as one range, and as a run asked for it."""
+    spans = [(one.cursor_at, one.until_at) for one in backlog_store.get(connection, [row.trigger_id])]
+    schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
+    left = ranges.joined(schedule, [*spans, (row.watermark, now)], SUPERSEDED, RESTORE)
+    if left:
+        yield skip_of(row.trigger_id, row.revision, now, left)
+    if row.asked_fire_at is not None and row.asked_fire_at <= now:
+        asked_id, at = f"next/{row.asked_by_run_id}", row.asked_fire_at
+        yield Skip(row.trigger_id, asked_id, at, at, now, SUPERSEDED, RESTORE, row.revision, 1)

@@ -1,0 +1,1 @@
+"""What people ask of the installation, read in one state of the database."""

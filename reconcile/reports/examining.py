@@ -1,0 +1,201 @@
+"""Looks at a whole installation and says what is not well: what `doctor` shows (O-05)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from reconcile import authors
+from reconcile.calendars import read_terms
+from reconcile.passes import demand
+from reconcile.passes.replica import MISSED_BEATS
+from reconcile.plugins import launchers
+from reconcile.rules import ailments, checks
+from reconcile.rules.ailments import LATELY, PATIENCE, UNANSWERED, Apart, Held
+from reconcile.rules.checks import Check, fault
+from reconcile.rules.pace import Pace
+from reconcile.rules.schedule import count
+from reconcile.rules.zones import TZDATA_VERSION
+from reconcile.scanner import worn_triggers
+from revisions.clock import Clock
+from revisions.errors import Fault, Unavailable
+from revisions.ids import TriggerKey
+from revisions.store import backlogs as backlog_store
+from revisions.store import guards, holds, quarantines, replicas, runs, servers
+from revisions.store import status as status_store
+from revisions.store import tasks as task_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database, ServerClock
+from revisions.store.holds import Hold
+from revisions.store.notices import hearing
+from revisions.store.tables import SCHEMA
+from revisions.triggers import SYSTEM, StopReason, spec_of
+
+MOST_COUNTED = 10_000
+"""Occurrences of backlogs that are counted, so that looking never takes long."""
+
+Named = Mapping[str, TriggerKey]
+
+
+class Examining:
+    """One look at everything; nothing is changed. `host` is this machine's clock.
+
+    `listen_url` is where notices are heard, where that is not at the database's own address.
+    """
+
+    def __init__(self, database: Database, pace: Pace, host: Clock, listen_url: str | None = None) -> None:
+        self._database = database
+        self._pace = pace
+        self._host = host
+        self._listen_url = listen_url
+
+    def examine(self) -> list[Check]:
+        """All checks; where the database cannot be used, that alone.
+
+        Raises Unavailable when the database goes away in the middle.
+        """
+        try:
+            found = self._database.schema()
+        except Unavailable as error:
+            return [fault("database", error.detail, _way(error, "see that it runs, and that --database-url names it"))]
+        try:
+            self._database.check_schema()
+        except Unavailable as error:
+            return [*self._server(), fault("schema", error.detail, _way(error, "use a release that goes with it"))]
+        return [
+            *self._server(),
+            checks.schema(found, SCHEMA),
+            self._permissions(),
+            *self._installation(),
+            *self._triggers(),
+            ailments.rate(self.demand(), self._pace.execution_qps),
+        ]
+
+    def demand(self) -> dict[TriggerKey | str, float]:
+        """How many starts a second each active trigger asks for, as the mean of the day ahead (L-18)."""
+        asked = demand.of_all(self._database)
+        with self._database.read() as connection:
+            named = trigger_store.keys(connection, asked)
+        return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
+
+    def _permissions(self) -> Check:
+        with self._database.read() as connection:
+            rights = servers.rights(connection)
+        if rights is None:
+            return checks.permissions(None)
+        return checks.permissions(rights.role, rights.is_superuser, rights.lacking)
+
+    def _server(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            server = servers.describe(connection)
+        yield checks.database(str(self._database), server.name, server.version, server.major)
+        yield checks.pooler(server.is_pooled)
+        heard = None if self._database.is_sqlite else hearing(self._database, self._listen_url)
+        yield checks.notices(heard, "listen_url" if self._listen_url else "database_url")
+
+    def _installation(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            yield checks.guards(guards.missing(connection))
+            yield checks.clock(self._offset(connection))
+            now = self._database.clock.now(connection)
+            there = replicas.seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
+            yield checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
+            yield checks.replicas([row.version for row in there])
+            yield checks.launchers(dict(_unusable(task_store.specs_in_use(connection))))
+
+    def _offset(self, connection: Connection) -> float | None:
+        """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
+        if not isinstance(self._database.clock, ServerClock):
+            return None
+        before = self._host.now(connection)
+        there = self._database.clock.now(connection)
+        after = self._host.now(connection)
+        return (before + (after - before) / 2 - there).total_seconds()
+
+    def _triggers(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            yield _quarantine(connection)
+            ahead = status_store.ahead(connection, now + 2 * self._pace.resync_interval)
+            named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in ahead])
+            yield ailments.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
+            yield _backlogs(connection)
+            yield _holds(connection, now)
+            yield ailments.authors(authors.orphans(connection, now))
+            yield ailments.queue(*runs.pending_since(connection, now - PATIENCE), now)
+            yield ailments.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
+            yield _failures(connection, now)
+
+
+def _unusable(specs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The kinds of launchers that cannot be used here, each by the first task that needs it, and why."""
+    blocks: dict[str, Any] = {}
+    for spec in map(spec_of, specs):
+        blocks.setdefault(spec["launcher"], spec.get(spec["launcher"]))
+    for kind, block in blocks.items():
+        found = launchers().get(kind)
+        faults = found.faults(block) if found else [Fault(kind, "this release has no such launcher")]
+        yield from ((kind, one.message) for one in faults[:1])
+
+
+def _quarantine(connection: Connection) -> Check:
+    apart = quarantines.every(connection)
+    named = trigger_store.keys(connection, [one.trigger_id for one in apart])
+    return ailments.quarantine(
+        [Apart(named.get(one.trigger_id, one.trigger_id), one.since, one.until_at, one.error) for one in apart]
+    )
+
+
+def _backlogs(connection: Connection) -> Check:
+    ids = backlog_store.owners(connection)
+    counted = 0
+    for number in _left(connection, ids):
+        counted += number
+        if counted > MOST_COUNTED:
+            break
+    named = trigger_store.keys(connection, ids)
+    triggers = [named.get(trigger_id, trigger_id) for trigger_id in ids]
+    return ailments.backlogs(min(counted, MOST_COUNTED), triggers, is_all=counted <= MOST_COUNTED)
+
+
+def _left(connection: Connection, ids: list[str]) -> Iterator[int]:
+    """How many occurrences each backlog holds, a little beyond what is counted at most; none where none can be read."""
+    for trigger_id in ids:
+        trigger = trigger_store.by_id(connection, trigger_id)
+        if trigger is None:
+            continue
+        try:
+            schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
+        except ValueError:
+            continue  # it is in quarantine, and told as that
+        for backlog in backlog_store.get(connection, [trigger_id]):
+            yield count(schedule, backlog.cursor_at, backlog.until_at, MOST_COUNTED + 1)
+
+
+def _holds(connection: Connection, now: datetime) -> Check:
+    on = [hold for hold in holds.lasting(connection, now) if hold.is_on(now)]
+    named = trigger_store.keys(connection, [hold.trigger_id for hold in on if hold.trigger_id])
+    told = [Held(hold.kind, _whom(hold, named), hold.until_at, hold.owner, hold.reason) for hold in on]
+    return ailments.holds(sorted(told, key=lambda one: one.kind != holds.FREEZE))
+
+
+def _failures(connection: Connection, now: datetime) -> Check:
+    stopped = trigger_store.stopped_since(connection, now - LATELY, SYSTEM, StopReason.FAILURES)
+    at_limit = [found for found, stop in worn_triggers(connection) if stop.reason is StopReason.FAILURES]
+    named = trigger_store.keys(connection, at_limit)
+    return ailments.failures(
+        [named.get(trigger_id, trigger_id) for trigger_id in at_limit], [trigger.key for trigger in stopped]
+    )
+
+
+def _whom(hold: Hold, named: Named) -> str:
+    if hold.trigger_id:
+        return str(named.get(hold.trigger_id, hold.trigger_id))
+    parts: Iterable[str] = (
+        f"tag {hold.tag}" if hold.tag else "",
+        f"project {hold.project}" if hold.project else "",
+    )
+    return " of ".join(part for part in parts if part) or "everything"
+
+
+def _way(error: Unavailable, otherwise: str) -> str:
+    return error.errors[0].hint if error.errors else otherwise

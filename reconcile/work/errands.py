@@ -1,0 +1,254 @@
+"""An errand: work in a system elsewhere, which goes on without this controller; its folder outlives both.
+
+The folder (mode 0700) holds
+
+    input.json   the document
+    launch.json  what else the attempt was started with
+    log          what the work printed, as far as it was fetched
+    started      a file: the work may have been submitted; a directory: it never may
+    submitted    the system has it, under the name that follows from run and attempt
+    cancel       its end was asked for
+    end          how the attempt ended, as JSON
+
+A thread for each attempt speaks with the system, so that a slow one holds up nobody. A system that is away later is
+waited for until the attempt's timeout. Whoever adopts the attempt looks for the work by its name; it submits only what
+it does not know to be submitted, and only to a system that takes the same name twice for the same work.
+"""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded
+from reconcile.work import folders, outcome
+
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds between tries to submit; what is down for longer is for the run's own retries."""
+FIRST_LOOK, LAST_LOOK = 0.05, 2.0
+"""Seconds between two looks, at first and in the long run."""
+SECONDS_TO_CONFIRM = 15.0
+"""Until an end by force that nobody confirms is taken for one."""
+_SECONDS_TO_PART = 1.0
+
+UNSENT = "was ended before it was submitted"
+
+
+class Unreachable(Exception):
+    """The system does not answer, or not now; the text says how. Asked again it may."""
+
+
+class Remote(Protocol):
+    """One attempt's work in a system elsewhere. Each method may raise Unreachable.
+
+    `repeatable`: `submit` under the same name finds what is there. Otherwise it is called once, and after a failure,
+    or a kill, in the middle of it the work is only looked for.
+    """
+
+    repeatable: bool
+
+    def reach(self) -> None:
+        """Gets ready to submit; nothing has begun yet. Raises LaunchError when that is in vain."""
+        ...
+
+    def submit(self) -> None:
+        """Raises LaunchError when it is refused for good."""
+        ...
+
+    def look(self) -> Progress: ...
+
+    def cancel(self, *, force: bool) -> None:
+        """Harmless when repeated, and when there is nothing (any more)."""
+        ...
+
+    def clean(self) -> None:
+        """Removes what is left in the system after the end."""
+        ...
+
+
+Make = Callable[[Launch], Remote]
+
+
+def start(launch: Launch, make: Make) -> "Errand":
+    """Submits from a thread, once per folder: asked again, it answers what was started there.
+
+    Raises LaunchError when it cannot start, or when `adopt` has ruled out that this attempt ever starts.
+    """
+    remote, folder = make(launch), launch.folder.absolute()
+    try:
+        if not folders.make(folder):
+            return _started_before(folder, make)
+    except OSError as error:
+        raise LaunchError(f"cannot use the folder {folder}: {error.strerror}") from None
+    try:
+        facts = asdict(launch) | {"folder": str(launch.folder), "root": str(launch.root)}
+        folders.write_new(folder / "input.json", json.dumps(facts.pop("input"), allow_nan=False))
+        folders.write_new(folder / "launch.json", json.dumps(facts))
+        return Errand(folder, remote)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise LaunchError(f"cannot be started: {error}") from None
+
+
+def adopt(folder: Path, make: Make) -> "Errand | None":
+    """The attempt of an earlier controller; None when the folder shows no start, and then there never will be one."""
+    folder = folder.absolute()
+    if outcome.recorded(folder):
+        return Errand(folder)
+    return None if folders.rule_out(folder) else Errand(folder, make(_launch(folder)))
+
+
+def _started_before(folder: Path, make: Make) -> "Errand":
+    if errand := adopt(folder, make):
+        return errand
+    raise LaunchError(folders.GIVEN_UP)
+
+
+def _launch(folder: Path) -> Launch:
+    """Raises OSError and ValueError for what was cut short, or written by a release that says it otherwise."""
+    facts = json.loads((folder / "launch.json").read_text())
+    document = json.loads((folder / "input.json").read_text())
+    try:
+        return Launch(**facts | {"folder": Path(facts["folder"]), "root": Path(facts["root"])}, input=document)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder}/launch.json: {error}") from None
+
+
+class Errand:
+    """One attempt (a `Work`); without `remote` one that has ended."""
+
+    def __init__(self, folder: Path, remote: Remote | None = None) -> None:
+        self._folder = folder
+        self._end: Progress | None = None
+        self._carrier = _Carrier(folder, remote) if remote else None
+
+    def poll(self) -> Progress:
+        if self._end is None:
+            kept = self._carrier.kept if self._carrier else None
+            self._end = outcome.recorded(self._folder) or kept
+        if self._end is None and (self._folder / "started").is_dir():
+            self._end = Lost(folders.GIVEN_UP)
+        return self._end or Running(elsewhere=(self._folder / "started").exists())
+
+    def cancel(self, *, force: bool = False) -> None:
+        if self._carrier and isinstance(self.poll(), Running):
+            self._carrier.ask_to_end(force=force)
+
+    def read_log(self, start: int, limit: int) -> bytes:
+        return folders.read_log(self._folder, start, limit)
+
+    def log_size(self) -> int:
+        return folders.log_size(self._folder)
+
+    def forget(self) -> None:
+        """Raises OSError for files that cannot be removed. The thread goes on with ending what it has not ended."""
+        self.cancel(force=True)
+        if self._carrier:
+            self._carrier.join(_SECONDS_TO_PART)
+        folders.remove(self._folder)
+
+
+class _Carrier(threading.Thread):
+    """Takes the work there and brings the end back; `kept` is an end that could not be written."""
+
+    def __init__(self, folder: Path, remote: Remote) -> None:
+        super().__init__(name=f"errand {folder.name}", daemon=True)
+        self._folder = folder
+        self._remote = remote
+        self._asked = self._forced = False
+        self._wake = threading.Event()
+        self.kept: Progress | None = None
+        self.start()
+
+    def ask_to_end(self, *, force: bool) -> None:
+        self._asked = True
+        self._forced = self._forced or force
+        with suppress(OSError):  # for whoever else watches the same work
+            (self._folder / "cancel").touch()
+        self._wake.set()
+
+    def run(self) -> None:
+        try:
+            end = self._carry()
+        except LaunchError as error:
+            end = Failed(str(error))
+        except Exception as error:  # noqa: BLE001 - a plug-in that is wrong fails its run alone
+            end = Failed(f"could not be followed: {error!r}")
+        try:
+            outcome.record(self._folder, end)
+        except OSError:  # a full disk, or an attempt that was forgotten
+            self.kept = end
+        with suppress(Unreachable, LaunchError):
+            self._remote.clean()
+
+    def _carry(self) -> Succeeded | Failed | Lost:
+        if not (self._folder / "started").is_file():
+            if not self._insist(self._remote.reach):
+                return Failed(UNSENT)
+            try:
+                folders.write_new(self._folder / "started", "")
+                folders.keep(self._folder)
+            except FileExistsError:
+                return Lost(folders.GIVEN_UP)
+            except FileNotFoundError:  # forgotten
+                return Lost(UNSENT)
+            self._submit()
+        elif self._remote.repeatable and not (self._folder / "submitted").exists():
+            self._submit()
+        return self._watch()
+
+    def _submit(self) -> None:
+        if self._remote.repeatable:
+            if not self._insist(self._remote.submit):
+                return
+        else:
+            try:
+                self._remote.submit()
+            except Unreachable:
+                return  # it may be there or not: from now on it is only looked for
+        with suppress(OSError):
+            (self._folder / "submitted").touch()
+
+    def _insist(self, step: Callable[[], None]) -> bool:
+        """False when the end was asked for first. Raises LaunchError when the system is away for long."""
+        for pause in (*PAUSES, None):
+            if self._asked:
+                return False
+            try:
+                step()
+            except Unreachable as error:
+                if pause is None:
+                    raise LaunchError(str(error)) from None
+                self._wake.wait(pause)
+            else:
+                return True
+        return False
+
+    def _watch(self) -> Succeeded | Failed | Lost:
+        pause, confirming = FIRST_LOOK, 0.0
+        while True:
+            self._wake.clear()
+            trouble = "it was not seen to end"
+            try:
+                if self._asked:
+                    with suppress(Unreachable, LaunchError):  # what ended meanwhile may refuse to be ended
+                        self._remote.cancel(force=self._forced)
+                progress = self._remote.look()
+            except (Unreachable, LaunchError) as error:  # it may also be that only looking is not allowed, for now
+                progress, trouble = Running(), str(error)
+            match progress:
+                case Lost(gone) if self._asked or (self._folder / "cancel").exists():
+                    return Failed(gone)
+                case Succeeded() | Failed() | Lost():
+                    return progress
+            if confirming >= SECONDS_TO_CONFIRM:
+                return Failed(f"was given up: {trouble}")
+            if self._wake.wait(pause):
+                pause = FIRST_LOOK
+                continue
+            confirming += pause if self._forced else 0.0
+            pause = min(pause * 1.5, LAST_LOOK)

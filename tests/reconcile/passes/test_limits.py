@@ -1,0 +1,240 @@
+"""What ends a trigger by itself: its time, its successes, its budget."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from reconcile.attempts.attempt import Ended
+from reconcile.reports.accounting import Accounting
+from reconcile.revising import Caller
+from reconcile.rules.retry import Outcome
+from reconcile.settle import settle
+from revisions.errors import Conflict, Invalid
+from revisions.ids import utc_text
+from tests.world import World, key
+
+ANN = Caller("ann")
+
+
+def minute(world: World, number: int = 1) -> None:
+    for _ in range(number):
+        world.advance(minutes=1)
+        world.resync()
+
+
+def standing(world: World) -> tuple[bool, str, datetime | None]:
+    """Whether it is active, why it changed last, and when a pause ends."""
+    newest = world.history()[0]
+    return newest.active, newest.reason, newest.until
+
+
+def spend(world: World, *costs: float) -> None:
+    for cost in costs:
+        world.finish(cost=cost)
+
+
+def test_a_trigger_ends_when_it_expires(world: World) -> None:
+    """X-08: from `expires_at` on nothing fires; then it is deactivated for that."""
+    at = world.start + timedelta(minutes=2, seconds=30)
+    world.create(overlap="allow", limits={"expires_at": utc_text(at)})
+    minute(world, 2)
+    assert standing(world)[0]
+    assert world.status().next_fire_at == at
+    world.advance(seconds=29)
+    world.resync()
+    assert standing(world)[0]
+    world.advance(seconds=1)
+    world.resync()
+    assert standing(world) == (False, "expired", None)
+    minute(world, 2)
+    assert len(world.runs()) == 2
+    assert world.skips() == []
+
+
+def test_what_was_missed_before_it_expired_is_caught_up_first(world: World) -> None:
+    """X-08: a controller that was down leaves nothing out."""
+    world.create(overlap="allow", catchup={"policy": "all"}, limits={"expires_at": in_minutes(world, 30)})
+    world.advance(hours=2)
+    world.resync()
+    world.resync()
+    assert len(world.runs()) == 29
+    assert standing(world) == (False, "expired", None)
+
+
+def test_the_expiry_can_be_moved_while_it_has_not_come(world: World) -> None:
+    """X-08: earlier and later, without a new baseline."""
+
+    def until(number: int) -> dict[str, Any]:
+        return {"overlap": "allow", "schedule": {"every": "3m"}, "limits": {"expires_at": in_minutes(world, number)}}
+
+    world.create(**until(10))
+    minute(world)
+    world.update("tick", 1, **until(5))
+    minute(world, 3)
+    assert world.status().next_fire_at == world.start + timedelta(minutes=5)
+    watermark = world.status().watermark
+    world.update("tick", 2, **until(7))
+    assert (world.status().watermark, world.status().next_fire_at) == (watermark, world.start + timedelta(minutes=6))
+    minute(world, 3)
+    assert (len(world.runs()), standing(world)) == (2, (False, "expired", None))
+
+
+@pytest.mark.parametrize(
+    ("limits", "schedule", "path"),
+    [
+        ({"expires_at": "2026-01-01T00:00:00Z"}, {"every": "1m"}, "spec.limits.expires_at"),
+        ({"expires_at": "soon"}, {"every": "1m"}, "spec.limits.expires_at"),
+        ({"expires_at": "2026-03-02T08:00:10Z"}, {"every": "1m"}, "spec.schedule.every"),
+        ({"expires_at": "2026-03-02T09:00:00Z"}, {"at": "2026-03-02T10:00:00Z"}, "spec.limits.expires_at"),
+        ({"max_cost": 1, "estimate": 2}, {"every": "1m"}, "spec.limits.estimate"),
+        ({"estimate": 2}, {"every": "1m"}, "spec.limits.estimate"),
+        ({"budget_period": "day"}, {"every": "1m"}, "spec.limits.budget_period"),
+        ({"max_cost": 0}, {"every": "1m"}, "spec.limits.max_cost"),
+        ({"max_cost": "1"}, {"every": "1m"}, "spec.limits.max_cost"),
+        ({"max_runs": 0}, {"every": "1m"}, "spec.limits.max_runs"),
+        ({"max_run": 3}, {"every": "1m"}, "spec.limits.max_run"),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(
+    world: World, limits: dict[str, object], schedule: dict[str, object], path: str
+) -> None:
+    """X-08: at the field, before anything is stored."""
+    with pytest.raises(Invalid) as refused:
+        world.create(limits=limits, schedule=schedule)
+    assert path in [fault.path for fault in refused.value.errors]
+
+
+def test_so_many_successes_are_enough(world: World) -> None:
+    """X-08: failures do not count; to activate it has them counted anew."""
+    world.create(overlap="allow", limits={"max_runs": 2}, retry={"max_attempts": 1})
+    for outcome in (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.SUCCEEDED):
+        assert standing(world)[0]
+        minute(world)
+        world.finish(outcome)
+    assert standing(world) == (False, "max_runs", None)
+    world.activate("tick", 2)
+    assert world.status().success_count == 0
+    minute(world)
+    world.finish()
+    assert standing(world)[0]
+
+
+def test_a_pause_between_does_not_count_successes_anew(world: World) -> None:
+    """X-08: only what ended for them begins anew."""
+    world.create(overlap="allow", limits={"max_runs": 2})
+    minute(world)
+    world.finish()
+    world.deactivate("tick", 1)
+    world.activate("tick", 2)
+    assert world.status().success_count == 1
+
+
+def test_what_was_killed_before_it_stopped_the_trigger_starts_nothing_more(world: World) -> None:
+    """X-08, L-16: the due pass refuses at the limit, and stops the trigger itself."""
+    world.create(overlap="allow", limits={"max_runs": 1})
+    minute(world)
+    (run,) = world.claim()
+    assert settle(world.database, world.observations, run, Ended(Outcome.SUCCEEDED, output={})).stop
+    world.advance(minutes=1)
+    world.resync()
+    assert len(world.runs()) == 1
+    assert standing(world) == (False, "max_runs", None)
+
+
+def test_a_budget_of_one_stops_after_the_run_that_crosses_it(world: World) -> None:
+    """X-08: until the calendar month ends, and then it goes on by itself."""
+    world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.1})
+    for cost in (0.7, 0.7):
+        minute(world)
+        spend(world, cost)
+    april = datetime(2026, 4, 1, tzinfo=UTC)
+    assert standing(world) == (False, "budget", april)
+    minute(world, 3)
+    assert len(world.runs()) == 2
+    world.advance(days=30)
+    world.resync()
+    minute(world, 2)
+    assert standing(world) == (True, "pause ended", None)
+    assert len(world.runs()) > 2
+
+
+def test_what_the_budget_does_not_buy_becomes_no_run(world: World) -> None:
+    """X-08: what goes on is set aside at what it is expected to cost, and no run row is made beyond."""
+    world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.4})
+    minute(world, 4)
+    assert [run.reserved for run in world.runs()] == [0.4, 0.4]
+    assert [(skip.outcome, skip.count) for skip in world.skips()] == [("budget", 1)] * 2
+    assert standing(world)[0]
+    spend(world, 0.1, 0.1)
+    minute(world)
+    assert len(world.runs()) == 3
+
+
+def test_the_dearest_of_the_last_ten_runs_is_set_aside(world: World) -> None:
+    """X-08: where the trigger names no estimate; while nobody knows what a run costs they go one at a time."""
+    world.create(overlap="allow", limits={"max_cost": 100})
+    minute(world, 2)
+    assert [skip.outcome for skip in world.skips()] == ["budget"]
+    spend(world, 3.0)
+    for _ in range(2):
+        minute(world)
+        spend(world, 1.0)
+    minute(world)
+    assert world.runs()[-1].reserved == 3.0
+
+
+def test_queued_runs_wait_for_the_next_period_too(world: World) -> None:
+    """X-08: a run that crosses the budget does not let those behind it overspend further; raising it frees them."""
+    world.create(overlap="queue_all", limits={"max_cost": 1, "estimate": 0.1})
+    minute(world, 3)
+    spend(world, 5.0)
+    assert world.claim() == []
+    world.update("tick", 2, overlap="queue_all", limits={"max_cost": 10, "estimate": 0.1})
+    world.activate("tick", 3)
+    assert len(world.claim()) == 1
+
+
+def test_people_start_no_more_than_the_budget_buys(world: World) -> None:
+    """X-08: fire, backfill and retry are refused with what is left and when the next period begins; nothing is made."""
+    world.create(overlap="allow", retry={"max_attempts": 1}, limits={"max_cost": 1, "estimate": 0.6})
+    world.firing.fire(key("tick"), None, ANN)
+    failed = world.finish(Outcome.FAILED, cost=0.5)
+    for start in (
+        lambda: world.firing.fire(key("tick"), None, ANN),
+        lambda: world.backfill(-5, 0),
+        lambda: world.retrying.retry(failed.id, ANN),
+    ):
+        with pytest.raises(Conflict, match=r"may spend 1 in a month and has 0.5 left") as refused:
+            start()
+        assert "2026-04-01T00:00:00Z" in refused.value.errors[0].hint
+    assert len(world.runs()) == 1
+
+
+def test_every_attempt_counts_and_costs_are_summed_by_trigger_tag_and_project(world: World) -> None:
+    """X-08: also what failed; under the names that are borne now, a trigger with two tags under both."""
+    world.create("a", overlap="allow", tags=["client-7", "eu"])
+    world.create("b", overlap="allow", tags=["eu"])
+    minute(world)
+    for run in world.claim():
+        world.settle(run, Outcome.FAILED, cost=0.25)
+    world.advance(seconds=10)
+    for run in world.claim():
+        world.settle(run, cost=1)
+    world.rename("a", "c", 1)
+    accounting = Accounting(world.database)
+
+    def shares(by: str, **span: datetime) -> list[tuple[str, float, int]]:
+        return [(one.name, one.amount, one.runs) for one in accounting.account(by, **span).shares]  # type: ignore[arg-type]
+
+    assert shares("trigger") == [("acme/production/report/b", 1.25, 1), ("acme/production/report/c", 1.25, 1)]
+    assert shares("tag") == [("eu", 2.5, 2), ("client-7", 1.25, 1)]
+    assert shares("project") == [("acme", 2.5, 2)]
+    later = world.start + timedelta(minutes=1, seconds=5)
+    assert shares("project", from_at=later) == [("acme", 2.0, 2)]
+    assert shares("project", to_at=later) == [("acme", 0.5, 2)]
+    assert [run.cost for name in "bc" for run in world.runs(name)] == [1.25, 1.25]
+
+
+def in_minutes(world: World, number: int) -> str:
+    return utc_text(world.start + timedelta(minutes=number))

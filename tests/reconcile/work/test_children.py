@@ -1,0 +1,248 @@
+"""The supervisor and its folder: who may start, what ends it, and a controller killed at every line of its start."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded
+from reconcile.work import children, locks
+from tests.waiting import eventually
+
+SHELLS = [shell for shell in ("dash", "bash", "busybox", "mksh", "zsh") if shutil.which(shell)]
+
+
+class Place:
+    def __init__(self, root: Path) -> None:
+        self.root, self.folder = root, root / "runs" / "r1" / "1"
+        self.started: list[children.Child] = []
+
+    def start(self, script: str, **environment: str) -> children.Child:
+        launch = Launch("r1", 1, self.folder, self.root, {}, {"input": {}}, environment)
+        own = {"ROOT": str(self.root), "LEVEL": "own", "TRIGGERCTL_OUTPUT": "own"}
+        child = children.start(launch, ["/bin/sh", "-c", script], children.environment(launch, own))
+        self.started.append(child)
+        return child
+
+    def adopt(self) -> children.Child | None:
+        if child := children.adopt(self.folder):
+            self.started.append(child)
+        return child
+
+    def sees(self, name: str) -> Path:
+        eventually((self.root / name).exists)
+        return self.root / name
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    for child in place.started:
+        child.forget()
+
+
+def end(work: children.Child) -> Progress:
+    eventually(lambda: not isinstance(work.poll(), Running), 30)
+    return work.poll()
+
+
+def supervisor(folder: Path, *command: str) -> int:
+    """One that comes late: its exit code."""
+    line = [children.SHELL, "-c", children.SUPERVISOR, "triggerctl", str(folder), *command]
+    return subprocess.run(line, start_new_session=True, stderr=subprocess.DEVNULL, check=False).returncode
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = shutil.which(request.param)
+    assert found
+    (tmp_path / "sh").symlink_to(found)
+    monkeypatch.setattr(children, "SHELL", str(tmp_path / "sh"))
+
+
+@pytest.mark.usefixtures("shell")
+class TestWhateverShellStandsBehindSh:
+    def test_answers_the_exit_code(self, place: Place) -> None:
+        """X-10: and the last line of the log."""
+        assert end(place.start("echo first; echo; echo last >&2; echo; exit 7")) == Failed("exited with code 7: last")
+
+    def test_outlives_the_term_that_ends_its_command(self, place: Place) -> None:
+        """X-10: the default disposition is the command's, the exit code is still written."""
+        child = place.start('touch "$ROOT/ready"; sleep 1000')
+        place.sees("ready")
+        child.cancel()
+        assert end(child) == Failed("killed by SIGTERM")
+        assert child.read_log(0, 100) == b""
+
+    def test_waits_for_a_command_that_takes_its_time_over_term(self, place: Place) -> None:
+        """X-10: its own exit code counts."""
+        child = place.start('trap "echo bye; exit 5" TERM; touch "$ROOT/ready"; while :; do sleep 0.01; done')
+        place.sees("ready")
+        child.cancel()
+        assert end(child) == Failed("exited with code 5: bye")
+
+    def test_gives_way_to_an_attempt_given_up(self, place: Place) -> None:
+        """Invariant 5: a supervisor that comes late runs nothing."""
+        assert place.adopt() is None
+        assert supervisor(place.folder, "touch", str(place.root / "ran")) != 0
+        assert not (place.root / "ran").exists()
+
+    def test_gives_way_to_another(self, place: Place) -> None:
+        """Invariant 5: one attempt, one start."""
+        assert end(place.start("exit 0")) == Succeeded({})
+        assert supervisor(place.folder, "touch", str(place.root / "ran")) != 0
+        assert not (place.root / "ran").exists()
+
+    def test_runs_nothing_in_a_folder_that_is_gone(self, place: Place) -> None:
+        """Invariant 5: nor does forgetting open the door again."""
+        end(child := place.start("exit 0"))
+        child.forget()
+        assert supervisor(place.folder, "touch", str(place.root / "ran")) != 0
+        assert not (place.root / "ran").exists()
+
+    def test_ends_what_the_command_left_running(self, place: Place) -> None:
+        """X-10: nothing outlives the attempt in its group."""
+        child = place.start('(trap "" TERM; exec 9<"$0"; sleep 1000) & exit 0')
+        assert end(child) == Succeeded({})
+        eventually(lambda: not locks.held(place.folder / "group"))
+
+
+def test_the_contract_wins_over_the_tasks_own_environment(place: Place) -> None:
+    """X-10: own before inherited, contract before own."""
+    end(child := place.start('echo $LEVEL $TRIGGERCTL_OUTPUT "$HOME"', TRIGGERCTL_RUN_ID="r1", LEVEL="contract"))
+    assert child.read_log(0, 1000).decode().split()[:2] == ["contract", str(place.folder / "output.json")]
+
+
+def test_an_escaped_daemon_does_not_keep_the_attempt_alive(place: Place) -> None:
+    """X-10: one that left the group and holds every descriptor it was given."""
+    daemon = f"import os, time; os.setsid(); open({str(place.root / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n')"
+    (place.root / "daemon.py").write_text(f"{daemon}\nwhile True: time.sleep(1000)\n")
+    child = place.start(f'{sys.executable} -S "$ROOT/daemon.py" & touch "$ROOT/ready"; sleep 1000')
+    place.sees("ready")
+    pid = int(eventually(lambda: (place.root / "pid").exists() and (place.root / "pid").read_text()))
+    try:
+        adopted = place.adopt()
+        assert adopted
+        assert adopted.poll() == Running()
+        child.cancel(force=True)
+        assert end(adopted) == end(child) == Failed("killed by SIGKILL")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_restarted_machine_is_a_loss_and_nothing_is_killed(place: Place) -> None:
+    """X-10: the process id in the folder is somebody else's by now."""
+    end(place.start("exit 0"))
+    (place.folder / "exit").unlink()
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger:
+        (place.folder / "pid").write_text(f"{stranger.pid}\n")
+        adopted = place.adopt()
+        assert adopted
+        adopted.cancel(force=True)
+        assert isinstance(adopted.poll(), Lost)
+        adopted.forget()
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_an_exit_code_cut_short_is_none(place: Place) -> None:
+    """X-10: a crash while it was written is a loss, not exit 1 of 137."""
+    end(place.start("exit 0"))
+    (place.folder / "exit").write_text("1")
+    adopted = place.adopt()
+    assert adopted
+    assert isinstance(adopted.poll(), Lost)
+
+
+@pytest.mark.parametrize(
+    ("made", "outcome"),
+    [
+        ("mkdir", Failed("output cannot be read: Is a directory")),
+        ("mkfifo", Failed("output is not a regular file")),
+        ("ln -s /nowhere", Succeeded({})),
+        ("ln -s /", Failed("output cannot be read: Is a directory")),
+        ("ln -s output.json", Failed("output cannot be read: Too many levels of symbolic links")),
+    ],
+)
+def test_an_output_that_is_no_file_does_not_block(place: Place, made: str, outcome: Progress) -> None:
+    """X-10: poll never blocks, whatever a task does to its folder."""
+    assert end(place.start(f'{made} "$TRIGGERCTL_OUTPUT"')) == outcome
+
+
+def test_a_folder_without_write_permission_is_removed(place: Place) -> None:
+    """X-12: as Go's module cache leaves them."""
+    end(child := place.start("mkdir -p a/b; touch a/b/c; chmod 500 a/b a"))
+    child.forget()
+    assert not place.folder.exists()
+
+
+def test_a_command_that_cannot_be_run_leaves_no_folder(place: Place) -> None:
+    """X-10: a LaunchError is the whole trace of it."""
+    launch = Launch("r1", 1, place.folder, place.root, {}, {"input": {}}, {})
+    with pytest.raises(LaunchError, match="Argument list too long"):
+        children.start(launch, ["/bin/true", "x" * 2**22], children.environment(launch))
+    assert not place.folder.exists()
+
+
+def test_an_input_that_is_not_json_is_a_launch_error(place: Place) -> None:
+    """R-18: NaN goes nowhere."""
+    launch = Launch("r1", 1, place.folder, place.root, {}, {"input": float("nan")}, {})
+    with pytest.raises(LaunchError):
+        children.start(launch, ["/bin/true"], children.environment(launch))
+
+
+WATCHED = {children.__file__, locks.__file__, subprocess.__file__}
+
+
+def start_and_die(place: Place, line: int) -> bool:
+    """A controller that starts work and is killed at the nth line of doing so; False when it got to the end."""
+    pid = os.fork()
+    if pid == 0:
+        left = line
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename not in WATCHED:
+                return None
+            left -= event == "line"
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+
+        try:
+            sys.settrace(trace)
+            place.start('echo run >>"$ROOT/ran"; echo "{}" >"$TRIGGERCTL_OUTPUT"')
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
+
+
+def test_a_controller_killed_at_any_line_of_a_start_starts_once_or_never(tmp_path: Path) -> None:
+    """Invariant 5, X-10: and the next controller knows which."""
+    outcomes, line = set(), 0
+    while True:
+        place = Place(tmp_path / str(line))
+        place.root.mkdir()
+        killed = start_and_die(place, line)
+        adopted, runs = place.adopt(), place.root / "ran"
+        if adopted is None:
+            eventually(lambda: not locks.held(place.folder / "lock"))  # noqa: B023 - called before it changes
+            assert not runs.exists(), line
+        else:
+            assert end(adopted) == Succeeded({}), line
+            assert runs.read_text() == "run\n", line
+            adopted.forget()
+        outcomes.add(adopted is None)
+        if not killed:
+            break
+        line += 1
+    assert line > 100
+    assert outcomes == {True, False}
