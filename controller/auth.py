@@ -65,14 +65,15 @@ class Access:
         error: TriggerctlError,
         address: str,
         method: str,
-        path: str,
+        path: str | None,
         *,
         actor: str | None = None,
         of: str | None = None,
     ) -> None:
         """Has a refusal written down: who, from where, what for and why not; of a throttled address only the number.
 
-        `path` is the route's, `of` what was named in it.
+        `path` is the route's, None where there is none: what was asked for may be anything, a token in the wrong place
+        too. `of` is what was named in it.
         """
         if isinstance(error, TooManyFailures):
             self._observations.emit("access.throttled", address=address)
