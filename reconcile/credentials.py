@@ -142,13 +142,12 @@ class Credentials:
         return Principal(PERSON + name, rights, authority.scopes_of(PERSON + name))
 
 
-def for_runs(connection: Connection, claimed: Sequence[Claimed], *, guarded: bool) -> Mapping[str, str]:
-    """A token for each run that was just claimed, by its id; none where access is not controlled (X-13).
+def for_runs(connection: Connection, claimed: Sequence[Claimed]) -> Mapping[str, str]:
+    """A token for each run that was just claimed, by its id (X-13).
 
-    It is good as long as the run goes on in this attempt: what ends the claim forgets the hash. `guarded` says that
-    the settings control access, whether or not there is a token.
+    It is good as long as the run goes on in this attempt: what ends the claim forgets the hash.
     """
-    if not claimed or not (guarded or store.exist(connection)):
+    if not claimed:
         return {}
     made = {one.run.id: OF_RUNS + secrets.token_urlsafe(32) for one in claimed}
     claims.hand_tokens(connection, {run_id: hashed(secret) for run_id, secret in made.items()})

@@ -52,7 +52,7 @@ _LOCK_ROW = _GET.with_for_update(key_share=True)
 _APPEND = insert(trigger_revisions)
 _CURRENT = update(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
 _CHANGE = insert(trigger_changes).inline()
-_CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_changes.c.trigger_id))
+_CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_changes.c.trigger_id).label("told"))
 
 
 class AlreadyThere(Conflict):

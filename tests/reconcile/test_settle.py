@@ -40,9 +40,12 @@ class Scene:
 
     def claimed(self, trigger: Trigger | None = None, **values: Any) -> Run:
         self.rows.run(trigger or self.trigger, **values)
-        with self.database.write() as connection:
-            (one,) = claiming.claim(connection, self.rows.now, claimed_by="w", lease=LEASE, limit=1, max_running=99)
-        return one.run
+        return self.claim()
+
+    def claim(self) -> Run:
+        """The run whose turn it is."""
+        taken = claiming.take(self.database, self.observations, claimed_by="w", lease=LEASE, limit=1, max_running=99)
+        return taken.claimed[0].run
 
     def settle(self, run: Run, ended: Ended, *printed: Piece) -> Settled:
         return settle(self.database, self.observations, run, ended, printed)
@@ -117,9 +120,7 @@ def test_costs_of_all_attempts_add_up(scene: Scene, clock: HandClock) -> None:
     """X-08: a failed attempt was paid for too; what is no cost is none."""
     scene.settle(run := scene.claimed(), Ended(Outcome.FAILED, "broken", {"cost": 1.5}))
     clock.advance(timedelta(seconds=2))
-    with scene.database.write() as connection:
-        (one,) = claiming.claim(connection, clock.now(), claimed_by="w", lease=LEASE, limit=1, max_running=9)
-    scene.settle(one.run, Ended(Outcome.SUCCEEDED, output={"cost": 1}))
+    scene.settle(scene.claim(), Ended(Outcome.SUCCEEDED, output={"cost": 1}))
     assert scene.run(run).cost == 2.5
     for wrong in (-1, True, "1", None):
         scene.settle(other := scene.claimed(), Ended(Outcome.SUCCEEDED, output={"cost": wrong}))

@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from reconcile.attempts import claiming
 from reconcile.attempts.attempt import Ended
 from reconcile.holding import Holding
 from reconcile.revising import Caller
@@ -28,12 +27,9 @@ def fired(world: World, name: str = "tick") -> Run:
 def attempted(world: World, ended: Ended, printed: bytes = b"") -> Run:
     """The run whose turn it is, claimed and settled at once."""
     world.advance(minutes=10)
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        (one,) = claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
-    settle(world.database, world.observations, one.run, ended, [Piece(0, printed)])
-    return get(world, one.run)
+    (run,) = world.claim(limit=1)
+    settle(world.database, world.observations, run, ended, [Piece(0, printed)])
+    return get(world, run)
 
 
 def failed(world: World, name: str = "tick") -> Run:
@@ -132,15 +128,9 @@ def test_it_does_not_start_beside_another_where_that_was_not_allowed(world: Worl
     [run] = world.runs()
     assert attempted(world, BROKEN).status == "failed"
     world.firing.fire(key("tick"), None, ANN)
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
+    world.claim(limit=1, by="w")
     assert world.retrying.retry(run.id, ANN).overlap == "queue_all"
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        assert claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100) == []
+    assert world.claim(limit=1) == []
 
 
 def test_who_retried_is_told(world: World) -> None:
