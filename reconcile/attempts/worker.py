@@ -19,9 +19,9 @@ from reconcile.attempts.workplace import WorkPlace
 from reconcile.observe import Observations
 from reconcile.ports import Launcher
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Deactivate, settle, stop
+from reconcile.settle import Deactivate, Ending, settle_all, stop
 from revisions.errors import Unavailable
-from revisions.ids import TriggerKey, fresh
+from revisions.ids import fresh
 from revisions.store import claims, logs
 from revisions.store.claims import Claimed, Standings
 from revisions.store.database import Database
@@ -33,6 +33,8 @@ LOG_BYTES_PER_LOOK = 256 * 1024
 LOG_BYTES_AT_END = logs.HEAD + logs.TAIL
 SECONDS_TO_POSTPONE = 30.0
 """Until an end that could not be written is tried again."""
+SETTLED_AT_ONCE = 20
+"""Ends written in one transaction, each with a log's rest of up to a megabyte."""
 _NEVER, _AT_ONCE = float("inf"), float("-inf")
 
 
@@ -151,8 +153,8 @@ class Worker:
                 self._hand_over(attempt, now)
             elif ended is not None and now >= attempt.postponed_until:
                 over.append((attempt, ended))
-        for attempt, ended in over:
-            self._end(attempt, ended)
+        for first in range(0, len(over), SETTLED_AT_ONCE):
+            self._end(over[first : first + SETTLED_AT_ONCE])
 
     def _hand_over(self, attempt: Attempt, now: float) -> None:
         if attempt.elsewhere:
@@ -162,26 +164,40 @@ class Worker:
         else:
             attempt.end(Outcome.HANDED_BACK, now)
 
-    def _end(self, attempt: Attempt, ended: Ended) -> None:
-        printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
-        if ended.outcome is Outcome.HANDED_BACK:
-            self._remove(attempt)  # first, for the same attempt may begin anew in the same folder
+    def _end(self, over: Sequence[tuple[Attempt, Ended]]) -> None:
+        endings = []
+        for attempt, ended in over:
+            printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
+            if ended.outcome is Outcome.HANDED_BACK:
+                self._remove(attempt)  # first, for the same attempt may begin anew in the same folder
+            endings.append((attempt, Ending(attempt.run, ended, printed, attempt.trigger)))
+        self._write(endings)
+
+    def _write(self, endings: Sequence[tuple[Attempt, Ending]]) -> None:
+        """Settles them together; one end that cannot be written must not keep the others."""
         try:
-            self._settle(attempt.run, attempt.trigger, ended, printed)
+            self._settle(*(ending for _, ending in endings))
         except Unavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - one end that cannot be written must not keep the others
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it
+            if len(endings) > 1:
+                for one in endings:
+                    self._write([one])
+                return
+            ((attempt, _),) = endings
             attempt.postponed_until = self._monotonic() + SECONDS_TO_POSTPONE
             self._emit("settle.failed", **attempt.facts, error=repr(error))
             return
-        del self._live[attempt.key]
-        self._remove(attempt)
+        for attempt, _ in endings:
+            del self._live[attempt.key]
+            self._remove(attempt)
 
-    def _settle(self, run: Run, trigger: TriggerKey | None, ended: Ended, printed: Sequence[logs.Piece] = ()) -> None:
-        settled = settle(self._database, self._observations, run, ended, printed, trigger=trigger)
-        self._counted["settled"] += settled.decision is not None
-        if settled.stop:
-            stop(self._observations, self._deactivate, run, settled.stop, trigger)
+    def _settle(self, *endings: Ending) -> None:
+        settled = settle_all(self._database, self._observations, endings)
+        for ending, one in zip(endings, settled, strict=True):
+            self._counted["settled"] += one.decision is not None
+            if one.stop:
+                stop(self._observations, self._deactivate, ending.run, one.stop, ending.trigger)
 
     def _ask(self) -> None:
         adoption = self._adoption or self._move_in()
@@ -224,9 +240,9 @@ class Worker:
                 case Ended(Outcome.LOST) as ended:
                     self._counted["lost"] += 1
                     self._emit("run.lost", **facts_of(run, one.trigger))
-                    self._settle(run, one.trigger, ended)
+                    self._settle(Ending(run, ended, trigger=one.trigger))
                 case ended:
-                    self._settle(run, one.trigger, ended)
+                    self._settle(Ending(run, ended, trigger=one.trigger))
 
     def _tend(self) -> None:
         """Renews leases when it is time, stores what was printed, ends what was cancelled, drops what is not ours."""
@@ -252,7 +268,7 @@ class Worker:
         printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
         del self._live[attempt.key]
         self._remove(attempt)
-        self._settle(attempt.run, attempt.trigger, Ended(Outcome.LOST), printed)
+        self._settle(Ending(attempt.run, Ended(Outcome.LOST), printed, attempt.trigger))
 
     def _renew(self, held: Sequence[Run], printed: Mapping[tuple[str, int], list[logs.Piece]]) -> Standings:
         begun = self._monotonic()
@@ -286,7 +302,7 @@ class Worker:
         for one in taken.claimed:
             if self._monotonic() - begun > settings.lease.total_seconds() / 2:
                 # Stalled: it may be somebody else's any moment.
-                self._settle(one.run, one.trigger, Ended(Outcome.HANDED_BACK))
+                self._settle(Ending(one.run, Ended(Outcome.HANDED_BACK), trigger=one.trigger))
             else:
                 waited = self._monotonic() - taken_at
                 self._launch(place, one, taken.now, taken.tokens.get(one.run.id), waited=waited)
@@ -317,7 +333,7 @@ class Worker:
                 else:
                     self._emit("run.adopted", **attempt.facts)
             case ended:
-                self._settle(one.run, one.trigger, ended)
+                self._settle(Ending(one.run, ended, trigger=one.trigger))
 
     def _add(self, attempt: Attempt) -> None:
         self._live[attempt.key] = attempt
