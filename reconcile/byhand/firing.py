@@ -7,8 +7,7 @@ from typing import Any
 from reconcile.attempts.attempt import part_of
 from reconcile.byhand import targets
 from reconcile.creating import outcome_of
-from reconcile.history.verifying import Progress
-from reconcile.observe import Observations
+from reconcile.observe import Observations, Progress
 from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules.overlap import DISPLACING, POLICIES, room
 from revisions import documents, ids
