@@ -12,6 +12,7 @@ from _pytest.nodeid import coerce_node_id
 from revisions.clock import HandClock
 from revisions.store import schema
 from revisions.store.database import Database
+from tests import compiled
 from tests.reused import Reused
 from tests.server import Server
 from tests.world import World
@@ -21,6 +22,7 @@ START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    compiled.share()
     if hasattr(config, "workerinput"):
         return
     config.stash[SERVER] = Server(os.environ.get("TEST_DATABASE_URL", ""))
