@@ -113,8 +113,8 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SecretPlaces:
-    """Where sources of secrets look; each reads what is its own. `folder` None: no files; `namespace` None: the pod's
-    own, else `default`."""
+    """Where sources of secrets look; each reads what is its own. `folder` None: no files; `namespace` None: the
+    cluster's own."""
 
     folder: Path | None = None
     namespace: str | None = None

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -80,6 +80,9 @@ class CeleryTask:
         """As OpenTelemetry's instrumentation of Celery reads them."""
         parent = self._launch.environment.get("TRACEPARENT")
         return {"traceparent": parent} if parent else {}
+
+    def told(self, wake: Callable[[], None]) -> bool:
+        return False
 
     def look(self) -> Progress:
         with self._talking() as apps:

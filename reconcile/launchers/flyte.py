@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -66,6 +66,9 @@ class FlyteRun:
     def submit(self) -> None:
         with self._asking("CreateRun", but="already_exists"):
             _client(self._launch.spec["endpoint"]).create_run(self._request(), **self._how())
+
+    def told(self, wake: Callable[[], None]) -> bool:
+        return False
 
     def look(self) -> Progress:
         from flyteidl2.common.phase_pb2 import ActionPhase
