@@ -65,14 +65,14 @@ class Access:
         error: TriggerctlError,
         address: str,
         method: str,
-        path: str,
+        path: str | None,
         *,
-        actor: str | None = None,
-        of: str | None = None,
+        actor: str | None,
+        of: str | None,
     ) -> None:
         """Has a refusal written down: who, from where, what for and why not; of a throttled address only the number.
 
-        `path` is the route's, `of` what was named in it.
+        `path` is the route's, None for what is none: it may be anything, a secret too; `of` is what was named in it.
         """
         if isinstance(error, TooManyFailures):
             self._observations.emit("access.throttled", address=address)
