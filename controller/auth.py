@@ -28,7 +28,7 @@ class Access:
         self._database = database
         self._credentials = credentials
         self._observations = observations
-        self._issuer = Issuer(settings) if settings.oidc_issuer else None
+        self._issuer = Issuer(settings, lambda: database.clock.monotonic()) if settings.oidc_issuer else None
         self._counts_for = settings.oidc_remember
         self._is_on = settings.is_guarded
         self._throttle = Throttle(lambda: database.clock.monotonic())
