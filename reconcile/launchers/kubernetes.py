@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ class KubernetesLauncher:
     def faults(self, spec: Any) -> list[Fault]:
         return [*extra_faults("kubernetes", "kubernetes"), *jobs.faults(spec)]
 
+    def system(self, spec: Any) -> "Namespace":
+        return Namespace(spec.get("namespace"), os.environ.get("KUBECONFIG"))
+
     def start(self, launch: Launch) -> Work:
         for fault in self.faults(launch.spec):
             raise LaunchError(f"kubernetes.{fault.path}: {fault.message}")
@@ -40,6 +44,20 @@ class KubernetesLauncher:
 
     def adopt(self, folder: Path) -> Work | None:
         return errands.adopt(folder, ClusterJob)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """Where Jobs start; None: in the controller's own namespace, and in the cluster that it runs in."""
+
+    name: str | None
+    kubeconfig: str | None
+
+    def reach(self) -> None:
+        """Looks for a Job that is not there, as somebody who may."""
+        client = _client(self.kubeconfig)
+        with _talking(but=404):
+            client.job(self.name or client.namespace, "triggerctl-doctor")
 
 
 class ClusterJob:
@@ -60,10 +78,10 @@ class ClusterJob:
     def submit(self) -> None:
         """The Job, then the Secret that it owns; what is there by these names is ours."""
         job = self._create_job()
-        with self._talking(but=409):
+        with _talking(but=409):
             self._client().create_secret(self._namespace, jobs.secret(self._launch, job["metadata"]["uid"]))
             return
-        with self._talking(but=404):
+        with _talking(but=404):
             found = self._client().secret(self._namespace, self._name)
             if job["metadata"]["uid"] not in [one["uid"] for one in found["metadata"].get("ownerReferences", [])]:
                 self._client().delete_secret(self._namespace, self._name)
@@ -71,11 +89,11 @@ class ClusterJob:
 
     def look(self) -> Progress:
         job = pod = None
-        with self._talking(but=404):
+        with _talking(but=404):
             job = self._client().job(self._namespace, self._name)
         if job is None:
             return Lost(": ".join(filter(None, (pods.GONE, self._waits))))
-        with self._talking():
+        with _talking():
             pod = self._client().pod(self._namespace, self._name)
         self._waits = pods.waiting(pod)
         if pod and pods.has_printed(pod):
@@ -90,16 +108,16 @@ class ClusterJob:
         self._delete("Background")
 
     def _create_job(self) -> Any:
-        with self._talking(but=409):
+        with _talking(but=409):
             return self._client().create_job(self._namespace, jobs.job(self._launch))
-        with self._talking(but=404):
+        with _talking(but=404):
             found = self._client().job(self._namespace, self._name)
             if "deletionTimestamp" not in found["metadata"]:
                 return found
         raise Unreachable(f"the Job {self._name} of an earlier start is still being deleted")
 
     def _delete(self, propagation: str) -> None:
-        with self._talking(but=404):
+        with _talking(but=404):
             self._client().delete_job(self._namespace, self._name, propagation)
 
     def _follow(self, pod: str, *, to_the_end: bool) -> None:
@@ -119,7 +137,7 @@ class ClusterJob:
 
         Each byte has its place, so that it does no harm when an earlier controller still copies, too.
         """
-        with suppress(Unreachable, LaunchError, OSError), self._talking(but=404):
+        with suppress(Unreachable, LaunchError, OSError), _talking(but=404):
             descriptor = os.open(self._launch.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 position = 0
@@ -135,30 +153,36 @@ class ClusterJob:
         return str(self._launch.spec.get("namespace") or self._client().namespace)
 
     def _client(self) -> "Client":
-        from kubernetes.config import ConfigException
+        return _client(self._kubeconfig)
 
-        try:
-            return _connected(self._kubeconfig)
-        except (ConfigException, OSError) as error:
-            raise LaunchError(f"knows no cluster: {error}; set KUBECONFIG, or run in one") from None
 
-    @contextmanager
-    def _talking(self, but: int | None = None) -> Iterator[None]:
-        """Turns the client's errors into ours; a status of `but` is no error, and ends the block."""
-        from kubernetes.client import ApiException
-        from urllib3.exceptions import HTTPError
+def _client(kubeconfig: str | None) -> "Client":
+    """Raises LaunchError where no cluster is known."""
+    from kubernetes.config import ConfigException
 
-        try:
-            yield
-        except ApiException as error:
-            if error.status == but:
-                return
-            said = f"the cluster answered {error.status} {error.reason}: {_message(error.body)}"
-            if error.status in AGAIN or not error.status or error.status >= 500:
-                raise Unreachable(said) from None
-            raise LaunchError(said) from None
-        except HTTPError as error:
-            raise Unreachable(f"the cluster cannot be reached: {error}") from None
+    try:
+        return _connected(kubeconfig)
+    except (ConfigException, OSError) as error:
+        raise LaunchError(f"knows no cluster: {error}; set KUBECONFIG, or run in one") from None
+
+
+@contextmanager
+def _talking(but: int | None = None) -> Iterator[None]:
+    """Turns the client's errors into ours; a status of `but` is no error, and ends the block."""
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ApiException as error:
+        if error.status == but:
+            return
+        said = f"the cluster answered {error.status} {error.reason}: {_message(error.body)}"
+        if error.status in AGAIN or not error.status or error.status >= 500:
+            raise Unreachable(said) from None
+        raise LaunchError(said) from None
+    except HTTPError as error:
+        raise Unreachable(f"the cluster cannot be reached: {error}") from None
 
 
 class Client:
