@@ -28,7 +28,7 @@ class Access:
         self._database = database
         self._credentials = credentials
         self._observations = observations
-        self._issuer = Issuer(settings) if settings.oidc_issuer else None
+        self._issuer = Issuer(settings, lambda: database.clock.monotonic()) if settings.oidc_issuer else None
         self._counts_for = settings.oidc_remember
         self._is_on = settings.is_guarded
         self._throttle = Throttle(lambda: database.clock.monotonic())
@@ -65,14 +65,14 @@ class Access:
         error: TriggerctlError,
         address: str,
         method: str,
-        path: str,
+        path: str | None,
         *,
-        actor: str | None = None,
-        of: str | None = None,
+        actor: str | None,
+        of: str | None,
     ) -> None:
         """Has a refusal written down: who, from where, what for and why not; of a throttled address only the number.
 
-        `path` is the route's, `of` what was named in it.
+        `path` is the route's, None for what is none: it may be anything, a secret too; `of` is what was named in it.
         """
         if isinstance(error, TooManyFailures):
             self._observations.emit("access.throttled", address=address)

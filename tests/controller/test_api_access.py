@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from controller import settings
 from controller.api import rights
+from controller.api.origin import OwnPagesOnly
 from controller.api.rights import Where, find
 from controller.app import create_app
 from controller.errors import KINDS
@@ -274,6 +275,32 @@ def test_refusals_are_written_down(
         for reason in ("forbidden", "unauthenticated")
     ]
     assert counted == [1, 1]
+
+
+def test_what_a_route_refuses_by_itself_is_written_down(
+    as_role: Callable[..., Api], admin: Api, services: Services, observations: Observations
+) -> None:
+    """O-06: a project that stands in a query or a body, more than one may hand out, a foreign page; once each."""
+    heard: list[dict[str, Any]] = []
+    observations.subscribe(lambda name, facts: heard.append(facts) if name == "access.refused" else None)
+    some = as_role(Role.ADMIN)
+    some.get("/triggers", project="other")
+    some.post("/freeze", {"project": "other", "reason": "r"})
+    some.post("/tokens", {"name": "eve", "role": "admin"})
+    served = create_app(services)
+    served.add_middleware(OwnPagesOnly, settings=services.settings, access=services.access)
+    with httpx.Client(transport=Network(served), headers={"Origin": "https://evil.example"}) as page:
+        page.post("http://test/sign-out")
+        page.get("http://test/tct_0123456789")
+    told = [(one["reason"], one["actor"], one["method"], one["path"]) for one in heard]
+    assert told == [
+        ("forbidden", "admin-some", "GET", "/api/v1/triggers"),
+        ("forbidden", "admin-some", "POST", "/api/v1/freeze"),
+        ("forbidden", "admin-some", "POST", "/api/v1/tokens"),
+        ("forbidden", None, "POST", "/sign-out"),
+        ("forbidden", None, "GET", None),
+    ]
+    assert "tct_" not in str(heard)
 
 
 @pytest.mark.parametrize(

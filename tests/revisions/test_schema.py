@@ -1,10 +1,11 @@
 """Migrations, and the guards they end with."""
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from sqlalchemy import Column, MetaData, Text, text
+from sqlalchemy import Column, Connection, MetaData, Text, event, text
 
 from revisions import chain
 from revisions.errors import Invalid, Unavailable
@@ -99,3 +100,25 @@ def test_an_unknown_version_is_refused(database: Database) -> None:
     with pytest.raises(Invalid) as refused:
         schema.upgrade(database, "7777")
     assert refused.value.errors[0].hint == f"one of {', '.join(schema.versions())}"
+
+
+def test_a_migration_may_take_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-19, O-08: so may each of its statements, and the migration it waits for; for a table it waits no longer than
+    others do."""
+    if database.is_sqlite:
+        pytest.skip("SQLite has no such timeouts")
+    asked, names = [], ("lock_timeout", "statement_timeout", "transaction_timeout")
+
+    def settings(connection: Connection) -> list[str | None]:
+        return [connection.exec_driver_sql(f"SELECT current_setting('{name}', true)").scalar() for name in names]
+
+    def when_waiting(connection: Connection, _: object, statement: str, *__: object) -> None:
+        if "pg_advisory_xact_lock" in statement:
+            asked.append(settings(connection))
+
+    event.listen(database.engine, "after_cursor_execute", when_waiting)
+    monkeypatch.setattr(command, "upgrade", lambda config, _: asked.append(settings(config.attributes["connection"])))
+    schema.upgrade(database)
+    waiting, working = asked
+    assert (waiting[:2], working[:2]) == (["0", "0"], ["5s", "0"])
+    assert {waiting[2], working[2]} <= {"0", None}  # PostgreSQL has it since 17
