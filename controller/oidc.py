@@ -23,6 +23,8 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 """Signatures with a private key only: never `none`, and no secret that the issuer's public key could be taken for."""
 LEEWAY = timedelta(seconds=30)
 """How far the issuer's clock may be off."""
+FAR_SECONDS: Final = 1e12
+"""Since 1970; no calendar goes so far."""
 KEYS_LAST_SECONDS = 300
 TIMEOUT_SECONDS = 5.0
 _TIMES_ARE_OURS = {
@@ -142,11 +144,16 @@ def _discovered(issuer: str) -> str:
 
 
 def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
-    at = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
-    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in at.values()):
-        raise Unauthenticated("the token is not one to accept: its times are no numbers")
+    at = {name: _seconds(claims[name]) for name in ("exp", "nbf", "iat") if name in claims}
     stands, leeway = now.timestamp(), LEEWAY.total_seconds()
     if stands >= at["exp"] + leeway:
         raise Unauthenticated("the token has expired")
     if max(at.get("nbf", stands), at.get("iat", stands)) > stands + leeway:
         raise Unauthenticated("the token is not valid yet")
+
+
+def _seconds(value: Any) -> float:
+    """A time of a token. Raises Unauthenticated for what is none: not a number would never have passed."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < FAR_SECONDS:
+        return float(value)
+    raise Unauthenticated("the token is not one to accept: its times are no numbers of seconds")

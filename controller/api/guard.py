@@ -5,7 +5,7 @@ Who asks is known by the credential alone, never by a header or a body that says
 
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -123,4 +123,12 @@ def missing(asking: Principal, role: Role, project: str | None) -> Forbidden:
 def is_own(headers: Headers, public_url: str) -> bool:
     """Whether the page that sends a request is of this very host and port, as the browser says."""
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc in (headers.get("host"), urlsplit(public_url).netloc)
+    return origin is not None and parts_of(origin).netloc in (headers.get("host"), urlsplit(public_url).netloc)
+
+
+def parts_of(address: str) -> SplitResult:
+    """The parts of an address that a stranger sent; empty ones where it is none."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")

@@ -105,7 +105,7 @@ class Adoption:
 
     def _discard(self, one: Claimed, attempt: int) -> None:
         folder = self.place.folder(one.run.id, attempt)
-        with suppress(LaunchError, OSError, ValueError):
+        with suppress(Exception):  # what one launcher does wrong must not keep the others
             if work := launching.launcher_of(one, self._launchers).adopt(folder):
                 work.cancel(force=True)
                 work.forget()
@@ -144,8 +144,8 @@ class Adoption:
         try:
             timeout = launching.timeout_of(one)
             work = launching.launcher_of(one, self._launchers).adopt(folder)
-        except (LaunchError, OSError, ValueError) as error:
-            return Ended(Outcome.LOST, f"cannot be adopted: {error}")
+        except Exception as error:  # noqa: BLE001 - what one launcher does wrong must not keep the others
+            return Ended(Outcome.LOST, f"cannot be adopted: {str(error) or repr(error)}")
         if work is None:
             # The attempt will begin anew in this folder. Whoever might have started it is no more (or is us).
             handed.forget(folder)

@@ -74,16 +74,28 @@ class Attempt:
         return facts_of(self.run, self.trigger)
 
     def watch(self, now: float) -> Ended | None:
-        """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain."""
-        progress = self.work.poll()
+        """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain.
+
+        Raises what keeps the work from being looked at; where its end was forced long ago, that is how it ended.
+        """
+        try:
+            progress = self.work.poll()
+        except Exception as error:
+            if now >= self._force_at + SECONDS_TO_END:
+                return self._ended(Lost(f"cannot be looked at: {error!r}")).masked(self._mask)
+            self._enforce(now)
+            raise
         if not isinstance(progress, Running):
             return self._ended(progress).masked(self._mask)
         self.elsewhere = progress.elsewhere
+        self._enforce(now)
+        return None
+
+    def _enforce(self, now: float) -> None:
         if now >= self._deadline:
             self.end(Outcome.TIMED_OUT, now)
         if now >= self._force_at:
             self.work.cancel(force=True)
-        return None
 
     def end(self, why: Outcome, now: float, *, force: bool = False) -> None:
         """Asks the work to end, for the first reason that is given; with `force` it is not asked."""

@@ -10,7 +10,7 @@ from reconcile import budgets
 from reconcile.attempts.attempt import Ended
 from reconcile.rules import asking, bounds, retry
 from reconcile.rules.asking import Asked
-from reconcile.rules.budget import budget_of, is_used_up
+from reconcile.rules.budget import budget_of, cost_of, is_used_up
 from reconcile.rules.retry import Decision, HandBack, Retry
 from reconcile.rules.state import State
 from reconcile.rules.stopping import Stop, worn_out
@@ -102,7 +102,7 @@ class Endings:
         logs.append(connection, {(run.id, run.attempt): printed})
         if made and not made.fault:
             states.put(connection, states.State(run.trigger_id, made.text, now, SYSTEM, run.id))
-        amount, said = _cost(ended.output), _said(run, ended)
+        amount, said = cost_of(ended.output), _said(run, ended)
         if amount is not None:
             costs.record(connection, run, now, amount)
         trigger = self._active.get(run.trigger_id)
@@ -157,7 +157,7 @@ class Endings:
 
 def _said(run: Run, ended: Ended) -> Said:
     """What the run keeps of what its attempt said; what all its attempts cost together."""
-    amount = _cost(ended.output)
+    amount = cost_of(ended.output)
     cost = run.cost if amount is None else (run.cost or 0.0) + amount
     return Said(_json(ended.output), _text(ended.error), cost)
 
@@ -186,13 +186,3 @@ def _text(error: str | None) -> str | None:
     if error is None:
         return None
     return error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
-
-
-def _cost(output: Mapping[str, Any] | None) -> float | None:
-    """What the attempt says it cost, None where it does not say."""
-    match (output or {}).get("cost"):
-        case bool():
-            return None
-        case int() | float() as cost if cost >= 0:
-            return float(cost)
-    return None

@@ -147,27 +147,27 @@ class Worker:
             ended = None
             try:
                 ended = attempt.watch(now)
-            except OSError as error:
-                self._emit("work.unreadable", **attempt.facts, error=str(error))
+            except Exception as error:  # noqa: BLE001 - what one launcher does wrong must not keep the others
+                self._tell_unreadable(attempt, error)
             if ended is None and now >= self._drain_at:
-                self._hand_over(attempt, now)
+                self._hand_over(attempt)
             elif ended is not None and now >= attempt.postponed_until:
                 over.append((attempt, ended))
         for first in range(0, len(over), SETTLED_AT_ONCE):
             self._end(over[first : first + SETTLED_AT_ONCE])
 
-    def _hand_over(self, attempt: Attempt, now: float) -> None:
+    def _hand_over(self, attempt: Attempt) -> None:
         if attempt.elsewhere:
             del self._live[attempt.key]
             self._left += 1
             self._emit("run.left", **attempt.facts)
         else:
-            attempt.end(Outcome.HANDED_BACK, now)
+            self._ask_to_end(attempt, Outcome.HANDED_BACK)
 
     def _end(self, over: Sequence[tuple[Attempt, Ended]]) -> None:
         endings = []
         for attempt, ended in over:
-            printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
+            printed = self._printed(attempt, LOG_BYTES_AT_END, whole=True)
             if ended.outcome is Outcome.HANDED_BACK:
                 self._remove(attempt)  # first, for the same attempt may begin anew in the same folder
             endings.append((attempt, Ending(attempt.run, ended, printed, attempt.trigger)))
@@ -249,7 +249,7 @@ class Worker:
         if not self._live:
             return
         attempts = dict(self._live)
-        printed = {key: pieces for key, one in attempts.items() if (pieces := one.printed(LOG_BYTES_PER_LOOK))}
+        printed = {key: pieces for key, one in attempts.items() if (pieces := self._printed(one, LOG_BYTES_PER_LOOK))}
         held = [attempt.run for attempt in attempts.values()]
         if printed or self._monotonic() >= self._next_renewal:
             standings = self._renew(held, printed)
@@ -261,11 +261,28 @@ class Worker:
             if not standing.held:
                 self._drop(attempt)
             elif standing.cancel_requested:
-                attempt.end(Outcome.CANCELLED, self._monotonic(), force=standing.cancel_forced)
+                self._ask_to_end(attempt, Outcome.CANCELLED, force=standing.cancel_forced)
+
+    def _ask_to_end(self, attempt: Attempt, why: Outcome, *, force: bool = False) -> None:
+        try:
+            attempt.end(why, self._monotonic(), force=force)
+        except Exception as error:  # noqa: BLE001 - as in `_watch`, which will force it
+            self._tell_unreadable(attempt, error)
+
+    def _printed(self, attempt: Attempt, limit: int, *, whole: bool = False) -> list[logs.Piece]:
+        """What an attempt printed since, nothing while that cannot be read."""
+        try:
+            return attempt.printed(limit, whole=whole)
+        except Exception as error:  # noqa: BLE001 - as in `_watch`
+            self._tell_unreadable(attempt, error)
+            return []
+
+    def _tell_unreadable(self, attempt: Attempt, error: Exception) -> None:
+        self._emit("work.unreadable", **attempt.facts, error=str(error) or repr(error))
 
     def _drop(self, attempt: Attempt) -> None:
         """Ends work whose claim is another's or was settled; settling it changes nothing any more, and records that."""
-        printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
+        printed = self._printed(attempt, LOG_BYTES_AT_END, whole=True)
         del self._live[attempt.key]
         self._remove(attempt)
         self._settle(Ending(attempt.run, Ended(Outcome.LOST), printed, attempt.trigger))
@@ -345,8 +362,8 @@ class Worker:
             attempt.work.forget()
             if self._adoption is not None:
                 handed.forget(self._adoption.place.folder(attempt.run.id, attempt.run.attempt))
-        except OSError as error:
-            self._emit("attempt.left_behind", **attempt.facts, error=str(error))
+        except Exception as error:  # noqa: BLE001 - as in `_watch`
+            self._emit("attempt.left_behind", **attempt.facts, error=str(error) or repr(error))
 
     def _monotonic(self) -> float:
         return self._database.clock.monotonic()

@@ -19,6 +19,9 @@ _INSTANT = re.compile(
     re.ASCII,
 )
 
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""The calendar with an edge left on either side, so that whoever asks just before or after an instant can."""
+
 _SPAN_HINT = "write <number><unit> with one of s m h d w y, such as 15m, or ISO 8601, such as PT15M"
 _INSTANT_HINT = "write RFC 3339 with a zone, such as 2026-01-01T08:00:00Z or 2026-01-01T09:00:00+01:00"
 
@@ -86,6 +89,8 @@ def instant(text: object, path: str = "", *, whole: bool = False) -> datetime:
         at = datetime.fromisoformat(f"{date}T{time}.{micros}{offset or '+00:00'}").astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ScheduleError(path, f"{shown(text)} is not an instant: {error}", _INSTANT_HINT) from None
+    if not _FIRST <= at <= _LAST:
+        raise ScheduleError(path, f"{shown(text)} lies at the end of the calendar", "name an instant within it")
     if whole and (fraction or "").strip("0"):
         raise ScheduleError(path, f"{shown(text)} is not a whole second", "leave the fraction out")
     return at

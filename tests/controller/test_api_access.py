@@ -262,11 +262,13 @@ def test_refusals_are_written_down(
     observations.subscribe(metrics.subscriber)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
+    as_role(None).client.post("/hooks/tct_guess%0aline")
     told = [(one["actor"], one["address"], one["method"], one["path"], one["of"]) for one in heard]
     place = "/api/v1/triggers/{project}/{domain}/{task}/{name}/fire"
     assert told == [
         ("viewer-some", "127.0.0.1", "POST", place, "acme/production/report/tick"),
         (None, "127.0.0.1", "GET", "/api/v1/runs", None),
+        (None, "127.0.0.1", "POST", None, None),
     ]
     assert all(one["why"] for one in heard)
     assert "guess" not in str(heard)
@@ -274,7 +276,7 @@ def test_refusals_are_written_down(
         metrics.registry.get_sample_value("triggerctl_access_refused_total", {"reason": reason})
         for reason in ("forbidden", "unauthenticated")
     ]
-    assert counted == [1, 1]
+    assert counted == [1, 2]
 
 
 def test_what_a_route_refuses_by_itself_is_written_down(

@@ -115,7 +115,10 @@ def test_what_is_refused(api: Api, issuer: Issuer, now: datetime, clock: HandClo
         "nobody": issuer.token(now, groups=["guests"], sub=None),
         "an empty name": issuer.token(now, groups=["guests"], sub=" "),
     }
-    for part in (wrong, more):
+    times = {
+        str(end)[:20]: issuer.token(now, groups=["guests"], exp=end) for end in (float("nan"), 1e300, 10**400, "1")
+    }
+    for part in (wrong, more, times):
         clock.advance(timedelta(minutes=2))  # what one address may fail is bounded
         for name, token in part.items():
             refused = ask(api, token)

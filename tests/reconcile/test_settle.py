@@ -15,7 +15,8 @@ from reconcile.rules.state import LARGEST
 from reconcile.rules.stopping import Stop
 from reconcile.settle import LONGEST_ERROR, Ending, Settled, settle, settle_all
 from revisions.clock import HandClock
-from revisions.store import claims, logs, orders, runs, states, status
+from revisions.manifests import LARGEST_COST
+from revisions.store import claims, costs, logs, orders, runs, states, status
 from revisions.store.database import Database
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
@@ -136,6 +137,15 @@ def test_costs_of_all_attempts_add_up(scene: Scene, clock: HandClock) -> None:
     for wrong in (-1, True, "1", None):
         scene.settle(other := scene.claimed(), Ended(Outcome.SUCCEEDED, output={"cost": wrong}))
         assert scene.run(other).cost is None
+
+
+def test_no_cost_is_too_large_for_a_sum(scene: Scene) -> None:
+    """X-08: two runs with a fault in their sums leave the costs and the budget readable, and the budget crossed."""
+    for _ in range(2):
+        scene.settle(run := scene.claimed(), Ended(Outcome.SUCCEEDED, output={"cost": 1.7e308}))
+        assert scene.run(run).cost == LARGEST_COST
+    with scene.database.read() as connection:
+        assert [one.amount for one in costs.within(connection, None, None)] == [2 * LARGEST_COST]
 
 
 def test_a_hand_back_uses_no_attempt(scene: Scene) -> None:

@@ -91,6 +91,7 @@ def test_the_expiry_can_be_moved_while_it_has_not_come(world: World) -> None:
         ({"estimate": 2}, {"every": "1m"}, "spec.limits.estimate"),
         ({"budget_period": "day"}, {"every": "1m"}, "spec.limits.budget_period"),
         ({"max_cost": 0}, {"every": "1m"}, "spec.limits.max_cost"),
+        ({"max_cost": 1e13}, {"every": "1m"}, "spec.limits.max_cost"),
         ({"max_cost": "1"}, {"every": "1m"}, "spec.limits.max_cost"),
         ({"max_runs": 0}, {"every": "1m"}, "spec.limits.max_runs"),
         ({"max_run": 3}, {"every": "1m"}, "spec.limits.max_run"),

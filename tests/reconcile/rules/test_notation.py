@@ -53,6 +53,8 @@ def test_spans_that_cannot(text: object) -> None:
         ("2025-12-31T18:30:00-13:30", datetime(2026, 1, 1, 8, tzinfo=UTC)),
         ("2026-01-01T08:00:00.25Z", datetime(2026, 1, 1, 8, 0, 0, 250_000, tzinfo=UTC)),
         ("2026-01-01T08:00:00.1234567Z", datetime(2026, 1, 1, 8, 0, 0, 123_456, tzinfo=UTC)),
+        ("0001-01-02T00:00:00Z", datetime(1, 1, 2, tzinfo=UTC)),
+        ("9999-12-31T23:59:59Z", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
 def test_instants_that_can_be_written(text: str, at: datetime) -> None:
@@ -65,10 +67,11 @@ def test_instants_that_can_be_written(text: str, at: datetime) -> None:
     "text",
     ["", "2026-01-01", "2026-01-01T08:00:00", "2026-01-01 08:00:00Z", "2026-01-01T08:00Z", "2026-02-30T08:00:00Z",
      "2026-01-01T24:00:00Z", "2026-01-01T08:00:60Z", "2026-01-01T08:00:00+24:00", "0001-01-01T00:00:00+01:00",
-     "2026-01-01T08:00:00Z\n", 1767254400, None],
+     "0001-01-01T00:00:00Z", "0001-01-01T23:59:59.999999Z", "9999-12-31T23:59:59.000001Z",
+     "9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59-00:01", "2026-01-01T08:00:00Z\n", 1767254400, None],
 )  # fmt: skip
 def test_instants_that_cannot(text: object) -> None:
-    """S-02: an instant without a zone, or that no calendar holds, is refused."""
+    """S-02: an instant without a zone, or that no calendar holds with room on either side, is refused."""
     with pytest.raises(ScheduleError) as caught:
         instant(text, "at")
     assert caught.value.path == "at"

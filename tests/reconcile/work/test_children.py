@@ -165,16 +165,55 @@ def test_an_exit_code_cut_short_is_none(place: Place) -> None:
 @pytest.mark.parametrize(
     ("made", "outcome"),
     [
-        ("mkdir", Failed("output cannot be read: Is a directory")),
+        ("mkdir", Failed("output is not a regular file")),
         ("mkfifo", Failed("output is not a regular file")),
         ("ln -s /nowhere", Succeeded({})),
-        ("ln -s /", Failed("output cannot be read: Is a directory")),
+        ("ln -s /", Failed("output is not a regular file")),
         ("ln -s output.json", Failed("output cannot be read: Too many levels of symbolic links")),
     ],
 )
 def test_an_output_that_is_no_file_does_not_block(place: Place, made: str, outcome: Progress) -> None:
     """X-10: poll never blocks, whatever a task does to its folder."""
     assert end(place.start(f'{made} "$TRIGGERCTL_OUTPUT"')) == outcome
+
+
+@pytest.mark.parametrize("made", ["mkfifo", "mkdir", "ln -s /dev/zero", "printf 'no code\\n' >"])
+def test_an_exit_code_that_is_none_does_not_block(place: Place, made: str) -> None:
+    """X-10: nor does what a task puts where its exit code belongs."""
+    child = place.start(f'{made} "${{TRIGGERCTL_OUTPUT%/*}}/exit"; touch "$ROOT/made"; kill -KILL $PPID')
+    place.sees("made")
+    assert isinstance(end(child), Lost)
+
+
+@pytest.mark.parametrize("made", ["mkfifo", "mkdir", "ln -s /dev/zero"])
+def test_a_log_that_is_no_file_does_not_block(place: Place, made: str) -> None:
+    """X-17: it reads as empty, and the run fails without last words."""
+    child = place.start(f'log="${{TRIGGERCTL_OUTPUT%/*}}/log"; rm "$log"; {made} "$log"; exit 3')
+    assert end(child) == Failed("exited with code 3")
+    assert (child.log_size(), child.read_log(0, 100)) == (0, b"")
+
+
+def test_asking_to_end_does_not_block(place: Place) -> None:
+    """X-10: whatever stands where the request is noted."""
+    child = place.start('mkfifo "${TRIGGERCTL_OUTPUT%/*}/cancel"; touch "$ROOT/ready"; sleep 1000')
+    place.sees("ready")
+    child.cancel()
+    assert end(child) == Failed("killed by SIGTERM")
+
+
+@pytest.mark.parametrize("text", ["0\n", "1\n", "-1\n", "", "none\n", "12"])
+def test_nobody_elses_group_is_ended(place: Place, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: 0 is the controller's own group, and 1 every process there is."""
+    place.start('touch "$ROOT/ready"; sleep 1000')
+    place.sees("ready")
+    adopted = place.adopt()
+    assert adopted
+    (place.folder / "pid").write_text(text)
+    asked: list[int] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", lambda group, _: asked.append(group))
+        adopted.cancel(force=True)
+    assert asked == []
 
 
 def test_a_folder_without_write_permission_is_removed(place: Place) -> None:
