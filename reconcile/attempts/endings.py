@@ -10,7 +10,7 @@ from reconcile import budgets
 from reconcile.attempts.attempt import Ended
 from reconcile.rules import asking, bounds, retry
 from reconcile.rules.asking import Asked
-from reconcile.rules.budget import budget_of, is_used_up
+from reconcile.rules.budget import budget_of
 from reconcile.rules.retry import Decision, HandBack, Retry
 from reconcile.rules.state import State
 from reconcile.rules.stopping import Stop, worn_out
@@ -101,12 +101,12 @@ def keep(
     trigger = found.trigger if found.trigger and found.trigger.active else None
     if isinstance(decision, Retry):
         write(connection, claims.retrying(run, decision.at, said))
-        return Settled(decision, _over_budget(connection, trigger, now) if trigger and amount else None)
+        return Settled(decision, _over_budget(connection, found) if amount else None)
     asked = asking.asked(ended.output, now)
     kept = _kept(found, run, decision.status, said.error)
-    is_last = asked is None and not (trigger and budget_of(spec_of(trigger.spec)))
+    is_last = asked is None and not (found.trigger and budget_of(spec_of(found.trigger.spec)))
     write(connection, claims.finishing(run, now, decision.status, said), *kept, is_last=is_last)
-    return Settled(decision, _stop(connection, found, trigger, kept), _ask(connection, run, trigger, asked, now))
+    return Settled(decision, _stop(connection, found, kept), _ask(connection, run, trigger, asked, now))
 
 
 def _said(run: Run, ended: Ended) -> Said:
@@ -133,22 +133,25 @@ def _kept(found: Found, run: Run, ended_as: str, error: str | None) -> list[Writ
     return [status.saving(row.trigger_id, kept)]
 
 
-def _stop(connection: Connection, found: Found, trigger: Trigger | None, kept: Sequence[Write]) -> Stop | None:
+def _stop(connection: Connection, found: Found, kept: Sequence[Write]) -> Stop | None:
     """Whether the trigger is to stop for what its runs came to."""
-    if trigger is None:
+    over_budget, trigger = _over_budget(connection, found), found.trigger
+    if trigger is None or not trigger.active:
         return None
     for _, values in kept:
         if worn := worn_out(spec_of(trigger.spec), values["consecutive_failures"], values["success_count"]):
             return worn
-    return _over_budget(connection, trigger, found.now)
+    return over_budget
 
 
-def _over_budget(connection: Connection, trigger: Trigger, now: datetime) -> Stop | None:
-    budget = budget_of(spec_of(trigger.spec))
-    if budget is None:
+def _over_budget(connection: Connection, found: Found) -> Stop | None:
+    """Holds back what waits once the budget is used up, also of a trigger that rests, and has an active one stop."""
+    trigger = found.trigger
+    until = budgets.used_up_until(connection, trigger.trigger_id, trigger.spec, found.now) if trigger else None
+    if trigger is None or until is None:
         return None
-    spending = budgets.read(connection, {trigger.trigger_id: budget}, now)[trigger.trigger_id]
-    return Stop(StopReason.BUDGET, budget.until(now)) if is_used_up(budget, spending) else None
+    write(connection, status.saving(trigger.trigger_id, {"over_budget_until": until}))
+    return Stop(StopReason.BUDGET, until) if trigger.active else None
 
 
 def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked | None, now: datetime) -> Asked | None:

@@ -4,14 +4,13 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, not_, or_, select, tuple_
+from sqlalchemy import Connection, Select, func, not_, or_, select, tuple_
 
 from revisions.places import Full, Running, Waiting
 from revisions.store import holds
 from revisions.store.pipeline import Question, ask
 from revisions.store.runs import LIVE, Run, in_status
-from revisions.store.tables import runs, triggers
-from revisions.triggers import StopReason
+from revisions.store.tables import runs, trigger_status
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, no more beyond what is wanted than these."""
@@ -56,15 +55,13 @@ def waiting(connection: Connection, now: datetime, wanted: int, full: Full) -> I
         last, size = (page[-1].available_at, page[-1].id), _PAGE
 
 
-_BUDGET: ColumnElement[str] = literal_column(f"'{StopReason.BUDGET}'")
-"""A literal, for only that lets a planner see that a partial index covers the question."""
 _WAITING = [runs.c[name] for name in Waiting._fields]
 
 
 def _page(
     now: datetime, judged: Collection[str], last: tuple[datetime, str] | None, size: int, full: Full
 ) -> Select[Any]:
-    over_budget = select(triggers.c.trigger_id).where(triggers.c.deactivated_reason == _BUDGET)
+    over_budget = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > now)
     statement = (
         select(*_WAITING, runs.c.overlap, runs.c.available_at)
         .where(in_status("pending"), runs.c.available_at <= now, runs.c.trigger_id.not_in(over_budget))
