@@ -26,6 +26,7 @@ from revisions.store import tokens as store
 from revisions.store.claims import Claimed
 from revisions.store.database import Connection, Database
 from revisions.store.tokens import Person, Token
+from revisions.triggers import SYSTEM
 
 PREFIX: Final = "tct_"
 """How tokens begin, so that people and scanners know one where they see it."""
@@ -66,6 +67,8 @@ class Credentials:
         """
         if faults := ids.name_faults("", name=name):
             raise Invalid(f"name: {faults[0].message}", faults)
+        if name == SYSTEM:
+            raise Invalid.at("name", f"{name!r} is what triggerctl itself is called", "choose another name")
         _refuse_beyond(within, grant.reach)
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._database.write() as connection:

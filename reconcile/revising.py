@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from reconcile import calendars
+from reconcile import budgets, calendars
 from reconcile.observe import Observations
 from reconcile.rules import changes
 from reconcile.rules.authority import UNLIMITED
@@ -24,7 +24,7 @@ from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.status import Baseline, StatusRow
 from revisions.store.tasks import TaskRow
-from revisions.triggers import SYSTEM, Action, Revision, Trigger, apply
+from revisions.triggers import SYSTEM, Action, Revision, StopReason, Trigger, apply
 
 NEW_KEY = "send another key with another request"
 """The way out for who used an idempotency key twice."""
@@ -158,8 +158,15 @@ class Revising:
             return Changed(current, changed=False, before=current.revision)
         revision = _revision(locked, following, request.caller)
         baseline = _baseline(locked, following, request.resumed_at)
-        part_of = request.caller.traceparent
-        trigger = store.append(locked.connection, current, revision, baseline, is_last=is_last, traceparent=part_of)
+        trigger = store.append(
+            locked.connection,
+            current,
+            revision,
+            baseline,
+            is_last=is_last,
+            traceparent=request.caller.traceparent,
+            over_budget_until=_over_budget_until(locked, following, request.caller),
+        )
         created = current is None or current.deleted
         return Changed(trigger, changed=True, created=created, before=current.revision if current else None)
 
@@ -249,6 +256,15 @@ def _baseline(locked: Locked, following: Next, resumed_at: datetime | None) -> B
     left = beginning.superseded
     skip = skip_of(current.trigger_id, current.revision, locked.now, left) if current and left else None
     return Baseline(beginning.watermark, beginning.next_fire_at, skip)
+
+
+def _over_budget_until(locked: Locked, following: Next, caller: Caller) -> datetime | None:
+    """Until when what waits is held back (X-08): while its budget is used up, by the limits that it has from now on."""
+    if caller.actor == SYSTEM and following.reason == StopReason.BUDGET:
+        return following.until
+    if locked.trigger is None or locked.status is None or locked.status.over_budget_until is None:
+        return None
+    return budgets.used_up_until(locked.connection, locked.trigger.trigger_id, following.spec, locked.now)
 
 
 def _retried(locked: Locked, request: Request) -> Changed | None:

@@ -41,10 +41,12 @@ class QuarantinedShape(TypedDict):
 class StatusShape(FactsShape):
     """What a trigger does, apart from what it is.
 
+    `stopped_for` is why the system itself deactivated it, null where a person did, whatever the reason says.
     `held` and `quarantined` as it is now; null where nothing is in its way, and in a trigger as of a time.
     """
 
     deactivated_reason: str | None
+    stopped_for: str | None
     paused_until: Time | None
     held: HeldShape | None
     quarantined: QuarantinedShape | None
@@ -131,6 +133,7 @@ def status_shape(current: Trigger, row: StatusRow | None, in_its_way: InItsWay) 
     return {
         **(_facts(row) if row else _UNKNOWN),
         "deactivated_reason": current.deactivated_reason,
+        "stopped_for": current.stopped_for,
         "paused_until": time_text(current.until),
         "held": held_shape(hold) if hold else None,
         "quarantined": _quarantined(quarantine) if quarantine else None,

@@ -10,7 +10,7 @@ from reconcile import budgets
 from reconcile.attempts.attempt import Ended
 from reconcile.rules import asking, bounds, retry
 from reconcile.rules.asking import Asked
-from reconcile.rules.budget import budget_of, cost_of, is_used_up
+from reconcile.rules.budget import budget_of, cost_of
 from reconcile.rules.retry import Decision, HandBack, Retry
 from reconcile.rules.state import State
 from reconcile.rules.stopping import Stop, worn_out
@@ -70,8 +70,8 @@ class Endings:
         self._connection = connection
         self._status = {row[0]: StatusRow(*row) for row in rows[:of_status] if row}
         self._runs = {row.id: runs.from_row(row) for row in rows[of_status:of_runs] if row}
-        found = [triggers.from_row(row) for row in rows[of_runs:] if row]
-        self._active = {trigger.trigger_id: trigger for trigger in found if trigger.active}
+        self._triggers = {row.trigger_id: triggers.from_row(row) for row in rows[of_runs:] if row}
+        self._stopped: set[str] = set()
         self._writes: list[Write] = []
 
     def run(self, ours: Run) -> Run | None:
@@ -105,14 +105,14 @@ class Endings:
         amount, said = cost_of(ended.output), _said(run, ended)
         if amount is not None:
             costs.record(connection, run, now, amount)
-        trigger = self._active.get(run.trigger_id)
         if isinstance(decision, Retry):
             self._writes.append(claims.retrying(run, decision.at, said))
-            return Settled(decision, self._over_budget(trigger) if trigger and amount else None)
+            return Settled(decision, self._stop(run, self._over_budget(run) if amount else None))
         self._writes.append(claims.finishing(run, now, decision.status, said))
         kept = self._kept(run, decision.status, said.error)
-        asked = _ask(connection, run, trigger, asking.asked(ended.output, now), now)
-        return Settled(decision, self._stop(trigger, kept), asked)
+        asked = _ask(connection, run, self._active(run), asking.asked(ended.output, now), now)
+        over_budget = self._over_budget(run)
+        return Settled(decision, self._stop(run, self._worn_out(run, kept) or over_budget), asked)
 
     def write(self) -> None:
         """Writes what is decided and not written yet, with the transaction's end."""
@@ -136,23 +136,36 @@ class Endings:
         self._status[row.trigger_id] = after = replace(row, **kept)
         return after
 
-    def _stop(self, trigger: Trigger | None, kept: StatusRow | None) -> Stop | None:
-        """Whether the trigger is to stop for what its runs came to; once it is, nothing more is asked of it."""
-        if trigger is None:
-            return None
-        worn = worn_out(spec_of(trigger.spec), kept.consecutive_failures, kept.success_count) if kept else None
-        if stop := worn or self._over_budget(trigger):
-            del self._active[trigger.trigger_id]
-        return stop
+    def _active(self, run: Run) -> Trigger | None:
+        """The run's trigger, None where it is not active, or is to stop for what a run before this one came to."""
+        trigger = self._triggers.get(run.trigger_id)
+        return trigger if trigger and trigger.active and trigger.trigger_id not in self._stopped else None
 
-    def _over_budget(self, trigger: Trigger) -> Stop | None:
-        budget = budget_of(spec_of(trigger.spec))
-        if budget is None:
+    def _stop(self, run: Run, why: Stop | None) -> Stop | None:
+        """Why the run's trigger is to stop; once it is, nothing more is asked of it."""
+        if why is None or self._active(run) is None:
+            return None
+        self._stopped.add(run.trigger_id)
+        return why
+
+    def _worn_out(self, run: Run, kept: StatusRow | None) -> Stop | None:
+        trigger = self._active(run)
+        if trigger is None or kept is None:
+            return None
+        return worn_out(spec_of(trigger.spec), kept.consecutive_failures, kept.success_count)
+
+    def _over_budget(self, run: Run) -> Stop | None:
+        """Holds back what waits once the budget is used up, also of a trigger that rests."""
+        trigger = self._triggers.get(run.trigger_id)
+        if trigger is None or budget_of(spec_of(trigger.spec)) is None:
             return None
         write(self._connection, *self._writes)  # what is set aside for runs that are over is free
         self._writes.clear()
-        spending = budgets.read(self._connection, {trigger.trigger_id: budget}, self.now)[trigger.trigger_id]
-        return Stop(StopReason.BUDGET, budget.until(self.now)) if is_used_up(budget, spending) else None
+        until = budgets.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
+        if until is None:
+            return None
+        self._writes.append(status.saving(trigger.trigger_id, {"over_budget_until": until}))
+        return Stop(StopReason.BUDGET, until)
 
 
 def _said(run: Run, ended: Ended) -> Said:

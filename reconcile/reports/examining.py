@@ -30,7 +30,7 @@ from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
 from revisions.store.notices import hearing
 from revisions.store.tables import SCHEMA
-from revisions.triggers import SYSTEM, StopReason, spec_of
+from revisions.triggers import StopReason, spec_of
 
 MOST_COUNTED = 10_000
 """Occurrences of backlogs that are counted, so that looking never takes long."""
@@ -187,7 +187,7 @@ def _holds(connection: Connection, now: datetime) -> Check:
 
 
 def _failures(connection: Connection, now: datetime) -> Check:
-    stopped = trigger_store.stopped_since(connection, now - LATELY, SYSTEM, StopReason.FAILURES)
+    stopped = trigger_store.stopped_since(connection, now - LATELY, StopReason.FAILURES)
     at_limit = [found for found, stop in worn_triggers(connection) if stop.reason is StopReason.FAILURES]
     named = trigger_store.keys(connection, at_limit)
     return ailments.failures(

@@ -111,6 +111,7 @@ def of_status(status: str) -> Advice:
     return STATUSES.get(status, Advice(f"is {status}"))
 
 
-def of_deactivation(reason: str) -> Advice:
-    """What it means that a trigger is inactive: a reason of the system's own, or what somebody gave as one."""
-    return DEACTIVATED.get(reason, Advice(reason, "`triggerctl activate {trigger}` resumes it from then on"))
+def of_deactivation(stopped_for: str | None, reason: str) -> Advice:
+    """What it means that a trigger is inactive: the system stopped it, or somebody did for the reason given."""
+    by_hand = Advice(reason, "`triggerctl activate {trigger}` resumes it from then on")
+    return DEACTIVATED.get(stopped_for or "", by_hand)

@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, literal_column, or_, select, tuple_
+from sqlalchemy import Connection, Integer, Select, bindparam, func, literal_column, or_, select, tuple_
 
 from revisions.places import Full, Running, Waiting
 from revisions.store.batches import listed
 from revisions.store.pipeline import Question, ask
 from revisions.store.runs import LIVE, Run, in_status
-from revisions.store.tables import runs, triggers
-from revisions.triggers import StopReason
+from revisions.store.tables import runs, trigger_status
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, so many beyond what is wanted."""
@@ -56,8 +55,6 @@ def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Fu
         (page,) = ask(connection, _asking(connection, now, judged, page[-1], _PAGE, full))
 
 
-_BUDGET: ColumnElement[str] = literal_column(f"'{StopReason.BUDGET}'")
-"""A literal, for only that lets a planner see that a partial index covers the question."""
 _WAITING = [runs.c[name] for name in Waiting._fields]
 _START = (datetime.fromtimestamp(0, UTC), "")
 """Before all that waits."""
@@ -81,8 +78,8 @@ def _asking(
 
 @cache
 def _page(on_postgresql: bool) -> Select[Any]:
-    over_budget = select(triggers.c.trigger_id).where(triggers.c.deactivated_reason == _BUDGET)
     instant, now = runs.c.available_at.type, bindparam("now_at", type_=runs.c.available_at.type)
+    over_budget = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > now)
     last = tuple_(bindparam("last_at", type_=instant), bindparam("last_id", type_=runs.c.id.type))
     task, key = tuple_(runs.c.project, runs.c.domain, runs.c.task), tuple_(runs.c.project, runs.c.serialize_key)
     beside = runs.c.overlap.in_([literal_column(f"'{policy}'") for policy in _BESIDE])

@@ -143,6 +143,19 @@ def test_what_was_killed_before_it_stopped_the_trigger_starts_nothing_more(world
     assert standing(world) == (False, "max_runs", None)
 
 
+def test_what_a_person_gives_as_a_reason_is_not_the_systems_word(world: World) -> None:
+    """X-08: whoever pauses with `budget` holds back no run, and with `max_runs` has nothing counted anew."""
+    world.create(overlap="queue_all", limits={"max_runs": 9})
+    minute(world, 2)
+    world.finish()
+    world.deactivate("tick", 1, "budget")
+    world.finish()
+    world.activate("tick", 2)
+    world.deactivate("tick", 3, "max_runs")
+    world.activate("tick", 4)
+    assert world.status().success_count == 2
+
+
 def test_a_budget_of_one_stops_after_the_run_that_crosses_it(world: World) -> None:
     """X-08: until the calendar month ends, and then it goes on by itself."""
     world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.1})
@@ -192,8 +205,55 @@ def test_queued_runs_wait_for_the_next_period_too(world: World) -> None:
     spend(world, 5.0)
     assert world.claim() == []
     world.update("tick", 2, overlap="queue_all", limits={"max_cost": 10, "estimate": 0.1})
-    world.activate("tick", 3)
     assert len(world.claim()) == 1
+
+
+@pytest.mark.parametrize("reason", ["holiday", "budget"])
+def test_queued_runs_of_a_paused_trigger_keep_to_the_budget(world: World, reason: str) -> None:
+    """X-08: whoever paused it, what waits goes on until the budget is used up, and then in the next period."""
+    world.create(overlap="queue_all", limits={"max_cost": 1, "estimate": 0.1})
+    minute(world, 3)
+    world.deactivate("tick", 1, reason)
+    spend(world, 0.2, 5.0)
+    assert world.claim() == []
+    assert standing(world) == (False, reason, None)
+    world.advance(days=30)
+    assert len(world.claim()) == 1
+
+
+def test_queued_runs_keep_to_the_budget_whatever_else_stops_the_trigger(world: World) -> None:
+    """X-08: the run that fails once too often is the one that crosses the budget, too."""
+    limits = {"max_cost": 1, "estimate": 0.1}
+    world.create(overlap="queue_all", limits=limits, deactivate_after=1, retry={"max_attempts": 1})
+    minute(world, 2)
+    world.finish(Outcome.FAILED, cost=5)
+    assert standing(world) == (False, "failures", None)
+    assert world.claim() == []
+
+
+def test_activating_frees_nothing_while_the_budget_is_used_up(world: World) -> None:
+    """X-08: a deploy that raises it does, and one that changes something else does not."""
+    limits = {"max_cost": 1, "estimate": 0.1}
+    world.create(overlap="queue_all", limits=limits)
+    minute(world, 3)
+    spend(world, 5.0)
+    world.activate("tick", 2)
+    assert world.claim() == []
+    world.update("tick", 3, overlap="queue_all", limits=limits, description="the same")
+    assert world.claim() == []
+    world.update("tick", 4, overlap="queue_all", limits={"max_cost": 10, "estimate": 0.1})
+    assert len(world.claim()) == 1
+
+
+def test_lowering_the_budget_holds_back_what_waits(world: World) -> None:
+    """X-08: as soon as the trigger is stopped for it."""
+    world.create(overlap="queue_all", limits={"max_cost": 10, "estimate": 1})
+    minute(world, 3)
+    spend(world, 1.0)
+    world.update("tick", 1, overlap="queue_all", limits={"max_cost": 1})
+    minute(world)
+    assert standing(world)[:2] == (False, "budget")
+    assert world.claim() == []
 
 
 def test_people_start_no_more_than_the_budget_buys(world: World) -> None:
