@@ -101,7 +101,7 @@ def log_size(folder: Path) -> int:
 
 
 def remove(folder: Path) -> None:
-    """Removes what is there, a link itself and not what it leads to. Raises OSError for files that cannot be removed."""
+    """A link is removed itself, not what it leads to. Raises OSError for files that cannot be removed."""
     if folder.is_symlink():
         folder.unlink()
         return
