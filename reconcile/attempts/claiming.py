@@ -75,7 +75,7 @@ def _look(connection: Connection, now: datetime, limit: int) -> _Seen:
         expiry.expiring(now),
         queue.RUNNING,
         holds.asking_freezes(now),
-        queue.first(connection, now, limit),
+        queue.first(now, limit),
         tokens.EXIST,
     )
     return _Seen([*map(runs.from_row, expired)], [Running(*row) for row in running], freezes, first, bool(guarded))

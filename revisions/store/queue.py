@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
@@ -31,17 +31,17 @@ def running(connection: Connection) -> list[Running]:
     return [Running(*row) for row in ask(connection, RUNNING)[0]]
 
 
-def first(connection: Connection, now: datetime, wanted: int) -> Question:
+def first(now: datetime, wanted: int) -> Question:
     """Asks for the first page of what waits, for so many, whatever is full."""
-    return _asking(connection, now, (), None, min(wanted + _SPARE, _PAGE) if wanted > 0 else 0, Full())
+    return _PAGES, {"now_at": now, "size": min(wanted + _SPARE, _PAGE) if wanted > 0 else 0}
 
 
 def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Full) -> Iterator[list[Waiting]]:
     """Pending runs whose time has come, longest waiting first, a page at a time, past what is full, which may grow.
 
-    `page` is the first one (`first`). Of a trigger whose runs go one at a time only the first stands
-    there, and only while nothing else of it is under way: each such queue is judged once, for it may be thousands of
-    runs deep. What waits for its budget is left out.
+    `page` is the first one (`first`). Of a trigger whose runs go one at a time only the first stands there, and only
+    while nothing else of it is under way: each such queue is judged once, for it may be thousands of runs deep. What
+    waits for its budget is left out.
     """
     judged: set[str] = set()
     while page:
@@ -52,18 +52,21 @@ def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Fu
         yield [one for _, _, one in sorted(found)]
         if len(page) < _SPARE:
             return
-        (page,) = ask(connection, _asking(connection, now, judged, page[-1], _PAGE, full))
+        (page,) = ask(connection, _asking(connection, now, judged, page[-1], full))
 
 
 _WAITING = [runs.c[name] for name in Waiting._fields]
-_START = (datetime.fromtimestamp(0, UTC), "")
-"""Before all that waits."""
+_NOW = bindparam("now_at", type_=runs.c.available_at.type)
+_OVER_BUDGET = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > _NOW)
+_PAGES = (
+    select(*_WAITING, runs.c.overlap, runs.c.available_at)
+    .where(in_status("pending"), runs.c.available_at <= _NOW, runs.c.trigger_id.not_in(_OVER_BUDGET))
+    .order_by(runs.c.available_at, runs.c.id)
+    .limit(bindparam("size", type_=Integer))
+)
 
 
-def _asking(
-    connection: Connection, now: datetime, judged: Collection[str], last: Any, size: int, full: Full
-) -> Question:
-    at, run_id = (last.available_at, last.id) if last else _START
+def _asking(connection: Connection, now: datetime, judged: Collection[str], last: Any, full: Full) -> Question:
     lists: dict[str, Iterable[object]] = {
         "projects": full.projects,
         "triggers": full.triggers,
@@ -71,34 +74,24 @@ def _asking(
         "keys": full.keys,
         "judged": judged,
     }
-    place = {"now_at": now, "last_at": at, "last_id": run_id, "size": size}
+    place = {"now_at": now, "last_at": last.available_at, "last_id": last.id, "size": _PAGE}
     sent = {name: json.dumps(list(some)) for name, some in lists.items()}
-    return _page(connection.dialect.name == "postgresql"), place | sent
+    return _pages_past(connection.dialect.name == "postgresql"), place | sent
 
 
 @cache
-def _page(on_postgresql: bool) -> Select[Any]:
-    instant, now = runs.c.available_at.type, bindparam("now_at", type_=runs.c.available_at.type)
-    over_budget = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > now)
-    last = tuple_(bindparam("last_at", type_=instant), bindparam("last_id", type_=runs.c.id.type))
+def _pages_past(on_postgresql: bool) -> Select[Any]:
+    last = tuple_(bindparam("last_at", type_=_NOW.type), bindparam("last_id", type_=runs.c.id.type))
     task, key = tuple_(runs.c.project, runs.c.domain, runs.c.task), tuple_(runs.c.project, runs.c.serialize_key)
     beside = runs.c.overlap.in_([literal_column(f"'{policy}'") for policy in _BESIDE])
     of = partial(listed, on_postgresql)
-    return (
-        select(*_WAITING, runs.c.overlap, runs.c.available_at)
-        .where(
-            in_status("pending"),
-            runs.c.available_at <= now,
-            tuple_(runs.c.available_at, runs.c.id) > last,
-            runs.c.trigger_id.not_in(over_budget),
-            runs.c.project.not_in(of("projects")),
-            or_(runs.c.trigger_limit.is_(None), runs.c.trigger_id.not_in(of("triggers"))),
-            or_(runs.c.task_limit.is_(None), task.not_in(of("tasks", 3))),
-            or_(runs.c.serialize_key.is_(None), key.not_in(of("keys", 2))),
-            or_(beside, runs.c.trigger_id.not_in(of("judged"))),
-        )
-        .order_by(runs.c.available_at, runs.c.id)
-        .limit(bindparam("size", type_=Integer))
+    return _PAGES.where(
+        tuple_(runs.c.available_at, runs.c.id) > last,
+        runs.c.project.not_in(of("projects")),
+        or_(runs.c.trigger_limit.is_(None), runs.c.trigger_id.not_in(of("triggers"))),
+        or_(runs.c.task_limit.is_(None), task.not_in(of("tasks", 3))),
+        or_(runs.c.serialize_key.is_(None), key.not_in(of("keys", 2))),
+        or_(beside, runs.c.trigger_id.not_in(of("judged"))),
     )
 
 
