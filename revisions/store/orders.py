@@ -59,7 +59,15 @@ def approve(connection: Connection, run_id: str, now: datetime, by: str, start_b
     connection.execute(update(runs).where(runs.c.id == run_id).values(values))
 
 
-def begin_again(connection: Connection, ended: Run, now: datetime, *, max_attempts: int, overlap: str) -> None:
+def begin_again(
+    connection: Connection,
+    ended: Run,
+    now: datetime,
+    *,
+    max_attempts: int,
+    overlap: str,
+    start_by: datetime | None,
+) -> None:
     """Makes a locked run that has ended pending once more (X-11); its attempts go on counting, so their logs stay.
 
     One that nobody approved is parked again (X-14).
@@ -70,6 +78,7 @@ def begin_again(connection: Connection, ended: Run, now: datetime, *, max_attemp
         .values(
             status=unclaimed(ended.parked),
             available_at=now,
+            start_by=start_by,
             finished_at=None,
             max_attempts=max_attempts,
             overlap=overlap,
