@@ -436,6 +436,8 @@ def test_a_name_means_one_thing(admin: Api) -> None:
     ("said", "path"),
     [
         ({"name": "Ann", "role": "viewer"}, "name"),
+        ({"name": "system", "role": "viewer"}, "name"),
+        ({"name": "local", "role": "viewer"}, "name"),
         ({"name": "ann", "role": "owner"}, "role"),
         ({"name": "ann", "role": "viewer", "projects": []}, "projects"),
         ({"name": "ann", "role": "viewer", "projects": ["A"]}, "projects[0]"),
