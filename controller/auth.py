@@ -8,13 +8,13 @@ from controller.errors import TooManyFailures, Unauthenticated
 from controller.oidc import Issuer
 from controller.settings import Settings
 from controller.throttle import Throttle
-from reconcile.credentials import OF_RUNS, PREFIX, Credentials
+from reconcile.credentials import LOCAL_ACTOR, OF_RUNS, PREFIX, Credentials
 from reconcile.observe import Observations
 from reconcile.rules.authority import ALL_RIGHTS, Principal
 from revisions.errors import TriggerctlError
 from revisions.store.database import Database
 
-LOCAL = Principal("local", ALL_RIGHTS)
+LOCAL = Principal(LOCAL_ACTOR, ALL_RIGHTS)
 """Who asks over HTTP where access is not controlled."""
 HOW = "send a token, Authorization: Bearer …, or sign in at /sign-in; `triggerctl token create` makes one"
 

@@ -36,6 +36,10 @@ USED_EVERY = timedelta(minutes=1)
 SEEN_EVERY = timedelta(hours=1)
 AFTER_TIMEOUT = timedelta(minutes=1)
 """How long a run that has used up its time may still say so."""
+LOCAL_ACTOR: Final = "local"
+"""Who asks over HTTP where access is not controlled."""
+TAKEN: Final = {SYSTEM: "what triggerctl itself is called", LOCAL_ACTOR: "whoever asks where access is not controlled"}
+"""Actors that a token's name would be taken for, in revisions and wherever people's doing is told from the system's."""
 _LIST = "`triggerctl token list` shows what there is"
 
 
@@ -62,13 +66,14 @@ class Credentials:
     def create(self, name: str, grant: Grant, expires_at: datetime | None, within: Reach, caller: Caller) -> Created:
         """A new token for what is granted, which must lie within the reach of whoever makes it.
 
-        Raises Invalid for a wrong name or an end that is past, Forbidden beyond the reach, and Conflict for a name that
-        stands for somebody with other rights: what triggers may do hangs on their author's name.
+        Raises Invalid for a wrong name, one that is taken, or an end that is past, Forbidden beyond the reach, and
+        Conflict for a name that stands for somebody with other rights: what triggers may do hangs on their author's
+        name.
         """
         if faults := ids.name_faults("", name=name):
             raise Invalid(f"name: {faults[0].message}", faults)
-        if name == SYSTEM:
-            raise Invalid.at("name", f"{name!r} is what triggerctl itself is called", "choose another name")
+        if name in TAKEN:
+            raise Invalid.at("name", f"{name!r} is {TAKEN[name]}", "choose another name")
         _refuse_beyond(within, grant.reach)
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._database.write() as connection:

@@ -29,7 +29,7 @@ from revisions.ids import TaskKey, TriggerKey
 from revisions.store import expectations, notices, occurrences, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
-from revisions.store.batches import insert_if_absent
+from revisions.store.batches import among, insert_if_absent
 from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import Question, Write, write
 from revisions.store.status import Baseline
@@ -85,7 +85,7 @@ def reading(trigger_id: str) -> Question:
 
 def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
     """The names of triggers by their ids, deleted ones too."""
-    statement = select(triggers.c.trigger_id, *_KEY).where(triggers.c.trigger_id.in_(sorted(set(ids))))
+    statement = select(triggers.c.trigger_id, *_KEY).where(among(connection, triggers.c.trigger_id, sorted(set(ids))))
     return {row[0]: TriggerKey(*row[1:]) for row in connection.execute(statement)}
 
 

@@ -142,6 +142,7 @@ def test_a_token_of_one_project_sees_that_one_only(as_role: Callable[..., Api], 
     assert viewer.get(f"/runs/{runs['acme']}").status_code == 200
     for part in ("", "/logs"):
         assert viewer.get(f"/runs/{runs['other']}{part}").status_code == 404, part
+    assert viewer.client.get("/metrics").status_code == 403  # they name projects
     page = viewer.client.get("/", headers={"Accept": "text/html"}).text
     assert "acme/" in page
     assert "other/" not in page
@@ -439,6 +440,7 @@ def test_a_name_means_one_thing(admin: Api) -> None:
     [
         ({"name": "Ann", "role": "viewer"}, "name"),
         ({"name": "system", "role": "viewer"}, "name"),
+        ({"name": "local", "role": "viewer"}, "name"),
         ({"name": "ann", "role": "owner"}, "role"),
         ({"name": "ann", "role": "viewer", "projects": []}, "projects"),
         ({"name": "ann", "role": "viewer", "projects": ["A"]}, "projects[0]"),
