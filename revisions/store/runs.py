@@ -166,6 +166,14 @@ def live_of(connection: Connection, trigger_id: str) -> str | None:
     return connection.execute(select(func.max(runs.c.id)).where(live, runs.c.trigger_id == trigger_id)).scalar()
 
 
+def count_live(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """How many runs of these triggers go on; one without is left out."""
+    if not ids:
+        return {}
+    counted = select(runs.c.trigger_id, func.count()).where(among(connection, runs.c.trigger_id, ids), in_status(*LIVE))
+    return {row[0]: row[1] for row in connection.execute(counted.group_by(runs.c.trigger_id))}
+
+
 def get(connection: Connection, run_id: str) -> Run | None:
     row = connection.execute(select(runs).where(runs.c.id == run_id)).one_or_none()
     return from_row(row) if row else None
