@@ -59,6 +59,8 @@ class NewRun:
     reserved: float | None = None
     parked: bool = False
     traceparent: str | None = None
+    caused_by_run_id: str | None = None
+    caused_by_trigger_id: str | None = None
 
 
 class First(NamedTuple):
