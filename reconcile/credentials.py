@@ -17,7 +17,7 @@ from reconcile.observe import Observations
 from reconcile.ports import LaunchError
 from reconcile.revising import Caller
 from reconcile.rules import authority
-from reconcile.rules.authority import Grant, Principal, Reach, Rights, grants_text, rights_of
+from reconcile.rules.authority import Cause, Grant, Principal, Reach, Rights, grants_text, rights_of
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
@@ -195,4 +195,4 @@ def _of_run(connection: Connection, secret: str, now: datetime) -> Principal | N
     if now >= ends_at:
         return None
     given = authority.of_run(one.run.project, one.scopes, authors.rights(connection, [one.scopes], now))
-    return Principal(f"run:{one.run.id} of {one.trigger}", given, one.scopes, one.run.id)
+    return Principal(f"run:{one.run.id} of {one.trigger}", given, one.scopes, Cause(one.run.id, one.run.trigger_id))

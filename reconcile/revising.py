@@ -7,7 +7,7 @@ from datetime import datetime
 from reconcile import budgets, calendars
 from reconcile.observe import Observations
 from reconcile.rules import changes
-from reconcile.rules.authority import UNLIMITED
+from reconcile.rules.authority import UNLIMITED, Cause
 from reconcile.rules.block import Closed
 from reconcile.rules.changes import Next
 from reconcile.rules.ranges import Range
@@ -35,6 +35,7 @@ class Caller:
     """Who asks, why, and under which key a retry is recognised (invariant 7, R-04).
 
     `scopes` is the text that a deploy keeps of its author (X-15), `traceparent` what the request is part of (O-04).
+    `cause` is the run that asks, where one does (X-02).
     """
 
     actor: str = SYSTEM
@@ -42,6 +43,7 @@ class Caller:
     idempotency_key: str | None = None
     scopes: str = UNLIMITED
     traceparent: str | None = None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

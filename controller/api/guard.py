@@ -95,11 +95,11 @@ def _reach(asking: Principal, found: Found | None, need: Need | None) -> Reach:
     if found is None or need is None:
         return NOWHERE
     assert need.role is not None
-    if need.where is Where.OWN_RUN and asking.run_id is not None:
-        if found.names["id"] != asking.run_id:
+    if need.where is Where.OWN_RUN and asking.cause is not None:
+        if found.names["id"] != asking.cause.run_id:
             raise Forbidden.hinted("run", f"{asking.actor} may speak for itself alone", "send that run's own token")
         return EVERYWHERE
-    if need.where is Where.NOT_BY_RUNS and asking.run_id is not None:
+    if need.where is Where.NOT_BY_RUNS and asking.cause is not None:
         raise Forbidden.hinted(
             "run", f"{asking.actor} may not do this: it takes a person's word", "have somebody do it"
         )

@@ -81,12 +81,16 @@ class ChangedTriggerShape(TriggerShape):
 
 
 class BulkShape(TypedDict):
-    """What became of one trigger of many; `changed` is false when nothing had to be appended."""
+    """What became of one trigger of many; `changed` is false when nothing had to be appended.
+
+    `warnings` are what whoever activated it is to know (X-08).
+    """
 
     trigger: str
     old_revision: int
     new_revision: int
     changed: bool
+    warnings: list[str]
 
 
 _UNKNOWN: FactsShape = {
@@ -167,4 +171,10 @@ def bulk_shape(changed: Changed) -> BulkShape:
     """One of many changes; a bulk change creates nothing, so there is a revision before."""
     new = changed.trigger.revision
     old = changed.before if changed.before is not None else new
-    return {"trigger": str(changed.trigger.key), "old_revision": old, "new_revision": new, "changed": changed.changed}
+    return {
+        "trigger": str(changed.trigger.key),
+        "old_revision": old,
+        "new_revision": new,
+        "changed": changed.changed,
+        "warnings": list(changed.warnings),
+    }

@@ -27,6 +27,7 @@ SKIPPED: Mapping[str, str] = {
     "rate": "the rate of starts was used up until its time had passed",
     "blackout": "it fell into a blackout",
     "budget": "the budget of its period was used up",
+    "max_runs": "the runs that went on were all that `max_runs` still lets succeed",
     "count": "as many had started as `count` allows",
     "next_fire_at": "a run asked for another time",
 }

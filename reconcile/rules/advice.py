@@ -17,6 +17,12 @@ RATE: Final = Advice(
 )
 """An occurrence that was `missed` where only a token was wanting."""
 
+ENOUGH: Final = Advice(
+    "the runs that went on were all that `limits.max_runs` still lets succeed",
+    "raise it if there are to be more; `triggerctl runs list --trigger {trigger}` shows what went on",
+)
+"""An occurrence for which there was no place among the successes still wanted."""
+
 OUTCOMES: Final[Mapping[str, Advice]] = {
     "parked": Advice("its run waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
     "denied": Advice(
@@ -101,6 +107,8 @@ def of_skip(outcome: str, reason: str) -> Advice:
     """What a recorded skip means; one that another release made up is told as it stands."""
     if (outcome, reason) == ("missed", "rate"):
         return RATE
+    if (outcome, reason) == ("concurrency", "max_runs"):
+        return ENOUGH
     if (outcome, reason) == ("superseded", "restore"):
         return RESTORED
     return OUTCOMES.get(outcome, Advice(f"its outcome is {outcome}"))

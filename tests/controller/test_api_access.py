@@ -26,6 +26,7 @@ from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import Grant, Reach, Role
 from revisions.clock import HandClock
+from revisions.store import runs
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
 from tests.controller.conftest import Network
@@ -339,6 +340,28 @@ def test_who_changed_something_stands_in_its_line(as_role: Callable[..., Api], o
     assert heard["trigger.changed"]["actor"] == heard["hold.changed"]["actor"] == "root-2"
     made = heard["token.created"]
     assert (made["bearer"], made["role"], made["projects"], made["actor"]) == ("eve", "viewer", ["acme"], "root-2")
+
+
+def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
+    """X-02: run and trigger, whether it fires or backfills; what a person asks for is caused by nothing."""
+    deployer, path = as_role(Role.DEPLOYER, name="ci"), "/triggers/acme/production/report/mine"
+    deployer.create(path, overlap="allow")
+    first = deployer.post(f"{path}/fire").json()
+    assert first["caused_by_run_id"] is None
+    with database.write() as connection:
+        now = database.clock.now(connection)
+        found = claim(connection, now, claimed_by="w", lease=timedelta(0), limit=1, max_running=1)
+        token = for_runs(connection, found, guarded=True)[first["id"]]
+    own = {"Authorization": f"Bearer {token}"}
+    past = {"from": "2026-03-02T07:58:00Z", "to": "2026-03-02T07:59:00Z"}
+    fired = admin.client.post(f"/api/v1{path}/fire", json={"overlap": "allow"}, headers=own).json()
+    [filled] = admin.client.post(f"/api/v1{path}/backfill", json=past, headers=own).json()["items"]
+    for run_id in (fired["id"], filled["run_id"]):
+        assert admin.get(f"/runs/{run_id}").json()["caused_by_run_id"] == first["id"]
+        with database.read() as connection:
+            made = runs.get(connection, run_id)
+        assert made is not None
+        assert made.caused_by_trigger_id == found[0].run.trigger_id
 
 
 def test_a_run_speaks_for_itself_alone(

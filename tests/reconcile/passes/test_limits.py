@@ -121,6 +121,42 @@ def test_so_many_successes_are_enough(world: World) -> None:
     assert standing(world)[0]
 
 
+@pytest.mark.parametrize("overlap", ["allow", "queue_all"])
+def test_no_more_go_on_than_are_still_to_succeed(world: World, overlap: str) -> None:
+    """X-08: what goes on is counted, and one that fails makes room for another; so the last success is the last run."""
+    world.create(overlap=overlap, limits={"max_runs": 3}, retry={"max_attempts": 1})
+    minute(world, 5)
+    assert len(world.runs()) == 3
+    assert [(skip.outcome, skip.reason, skip.count) for skip in world.skips()] == [("concurrency", "max_runs", 1)] * 2
+    world.finish(Outcome.FAILED)
+    minute(world, 2)
+    assert len(world.runs()) == 4
+    for _ in range(3):
+        world.finish()
+    assert standing(world) == (False, "max_runs", None)
+    assert [run.status for run in world.runs()].count("succeeded") == 3
+
+
+def test_a_backlog_waits_for_what_is_still_to_succeed(world: World) -> None:
+    """X-08: what is live takes all places; when one of them fails the oldest that waits takes its."""
+    world.create(overlap="allow", catchup={"policy": "all"}, limits={"max_runs": 2}, retry={"max_attempts": 1})
+    world.advance(minutes=30)
+    for _ in range(3):
+        world.resync()
+    assert len(world.runs()) == 2
+    world.finish(Outcome.FAILED)
+    world.resync()
+    assert [run.scheduled_at.minute for run in world.runs()] == [1, 29, 30]
+    assert world.skips() == []
+
+
+def test_a_run_that_takes_anothers_place_is_still_wanted(world: World) -> None:
+    """X-08, X-09: under `cancel` what goes on is not counted on."""
+    world.create(overlap="cancel", limits={"max_runs": 1})
+    minute(world, 2)
+    assert [run.status for run in world.runs()] == ["cancelled", "pending"]
+
+
 def test_a_pause_between_does_not_count_successes_anew(world: World) -> None:
     """X-08: only what ended for them begins anew."""
     world.create(overlap="allow", limits={"max_runs": 2})
