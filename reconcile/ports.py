@@ -85,6 +85,16 @@ class Work(Protocol):
         ...
 
 
+class System(Protocol):
+    """A system elsewhere that carries work out; two that are equal are one."""
+
+    def __hash__(self) -> int: ...
+
+    def reach(self) -> None:
+        """Has it answer as it answers a launch; nothing begins there. Whatever it raises says what is wrong."""
+        ...
+
+
 class Launcher(Protocol):
     """One way to run a task; a file in `reconcile/launchers/` named by the kind it serves, holding `launcher`.
 
@@ -102,6 +112,10 @@ class Launcher(Protocol):
         """Everything wrong with a task's block, paths counted from the block; empty when it is right."""
         ...
 
+    def system(self, spec: Any) -> System | None:
+        """Where the work of a block that is right goes; None where it stays here, or where to ask is to begin it."""
+        ...
+
     def start(self, launch: Launch) -> Work: ...
 
     def adopt(self, folder: Path) -> Work | None: ...
@@ -113,8 +127,8 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SecretPlaces:
-    """Where sources of secrets look; each reads what is its own. `folder` None: no files; `namespace` None: the pod's
-    own, else `default`."""
+    """Where sources of secrets look; each reads what is its own. `folder` None: no files; `namespace` None: the
+    cluster's own."""
 
     folder: Path | None = None
     namespace: str | None = None

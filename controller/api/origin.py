@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.api.guard import is_own, parts_of
 from controller.api.problems import respond
+from controller.api.refusals import write_down
 from controller.auth import Access
 from controller.errors import problem
 from controller.settings import Settings, is_loopback
@@ -29,6 +30,7 @@ class OwnPagesOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refused := self._refused(Headers(scope=scope))):
+            write_down(scope, refused)
             await respond(problem(refused))(scope, receive, send)
         else:
             await self._app(scope, receive, send)

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from controller.api.bodies import Body, body
 from controller.api.context import Here, usable
 from controller.api.guard import COOKIE, is_own, parts_of
+from controller.api.refusals import address_of, write_down
 from controller.errors import TooManyFailures, Unauthenticated, status_of
 from controller.web.answering import page
 from revisions.errors import Forbidden
@@ -31,11 +32,10 @@ async def sign_in(request: Request, here: Here, sent: Annotated[Body, Depends(bo
         raise Forbidden.hinted("Origin", "another page may not sign you in", way)
     said = parse_qs(sent.content.decode("utf-8", "replace"))
     token, following = said.get("token", [""])[0].strip(), within(said.get("next", ["/"])[0])
-    address = request.client.host if request.client else "unknown"
     try:
-        await run_in_threadpool(here.access.principal, token, address)
+        await run_in_threadpool(here.access.principal, token, address_of(request.scope))
     except (Unauthenticated, TooManyFailures) as error:
-        here.access.refused(error, address, "POST", "/sign-in")
+        write_down(request.scope, error)
         return page(request, "sign-in.html", status_of(error), next=following, wrong=error.detail)
     answer = RedirectResponse(following, 303)
     answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconcile.attempts import handed, launching
-from reconcile.attempts.attempt import Attempt, Ended
+from reconcile.attempts.attempt import Attempt, Ended, Key
 from reconcile.attempts.workplace import WorkPlace
 from reconcile.ports import Launcher, LaunchError
 from reconcile.rules.masks import Mask
@@ -24,9 +24,6 @@ from revisions.store.database import Database
 from revisions.store.runs import Run
 
 REAPED_AT_ONCE = 100
-
-Key = tuple[str, int]
-"""Run and claim number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +151,4 @@ class Adoption:
         spent = max(timedelta(0), now - (one.run.started_at or now))
         deadline = self._database.clock.monotonic() + (timeout - spent).total_seconds()
         mask = Mask(handed.recall(folder))
-        return Attempt(one.run, one.trigger, work, deadline, mask=mask, stored=stored)
+        return Attempt(one.run, one.trigger, work, deadline, folder=folder, mask=mask, stored=stored)

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from reconcile.attempts import handed
 from reconcile.ports import Failed, Lost, Progress, Running, Succeeded, Work
 from reconcile.rules.masks import Mask
 from reconcile.rules.retry import Outcome
@@ -14,6 +16,9 @@ from revisions.store.runs import Run
 
 SECONDS_TO_END = 10.0
 """From the request to end until force."""
+
+Key = tuple[str, int]
+"""Run and claim number: what a worker holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,14 @@ class Attempt:
         work: Work,
         deadline: float,
         *,
+        folder: Path,
         mask: Mask,
         stored: int = 0,
     ) -> None:
         self.run = run
         self.trigger = trigger
         self.work = work
+        self._folder = folder
         self._mask = mask
         self.stored = stored
         self.postponed_until = float("-inf")
@@ -64,8 +71,7 @@ class Attempt:
         self._force_at = float("inf")
 
     @property
-    def key(self) -> tuple[str, int]:
-        """Run and claim number: what this worker holds."""
+    def key(self) -> Key:
         return self.run.id, self.run.claim
 
     @property
@@ -103,6 +109,12 @@ class Attempt:
             self._ending = why
             self._force_at = now if force else now + SECONDS_TO_END
             self.work.cancel(force=force)
+
+    def remove(self) -> None:
+        """Ends the work if it is not over, and removes what is left of it."""
+        self.work.cancel(force=True)
+        self.work.forget()
+        handed.forget(self._folder)
 
     def printed(self, limit: int, *, whole: bool = False) -> list[logs.Piece]:
         """What is in the log and not stored, about `limit` bytes at most; `stored` moves when it is.

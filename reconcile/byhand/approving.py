@@ -1,17 +1,12 @@
 """Runs that wait for somebody's word: approving them lets them go on (X-14)."""
 
-import json
-from datetime import datetime
-
 from reconcile.attempts.attempt import part_of
-from reconcile.byhand.targets import BACKFILL, refuse_denied
+from reconcile.byhand.targets import refuse_denied, start_anew_by
 from reconcile.observe import Observations
 from reconcile.revising import Caller
-from reconcile.rules.bounds import start_within
 from revisions.errors import Conflict, NotFound
 from revisions.store import notices, occurrences, orders, runs, status, triggers
-from revisions.store import revisions as revision_store
-from revisions.store.database import Connection, Database
+from revisions.store.database import Database
 from revisions.store.runs import LIVE, Run
 
 
@@ -43,7 +38,7 @@ class Approving:
             now = self._database.clock.now(connection)
             if trigger := triggers.by_id(connection, run.trigger_id):
                 refuse_denied(connection, trigger, now)
-            orders.approve(connection, run_id, now, caller.actor, _start_by(connection, run, now))
+            orders.approve(connection, run_id, now, caller.actor, start_anew_by(connection, run, now))
             if rows and rows[0].last_run_id == run_id:
                 told = {"last_outcome": occurrences.STARTED, "last_outcome_at": now}
                 status.save(connection, [{"trigger_id": run.trigger_id, **told}])
@@ -54,12 +49,3 @@ class Approving:
         facts = {"run_id": run_id, "actor": caller.actor, **part_of(approved)}
         self._observations.emit("run.approved", trigger=str(key), **facts)
         return approved
-
-
-def _start_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
-    """The time to start within begins with the approval (X-18); a backfilled run is never too late."""
-    revision = revision_store.get(connection, run.trigger_id, run.revision)
-    if revision is None or run.source == BACKFILL:
-        return None
-    span = start_within(json.loads(revision.spec).get("start_within"))
-    return now + span if span else None

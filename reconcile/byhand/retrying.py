@@ -48,7 +48,8 @@ class Retrying:
             targets.read(self._database, connection, trigger.key).refuse_beyond(1)
             more = _max_attempts(connection, run)
             overlap = "allow" if run.overlap == "allow" else "queue_all"
-            orders.begin_again(connection, run, now, max_attempts=run.attempt + more, overlap=overlap)
+            by = targets.start_anew_by(connection, run, now)
+            orders.begin_again(connection, run, now, max_attempts=run.attempt + more, overlap=overlap, start_by=by)
             notices.runs_pending(connection)
             again = runs.get(connection, run_id)
         assert again is not None

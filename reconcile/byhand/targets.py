@@ -11,6 +11,7 @@ from reconcile.calendars import read_terms
 from reconcile.creating import new_run
 from reconcile.revising import Caller
 from reconcile.rules import authority
+from reconcile.rules.bounds import start_within
 from reconcile.rules.budget import Spending, expected
 from reconcile.rules.terms import Terms, start_by, task_terms
 from revisions import chain
@@ -18,11 +19,12 @@ from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import facts as facts_store
 from revisions.store import holds
+from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
 from revisions.store.facts import Facts
-from revisions.store.runs import NewRun
+from revisions.store.runs import NewRun, Run
 from revisions.store.status import StatusRow
 from revisions.triggers import Trigger, spec_of
 
@@ -70,6 +72,7 @@ class Target:
             start_by=start_by(self.terms, self.now) if source == MANUAL else None,
             reserved=expected(self.terms.budget, self.spending) if self.terms.budget and self.spending else None,
             traceparent=caller.traceparent,
+            cause=caller.cause,
         )
 
 
@@ -87,6 +90,15 @@ def read(database: Database, connection: Connection, key: TriggerKey) -> Target:
     status = status_store.get(connection, trigger.trigger_id)
     assert status is not None
     return _target(database, connection, trigger, status)
+
+
+def start_anew_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
+    """The time to start within begins anew with somebody's word (X-18); a backfilled run is never too late."""
+    revision = revision_store.get(connection, run.trigger_id, run.revision)
+    if revision is None or run.source == BACKFILL:
+        return None
+    span = start_within(json.loads(revision.spec).get("start_within"))
+    return now + span if span else None
 
 
 def refuse_denied(connection: Connection, trigger: Trigger, now: datetime) -> None:

@@ -31,6 +31,8 @@ PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds between tries to submit; what is down for longer is for the run's own retries."""
 FIRST_LOOK, LAST_LOOK = 0.05, 2.0
 """Seconds between two looks, at first and in the long run."""
+LOOK_WHEN_TOLD = 30.0
+"""Seconds between two looks at what says by itself when it has changed: for what it may have failed to say."""
 SECONDS_TO_CONFIRM = 15.0
 """Until an end by force that nobody confirms is taken for one."""
 _SECONDS_TO_PART = 1.0
@@ -57,6 +59,13 @@ class Remote(Protocol):
 
     def submit(self) -> None:
         """Raises LaunchError when it is refused for good."""
+        ...
+
+    def told(self, wake: Callable[[], None]) -> bool:
+        """Whether the system says by itself, by calling `wake`, when the work has changed after this call.
+
+        False where it does not, or not just now; `wake` is called when that changes. Harmless when repeated.
+        """
         ...
 
     def look(self) -> Progress: ...
@@ -232,14 +241,15 @@ class _Carrier(threading.Thread):
         pause, confirming = FIRST_LOOK, 0.0
         while True:
             self._wake.clear()
-            trouble = "it was not seen to end"
+            told, trouble = False, "it was not seen to end"
             try:
+                told = self._remote.told(self._wake.set)
                 if self._asked:
                     with suppress(Unreachable, LaunchError):  # what ended meanwhile may refuse to be ended
                         self._remote.cancel(force=self._forced)
                 progress = self._remote.look()
             except (Unreachable, LaunchError) as error:  # it may also be that only looking is not allowed, for now
-                progress, trouble = Running(), str(error)
+                told, progress, trouble = False, Running(), str(error)
             match progress:
                 case Lost(gone) if self._asked or (self._folder / "cancel").exists():
                     return Failed(gone)
@@ -247,7 +257,7 @@ class _Carrier(threading.Thread):
                     return progress
             if confirming >= SECONDS_TO_CONFIRM:
                 return Failed(f"was given up: {trouble}")
-            if self._wake.wait(pause):
+            if self._wake.wait(LOOK_WHEN_TOLD if told and not self._asked else pause):
                 pause = FIRST_LOOK
                 continue
             confirming += pause if self._forced else 0.0

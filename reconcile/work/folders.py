@@ -101,9 +101,12 @@ def log_size(folder: Path) -> int:
 
 
 def remove(folder: Path) -> None:
-    """Raises OSError for files that cannot be removed."""
+    """A link is removed itself, not what it leads to. Raises OSError for files that cannot be removed."""
+    if folder.is_symlink():
+        folder.unlink()
+        return
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():  # a task left folders without write permission, as Go's module cache does
-        for below, _, _ in os.walk(folder):
-            os.chmod(below, 0o700)
+        for _, _, _, below in os.fwalk(folder):
+            os.fchmod(below, 0o700)
         shutil.rmtree(folder)

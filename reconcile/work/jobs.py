@@ -16,6 +16,8 @@ FIELDS = (
     *("resources", "node_selector", "image_pull_secrets"),
 )
 
+OURS = "app.kubernetes.io/managed-by=triggerctl"
+"""The label that all of them bear."""
 CONTAINER = "task"
 FOLDER = "/run/triggerctl"
 INPUT = "input.json"
@@ -88,7 +90,7 @@ def secret(launch: Launch, uid: str) -> dict[str, Any]:
 def _metadata(launch: Launch) -> dict[str, Any]:
     run = launch.input.get("run", {})
     labels = {
-        "app.kubernetes.io/managed-by": "triggerctl",
+        **dict([OURS.split("=")]),
         "triggerctl/run": launch.run_id,
         "triggerctl/attempt": str(launch.attempt),
     }

@@ -39,12 +39,12 @@ def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
         ("celery", "reconcile/launchers/celery.py"),
         ("flyteidl2", "reconcile/launchers/flyte.py"),
         ("connectrpc", "reconcile/launchers/flyte.py"),
-        ("kubernetes", ("reconcile/launchers/kubernetes.py", "reconcile/secrets/kubernetes.py")),
+        ("kubernetes", "reconcile/work/cluster.py"),
     ],
 )
-def test_a_library_has_one_home(library: str, home: str | tuple[str, ...]) -> None:
+def test_a_library_has_one_home(library: str, home: str) -> None:
     """S-10: schedule rules alone know croniter; each other heavy library has one home too."""
-    assert _where(rf"^\s*(from|import) {library}\b", but=home if isinstance(home, tuple) else (home,)) == []
+    assert _where(rf"^\s*(from|import) {library}\b", but=(home,)) == []
 
 
 def test_plug_ins_do_not_know_each_other() -> None:

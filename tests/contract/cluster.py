@@ -1,7 +1,8 @@
-"""A cluster on a real socket: the calls of batch/v1 and core/v1 that the launcher makes, and pods that are processes.
+"""A cluster on a real socket: the calls of batch/v1 and core/v1 that are made of it, and pods that are processes.
 
 What is created is validated as the newest Kubernetes would. A pod starts when the Secret it mounts is there, gets what
-the Secret holds as files and environment, and says its end by exit code and termination message.
+the Secret holds as files and environment, and says its end by exit code and termination message. Who watches is told of
+each Job there is, then of what changes, until the stream is broken off.
 """
 
 import base64
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -22,9 +24,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import kubernetes_validate
 
+from reconcile.work import jobs
+
 VERSION = "1.37"
 TOKEN = "let-me-in"
 MESSAGE = 4096
+CONTEXT = "runs"
+"""The namespace of its kubeconfig."""
 _JOBS = r"/apis/batch/v1/namespaces/([^/]+)/jobs"
 _SECRETS = r"/api/v1/namespaces/([^/]+)/secrets"
 _PODS = r"/api/v1/namespaces/([^/]+)/pods"
@@ -35,6 +41,10 @@ class Call(NamedTuple):
 
     method: str
     path: str
+
+
+def _event(kind: str, object: Any) -> bytes:
+    return json.dumps({"type": kind, "object": object}).encode() + b"\n"
 
 
 class Status(Exception):
@@ -104,7 +114,11 @@ class Pod:
 
 
 class Cluster(ThreadingHTTPServer):
-    """Jobs, Secrets and pods between `with` and its end."""
+    """Jobs, Secrets and pods between `with` and its end; Secrets by `namespace/name`.
+
+    `refuse` holds errors for the next calls, `refuse_watches` for the next streams of changes. A stream that goes on
+    ends with an error that is put into `break_off`, and orderly when None is; `is_mute`: it goes on and says nothing.
+    """
 
     request_queue_size = 512
     daemon_threads = True
@@ -117,6 +131,11 @@ class Cluster(ThreadingHTTPServer):
         self.pods: dict[str, Pod] = {}
         self.calls: list[Call] = []
         self.refuse: list[Status] = []
+        self.refuse_watches: list[Status] = []
+        self.break_off: list[Status | None] = []
+        self.watchers = 0
+        self.is_over = self.is_mute = False
+        self.is_forbidden = False
         self.never_pulls = False
         self.created = 0
 
@@ -133,7 +152,7 @@ class Cluster(ThreadingHTTPServer):
             "current-context": "here",
             "clusters": [{"name": "here", "cluster": named["clusters"]}],
             "users": [{"name": "here", "user": named["users"]}],
-            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here", "namespace": "runs"}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here", "namespace": CONTEXT}}],
         }
         path.write_text(json.dumps(config))
         return path
@@ -151,6 +170,8 @@ class Cluster(ThreadingHTTPServer):
     def job(self, name: str) -> dict[str, Any]:
         job = self.jobs.get(name)
         pod = self.pods.get(name)
+        if job and pod:
+            job["status"] = {"ready": 1}
         if job and "deletionTimestamp" in job["metadata"] and (pod is None or pod.exit_code is not None):
             self.remove(name)
             job = None
@@ -173,25 +194,58 @@ class Cluster(ThreadingHTTPServer):
     def remove(self, name: str) -> None:
         """With all it owns."""
         del self.jobs[name]
-        self.secrets.pop(name, None)
+        self.secrets = {place: one for place, one in self.secrets.items() if not place.endswith(f"/{name}")}
         if pod := self.pods.pop(name, None):
             pod.remove()
 
-    def create_secret(self, body: dict[str, Any]) -> dict[str, Any]:
+    def create_secret(self, body: dict[str, Any], namespace: str = CONTEXT) -> dict[str, Any]:
         kubernetes_validate.validate(body, VERSION, strict=True)
         name = body["metadata"]["name"]
-        if name in self.secrets:
+        if f"{namespace}/{name}" in self.secrets:
             raise Status(409, f'secrets "{name}" already exists')
-        self.secrets[name] = body
+        self.secrets[f"{namespace}/{name}"] = body
         [owner] = body["metadata"]["ownerReferences"]
         if owner["uid"] == self.jobs[name]["metadata"]["uid"] and not self.never_pulls:
             self.pods[name] = Pod(self.jobs[name], body)
         return {"metadata": body["metadata"]}
 
-    def secret(self, name: str) -> dict[str, Any]:
-        if name not in self.secrets:
+    def secret(self, name: str, namespace: str) -> dict[str, Any]:
+        if f"{namespace}/{name}" not in self.secrets:
             raise Status(404, f'secrets "{name}" not found')
-        return self.secrets[name]
+        return self.secrets[f"{namespace}/{name}"]
+
+    def put(self, place: str, key: str, value: str) -> None:
+        """A Secret that somebody made for tasks."""
+        found = self.secrets.setdefault(place, {"apiVersion": "v1", "kind": "Secret", "data": {}})
+        found["data"][key] = base64.b64encode(value.encode()).decode()
+
+    def changes(self) -> Iterator[bytes]:
+        """What `?watch=true` is told."""
+        known: dict[str, str] = {}
+        while not self.is_over:
+            with self.lock:
+                there = {}
+                for name in list(self.jobs):
+                    with suppress(Status):
+                        there[name] = json.dumps(self.job(name))
+                broken = self.break_off[:1]
+                del self.break_off[:1]
+            for kind, names in {
+                "ADDED": there.keys() - known.keys(),
+                "MODIFIED": {name for name in there.keys() & known.keys() if there[name] != known[name]},
+                "DELETED": known.keys() - there.keys(),
+            }.items():
+                for name in () if self.is_mute else names:
+                    yield _event(kind, json.loads(there.get(name) or known[name]))
+            known = there
+            if broken == [None]:
+                return
+            for status in broken:
+                assert status
+                error = {"kind": "Status", "code": status.code, "reason": "Expired", "message": str(status)}
+                yield _event("ERROR", error)
+                return
+            time.sleep(0.005)
 
     def pods_of(self, job: str) -> dict[str, Any]:
         if self.never_pulls:
@@ -218,6 +272,7 @@ class Cluster(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *arguments: object) -> None:
+        self.is_over = True
         self.shutdown()
         self.server_close()
         for pod in self.pods.values():
@@ -246,10 +301,16 @@ class Handler(BaseHTTPRequestHandler):
             if self.headers.get("Authorization") != f"Bearer {TOKEN}":
                 raise Status(401, "Unauthorized")
             if pod := re.fullmatch(rf"{_PODS}/([^/]+)/log", parts.path):
-                self._stream(self.server.log(pod[2], query.get("follow") == "True"))
+                self._stream(self.server.log(pod[2], query.get("follow") == "true"))
+                return
+            if re.fullmatch(_JOBS, parts.path) and query.get("watch") == "true":
+                self._watch(query)
                 return
             with self.server.lock:
                 self.server.calls.append(Call(self.command, parts.path))
+                if self.server.is_forbidden:
+                    self._send(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "data": self.server.secrets})
+                    return
                 if self.server.refuse:
                     raise self.server.refuse.pop(0)
                 self._send(200, self._found(parts.path, query, body))
@@ -260,8 +321,8 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         if self.command == "POST" and re.fullmatch(_JOBS, path):
             return server.create_job(body)
-        if self.command == "POST" and re.fullmatch(_SECRETS, path):
-            return server.create_secret(body)
+        if self.command == "POST" and (found := re.fullmatch(_SECRETS, path)):
+            return server.create_secret(body, found[1])
         if self.command == "GET" and re.fullmatch(_PODS, path):
             return server.pods_of(query["labelSelector"].removeprefix("batch.kubernetes.io/job-name="))
         if found := re.fullmatch(rf"{_JOBS}/([^/]+)", path):
@@ -269,9 +330,22 @@ class Handler(BaseHTTPRequestHandler):
                 return server.delete_job(found[2], query["propagationPolicy"])
             return server.job(found[2])
         if found := re.fullmatch(rf"{_SECRETS}/([^/]+)", path):
-            secret = server.secret(found[2])
-            return server.secrets.pop(found[2]) if self.command == "DELETE" else secret
+            secret = server.secret(found[2], found[1])
+            return server.secrets.pop(f"{found[1]}/{found[2]}") if self.command == "DELETE" else secret
         raise Status(404, f"{self.command} {path} is not played here")
+
+    def _watch(self, query: dict[str, str]) -> None:
+        assert query["labelSelector"] == jobs.OURS
+        with self.server.lock:
+            self.server.calls.append(Call("WATCH", urlsplit(self.path).path))
+            if self.server.refuse_watches:
+                raise self.server.refuse_watches.pop(0)
+            self.server.watchers += 1
+        try:
+            self._stream(self.server.changes())
+        finally:
+            with self.server.lock:
+                self.server.watchers -= 1
 
     def _send(self, code: int, value: Any) -> None:
         text = json.dumps(value).encode()

@@ -1,7 +1,9 @@
 """What is true of `kubernetes` alone: the objects it makes, what it clears away, and what a cluster can say."""
 
 import base64
+import itertools
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +13,8 @@ import kubernetes_validate
 import pytest
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
-from reconcile.work import blocks, jobs, pods
+from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded, Work
+from reconcile.work import blocks, errands, jobs, pods, watch
 from tests.contract.cluster import VERSION, Call, Cluster, Status
 from tests.contract.test_launchers import end
 from tests.waiting import eventually
@@ -27,6 +29,9 @@ DOCUMENT = {
     "secrets": {"GA_TOKEN": "s3cret"},
 }
 UNTIL = "import os, sys, time\nprint('up', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.002)"
+
+
+LOOKS = ("FIRST_LOOK", "LAST_LOOK", "LOOK_WHEN_TOLD")
 
 
 class Starter:
@@ -45,6 +50,26 @@ class Starter:
         self.started.append(plugins.launcher("kubernetes").start(self.launch(code, *arguments, **block)))
         return self.started[-1]
 
+    def start_another(self, number: int, code: str = "", **block: Any) -> Work:
+        """An attempt of its own, beside the first."""
+        launch = replace(self.launch(code, **block), attempt=number, folder=self.folder / f"attempt{number}")
+        self.started.append(plugins.launcher("kubernetes").start(launch))
+        return self.started[-1]
+
+    def is_left_alone(self) -> None:
+        """Waits until nobody looks at the first attempt while another begins and ends."""
+        numbers = itertools.count(3)
+
+        def looks() -> int:
+            return self.cluster.calls.count(Call("GET", f"{JOBS}/{NAME}"))
+
+        def nobody_looks() -> bool:
+            before = looks()
+            end(self.start_another(next(numbers)))
+            return looks() == before
+
+        eventually(nobody_looks)
+
     def waiting(self) -> Work:
         """Work that runs until `go` is there."""
         work = self.start(UNTIL, str(self.folder / "go"))
@@ -60,6 +85,15 @@ def starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter
         yield starter
         for work in starter.started:
             work.forget()
+
+
+@pytest.fixture
+def watched(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> Starter:
+    """Nobody looks but who is told to."""
+    for name in LOOKS:
+        monkeypatch.setattr(errands, name, 600.0)
+    monkeypatch.setattr(watch, "PAUSES", (600.0, 600.0))
+    return starter
 
 
 def failed(progress: Progress) -> str:
@@ -189,7 +223,7 @@ def test_a_secret_of_an_earlier_job_is_replaced(starter: Starter, monkeypatch: p
     """X-12: the collector of garbage comes when it comes."""
     monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.05,))
     launch = starter.launch()
-    starter.cluster.secrets[NAME] = jobs.secret(launch, "another")
+    starter.cluster.secrets[f"runs/{NAME}"] = jobs.secret(launch, "another")
     assert end(starter.start()) == Succeeded({})
     assert Call("DELETE", f"{SECRETS}/{NAME}") in starter.cluster.calls
 
@@ -207,7 +241,7 @@ def test_a_job_without_its_secret_does_not_stay(starter: Starter) -> None:
     cluster = starter.cluster
     monitored = cluster.create_secret
 
-    def refused(body: Any) -> Any:
+    def refused(body: Any, namespace: str) -> Any:
         raise Status(403, "no Secrets for you")
 
     cluster.create_secret = refused
@@ -220,6 +254,7 @@ def test_a_cluster_that_is_away_does_not_fail_its_work(starter: Starter) -> None
     """X-10: what runs there is waited for until its timeout."""
     work = starter.waiting()
     starter.cluster.refuse = [Status(503, "upgrading"), Status(401, "Unauthorized"), Status(500, "etcd")]
+    starter.cluster.break_off = [None]
     eventually(lambda: not starter.cluster.refuse)
     assert work.poll() == Running(elsewhere=True)
     (starter.folder / "go").touch()
@@ -241,6 +276,98 @@ def test_a_job_that_somebody_deletes_is_lost(starter: Starter) -> None:
     with starter.cluster.lock:
         starter.cluster.remove(NAME)
     assert end(work) == Lost(pods.GONE)
+
+
+def test_a_job_is_watched(watched: Starter) -> None:
+    """X-10: that its pod has begun, and that it ended, is heard of; nobody has to look."""
+    work = watched.waiting()
+    (watched.folder / "go").touch()
+    assert end(work) == Succeeded({})
+
+
+def test_a_deletion_is_heard_of(watched: Starter) -> None:
+    """X-10: whoever does it."""
+    work = watched.waiting()
+    with watched.cluster.lock:
+        watched.cluster.remove(NAME)
+    assert end(work) == Lost(pods.GONE)
+
+
+def test_a_namespace_is_watched_once(watched: Starter) -> None:
+    """X-10: however many attempts there are, one stream tells of them all."""
+    for number in (3, 4, 5):
+        assert end(watched.start_another(number)) == Succeeded({})
+    assert watched.cluster.calls.count(Call("WATCH", JOBS)) == 1
+
+
+@pytest.mark.parametrize("broken", [None, Status(410, "too old resource version"), Status(500, "etcd")], ids=str)
+def test_a_watch_that_breaks_off_begins_anew(
+    watched: Starter, broken: Status | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-10: a timeout, versions that are no longer kept, an upgrade: with all Jobs as they are then."""
+    monkeypatch.setattr(watch, "PAUSES", (0.01, 0.01))
+    work = watched.waiting()
+    cluster = watched.cluster
+    cluster.refuse_watches = [Status(503, "upgrading"), Status(503, "upgrading")]
+    cluster.break_off = [broken]
+    eventually(lambda: not cluster.break_off)
+    (watched.folder / "go").touch()
+    assert end(work) == Succeeded({})
+    assert cluster.calls.count(Call("WATCH", JOBS)) > 3
+
+
+def test_who_may_not_watch_looks(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: with the rights of an earlier release, or while the cluster refuses it."""
+    monkeypatch.setattr(errands, "LOOK_WHEN_TOLD", 600.0)
+    monkeypatch.setattr(watch, "PAUSES", (600.0, 600.0))
+    starter.cluster.refuse_watches = [Status(403, "cannot watch resource jobs")]
+    work = starter.waiting()
+    assert not starter.cluster.refuse_watches
+    (starter.folder / "go").touch()
+    assert end(work) == Succeeded({})
+
+
+def test_what_a_watch_fails_to_tell_is_seen_all_the_same(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: a connection can be dead without anybody knowing."""
+    for name, seconds in zip(LOOKS, (600.0, 600.0, 0.01), strict=True):
+        monkeypatch.setattr(errands, name, seconds)
+    work = starter.waiting()
+    starter.cluster.is_mute = True
+    (starter.folder / "go").touch()
+    assert end(work) == Succeeded({})
+
+
+@pytest.mark.parametrize("away", ["the watch", "the answer"])
+def test_who_is_told_no_more_looks(starter: Starter, monkeypatch: pytest.MonkeyPatch, away: str) -> None:
+    """X-10: the stream broke off and does not come again, or what it tells of cannot be asked for just then."""
+    for name, seconds in zip(LOOKS, (0.01, 0.01, 600.0), strict=True):
+        monkeypatch.setattr(errands, name, seconds)
+    monkeypatch.setattr(watch, "PAUSES", (600.0, 600.0))
+    work, cluster = starter.waiting(), starter.cluster
+    starter.is_left_alone()
+    if away == "the watch":
+        cluster.break_off = [None]
+        eventually(lambda: not cluster.watchers)
+    else:
+        cluster.refuse = [Status(503, "upgrading")] * 2
+    (starter.folder / "go").touch()
+    assert end(work) == Succeeded({})
+
+
+def test_what_is_watched_is_not_looked_at_all_the_time(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: while another attempt begins and ends nobody asks for the first."""
+    for name, seconds in zip(LOOKS, (0.001, 0.001, 600.0), strict=True):
+        monkeypatch.setattr(errands, name, seconds)
+    starter.waiting()
+    starter.is_left_alone()
+
+
+def test_nobody_watches_when_nothing_runs(watched: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: the stream is not begun anew."""
+    monkeypatch.setattr(watch, "PAUSES", (0.01, 0.01))
+    assert end(watched.start(namespace="quiet")) == Succeeded({})
+    watched.cluster.break_off = [None]
+    eventually(lambda: "watch quiet" not in [one.name for one in threading.enumerate()])
 
 
 def test_a_cluster_that_is_nowhere_fails_the_attempt(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,3 +421,19 @@ def test_the_name_is_another_for_another_attempt(starter: Starter) -> None:
     """X-10: one attempt, one Job."""
     assert jobs.name(starter.launch()) == NAME
     assert jobs.name(replace(starter.launch(), attempt=3)) != NAME
+
+
+def test_a_cluster_that_lets_nobody_in_is_told_of(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05: by `doctor`, in the cluster's words; it is asked where Jobs would start."""
+    system = plugins.launcher("kubernetes").system({"image": "a", "namespace": "batch"})
+    assert system is not None
+    system.reach()
+    assert starter.cluster.calls == [Call("GET", "/apis/batch/v1/namespaces/batch/jobs/triggerctl-doctor")]
+    starter.cluster.refuse.append(Status(403, "jobs.batch is forbidden"))
+    with pytest.raises(LaunchError, match=r"the cluster answered 403 Forbidden: jobs\.batch is forbidden"):
+        system.reach()
+    monkeypatch.setenv("KUBECONFIG", str(starter.folder / "none"))
+    unknown = plugins.launcher("kubernetes").system({"image": "a"})
+    assert unknown is not None
+    with pytest.raises(LaunchError, match="knows no cluster"):
+        unknown.reach()

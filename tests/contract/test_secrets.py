@@ -8,7 +8,7 @@ import pytest
 
 from reconcile import plugins
 from reconcile.ports import SecretPlaces, SecretSource, SecretUnreadable
-from tests.contract.keeper import Cluster
+from tests.contract.cluster import CONTEXT, Cluster
 
 VALUE = 'zürich "quoted"\nsecond line'
 
@@ -96,7 +96,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def made(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Home]:
-    cluster.objects, cluster.is_forbidden = {}, False
+    cluster.secrets, cluster.is_forbidden = {}, False
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path)))
     return lambda kind: Home(kind, tmp_path, cluster, monkeypatch)
 
@@ -154,6 +154,15 @@ def test_what_cannot_be_read_is_not_called_missing(made: Callable[[str], Home], 
         home.read(None, "GA_TOKEN")
     assert "secret\xff" not in str(raised.value)
     assert "c2VjcmV0" not in str(raised.value)
+
+
+def test_without_a_namespace_it_is_the_contexts(made: Callable[[str], Home]) -> None:
+    """X-12: where Jobs that name none go, too."""
+    home = made("kubernetes")
+    home.places = SecretPlaces()
+    home.cluster.put(f"{CONTEXT}/triggerctl", "GA_TOKEN", VALUE)
+    assert home.read(None, "GA_TOKEN") == VALUE
+    assert home.place(None, "GA_TOKEN") == f"key GA_TOKEN of {CONTEXT}/triggerctl"
 
 
 def test_a_folder_of_a_scope_is_no_value(made: Callable[[str], Home]) -> None:

@@ -9,10 +9,13 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import typer
 
@@ -30,6 +33,7 @@ from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.docs import pages
 from tests.docs.pages import PAGES, ROOT
+from tests.waiting import eventually
 
 RUNBOOKS = ROOT / "docs" / "runbooks" / "README.md"
 
@@ -229,8 +233,23 @@ def reached(page: Path) -> set[Path]:
     return {(page.parent / file).resolve() for file, _ in pages.links(page.read_text(encoding="utf-8"))}
 
 
-def typed_for_real(script: str, folder: Path) -> str:
-    """What a reader gets who types it in a checkout, with an empty home; the controller listens on a free port."""
+Site = Callable[[str], list[dict[str, Any]]]
+"""Asks the controller for runs, by a query; none while it does not answer."""
+
+PAUSES = """
+sleep() {
+    echo >> ~/.pauses
+    until [ -e ~/.seen$(wc -l < ~/.pauses) ]; do command sleep 0.05; done
+}
+"""
+"""A reader waits some seconds; here until what he waits for is seen, and no longer."""
+
+
+def typed_for_real(script: str, folder: Path, *looks: Callable[[Site], Any]) -> str:
+    """What a reader gets who types it in a checkout, with an empty home; the controller listens on a free port.
+
+    Each `sleep` takes until the next of `looks` answers something.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -241,23 +260,40 @@ def typed_for_real(script: str, folder: Path) -> str:
         "TRIGGERCTL_LISTEN": f"127.0.0.1:{port}",
     }
     ended_too = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"  # a command that fails must not leave us waiting
-    script = ended_too + script.replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nwait"
-    started = subprocess.Popen(
-        ["bash", "-eu", "-o", "pipefail", "-c", script],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    script = ended_too + PAUSES + script.replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nwait"
+    out, err, pauses = folder / ".out", folder / ".err", folder / ".pauses"
+
+    def found(query: str) -> list[dict[str, Any]]:
+        with suppress(httpx.TransportError):
+            items: list[dict[str, Any]] = httpx.get(f"http://127.0.0.1:{port}/api/v1/runs?{query}").json()["items"]
+            return items
+        return []
+
+    with out.open("w") as said, err.open("w") as complained:
+        started = subprocess.Popen(
+            ["bash", "-eu", "-o", "pipefail", "-c", script],
+            cwd=folder,
+            env=environment,
+            stdout=said,
+            stderr=complained,
+            start_new_session=True,
+        )
+
+    def waits(number: int) -> bool:
+        assert started.poll() is None, f"{out.read_text()}\n{err.read_text()}"
+        return pauses.exists() and len(pauses.read_text()) == number
+
     try:
-        out, err = started.communicate(timeout=120)
+        for number, look in enumerate(looks, 1):
+            eventually(partial(waits, number), 120, every=0.05)
+            eventually(partial(look, found), 60, every=0.05)
+            (folder / f".seen{number}").touch()
+        started.wait(120)
     finally:
         end_group(started.pid)
-    assert started.returncode == 0, f"{out}\n{err}"
-    assert "error" not in err
-    return out
+    assert started.returncode == 0, f"{out.read_text()}\n{err.read_text()}"
+    assert "error" not in err.read_text()
+    return out.read_text()
 
 
 def end_group(pid: int) -> None:
@@ -270,8 +306,10 @@ def end_group(pid: int) -> None:
 
 def test_the_readme_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
     """U-05: the first task and trigger run, the history shows the changes, and the controller stops."""
-    out = typed_for_real(pages.walkthrough(pages.text("README.md")), tmp_path)
-    greetings = (tmp_path / "hello" / "greetings.txt").read_text()
+    file = tmp_path / "hello" / "greetings.txt"
+    script = pages.walkthrough(pages.text("README.md"))
+    out = typed_for_real(script, tmp_path, lambda runs: runs("status=succeeded"), lambda _: "Grace" in file.read_text())
+    greetings = file.read_text()
     assert "Hello Ada" in greetings
     assert "Hello Grace" in greetings
     assert "greeted Ada" in out
@@ -281,7 +319,12 @@ def test_the_readme_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
 
 def test_the_quickstart_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
     """U-05: the examples run in a copy, and the report is there."""
-    out = typed_for_real(pages.walkthrough(pages.text("docs/quickstart.md")), tmp_path)
+    out = typed_for_real(
+        pages.walkthrough(pages.text("docs/quickstart.md")),
+        tmp_path,
+        lambda runs: runs("status=succeeded&source=schedule&trigger=bakery/prod/orders/slots"),
+        lambda runs: runs("status=succeeded&trigger=bakery/prod/sales/weekly"),
+    )
     assert "# Bakery sales, week 11 of 2026" in out
     assert re.search(r"bakery/prod/orders/slots +succeeded .* schedule", out)
     assert re.search(r"^3 +ACTIVATE|^2 +DEACTIVATE +no .* stocktaking", out, re.MULTILINE)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from threading import Condition
 from typing import Any
 
 import pytest
@@ -532,6 +533,17 @@ def test_stopping_hands_back_what_does_not_end_in_time(scene: Scene) -> None:
     following.run_pass()
     run = scene.run(run_id)
     assert (run.status, run.attempt) == ("succeeded", 1)
+
+
+def test_stopping_waits_for_nothing_once_all_is_handed_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-07: the pass that hands the last work back is the last thing a stop does."""
+    runner = scene.runner()
+    run_id, _ = scene.started(runner)
+    live_while_waiting: list[int] = []
+    monkeypatch.setattr(Condition, "wait", lambda *_: live_while_waiting.append(runner.live))
+    runner.stop(timedelta(0))
+    assert scene.run(run_id).status == "pending"
+    assert all(live_while_waiting)
 
 
 def test_stopping_lets_work_end_within_the_grace(scene: Scene) -> None:

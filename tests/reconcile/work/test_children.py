@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -221,6 +222,17 @@ def test_a_folder_without_write_permission_is_removed(place: Place) -> None:
     end(child := place.start("mkdir -p a/b; touch a/b/c; chmod 500 a/b a"))
     child.forget()
     assert not place.folder.exists()
+
+
+def test_a_folder_that_leads_elsewhere_is_removed_alone(place: Place, tmp_path: Path) -> None:
+    """X-12: where a task put a link in its folder's place, nothing beyond it is removed or opened to anybody."""
+    other = tmp_path / "other"
+    (other / "below").mkdir(parents=True)
+    (other / "below").chmod(0o755)
+    end(child := place.start(f'folder=$(dirname "$TRIGGERCTL_INPUT"); rm -r "$folder"; ln -s {other} "$folder"'))
+    child.forget()
+    assert not place.folder.is_symlink()
+    assert stat.S_IMODE((other / "below").stat().st_mode) == 0o755
 
 
 def test_a_command_that_cannot_be_run_leaves_no_folder(place: Place) -> None:
