@@ -1,5 +1,7 @@
 """The `triggerctl` command: global options, the commands of each resource, and how every error ends."""
 
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -65,6 +67,9 @@ app.add_typer(holds.blackouts, name="blackout")
 app.add_typer(runs.app, name="runs")
 app.add_typer(tokens.app, name="token")
 app.add_typer(db.app, name="db")
+
+atexit.register(gc.freeze)
+"""Python would look through all that was loaded, several times, before it ends: a quarter of a command's time."""
 
 GLOBAL = ("--database-url", "--server", "--token", "--output", "--actor")
 

@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -422,11 +422,11 @@ def test_work_survives_the_controllers_death_and_is_adopted(lasting: Bench) -> N
     controller = subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, *arguments], stdout=subprocess.PIPE, cwd=Path(plugins.__file__).parents[1]
     )
-    with controller:
+    with controller, ExitStack() as stack:
+        stack.callback(controller.kill)  # also when a look fails: nothing else ends it
         assert controller.stdout
         assert controller.stdout.readline() == b"started\n"
         eventually(lambda: files.exists("runs") and files.read("runs") == "run\n")
-        controller.send_signal(signal.SIGKILL)
     adopted = lasting.adopt()
     assert adopted is not None
     assert is_running(adopted)

@@ -63,7 +63,7 @@ class Issuer:
         return jwt.encode(said, key or self.keys[self.kid], algorithm=stated.pop("alg", "ES256"), headers=stated)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

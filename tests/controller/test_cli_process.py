@@ -34,6 +34,19 @@ def triggerctl(*arguments: str, stdin: str = "", **environment: str) -> subproce
     )
 
 
+def test_the_end_looks_through_nothing() -> None:
+    """U-01: a command ends with its answer; what it loaded is not searched for garbage first."""
+    last = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0))"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{last}; from controller.cli.main import main; main(['--version'])"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert ended.stdout.splitlines()[-1] == "True"
+
+
 def test_from_an_empty_folder_to_a_trigger(tmp_path: Path) -> None:
     """U-01: the answer alone on standard output, notes on standard error, the exit status told to the shell."""
     missing = triggerctl("list")

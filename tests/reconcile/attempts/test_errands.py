@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -133,9 +134,9 @@ def test_another_machine_finds_the_work_of_one_that_is_gone(scene: Scene, databa
     """X-05, X-10: a controller's disk goes with its pod; when the lease lapses the next finds the Job by its name."""
     run_id = scene.rows.run(scene.trigger(UNTIL, str(scene.folder / "go")))
     arguments = [sys.executable, "-c", CONTROLLER, database_url, str(scene.folder)]
-    with subprocess.Popen(arguments, cwd=Path(plugins.__file__).parents[1]) as controller:
+    with subprocess.Popen(arguments, cwd=Path(plugins.__file__).parents[1]) as controller, ExitStack() as stack:
+        stack.callback(controller.kill)  # also when a look fails: nothing else ends it
         eventually(lambda: scene.cluster.pods, 60)
-        controller.kill()
     begun = scene.run(run_id)
     assert begun.lease_until is not None
     with scene.database.read() as connection:
