@@ -1,5 +1,7 @@
 """Runs over HTTP."""
 
+from typing import Any
+
 from controller.services import Services
 from revisions.clock import HandClock
 from revisions.store import logs
@@ -71,6 +73,18 @@ def test_cancelling_what_waits(api: Api) -> None:
     assert api.post(f"/runs/{run}/cancel").json()["status"] == "cancelled"
     assert api.post(f"/runs/{run}/cancel").json()["status"] == "cancelled"
     assert api.post("/runs/01KJ0000000000000000000000/cancel").status_code == 404
+
+
+def test_who_cancels_is_told_once(api: Api, services: Services) -> None:
+    """X-11, O-05: the log names him; whoever comes when the run is over asks for nothing any more."""
+    heard: list[dict[str, Any]] = []
+    services.observations.subscribe(lambda name, facts: heard.append(facts) if name == "run.cancel_requested" else None)
+    api.create()
+    run = api.post(f"{T}/fire").json()["id"]
+    for _ in range(2):
+        api.post(f"/runs/{run}/cancel")
+    [facts] = heard
+    assert (facts["run_id"], facts["status"], facts["actor"]) == (run, "cancelled", "local")
 
 
 def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:
