@@ -34,6 +34,8 @@ class RunShape(TypedDict):
     cost: float | None
     approved_at: Time | None
     approved_by: str | None
+    cancel_requested_at: Time | None
+    cancel_requested_by: str | None
 
 
 class WaitingRunShape(RunShape):
@@ -84,4 +86,6 @@ def run_shape(made: Run, triggers: Mapping[str, TriggerKey]) -> RunShape:
         "cost": made.cost,
         "approved_at": time_text(made.approved_at),
         "approved_by": made.approved_by,
+        "cancel_requested_at": time_text(made.cancel_requested_at),
+        "cancel_requested_by": made.cancel_requested_by,
     }

@@ -37,6 +37,8 @@ def test_a_run_fired_by_hand(api: Api) -> None:
         "cost": None,
         "approved_at": None,
         "approved_by": None,
+        "cancel_requested_at": None,
+        "cancel_requested_by": None,
     }
     assert api.get(f"/runs/{answer.json()['id']}").json() == answer.json() | {"waits_for": None}
 
@@ -76,7 +78,7 @@ def test_cancelling_what_waits(api: Api) -> None:
 
 
 def test_who_cancels_is_told_once(api: Api, services: Services) -> None:
-    """X-11, O-05: the log names him; whoever comes when the run is over asks for nothing any more."""
+    """X-11, O-05: the log and the run name him; whoever comes when the run is over asks for nothing any more."""
     heard: list[dict[str, Any]] = []
     services.observations.subscribe(lambda name, facts: heard.append(facts) if name == "run.cancel_requested" else None)
     api.create()
@@ -85,6 +87,7 @@ def test_who_cancels_is_told_once(api: Api, services: Services) -> None:
         api.post(f"/runs/{run}/cancel")
     [facts] = heard
     assert (facts["run_id"], facts["status"], facts["actor"]) == (run, "cancelled", "local")
+    assert api.get(f"/runs/{run}").json()["cancel_requested_by"] == "local"
 
 
 def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:
