@@ -122,8 +122,9 @@ def cancel(id: str, here: Here, within: Within, sent: Sent, asking: Asking) -> R
         run = orders.request_cancel(connection, id, now, asking.actor, reason)
         assert run is not None
         answer = _shape(connection, run)
-    facts = {"run_id": id, "status": run.status, **part_of(run)}
-    here.observations.emit("run.cancel_requested", trigger=answer["trigger"], **facts)
+    facts = {"run_id": id, "status": run.status, "actor": asking.actor, **part_of(run)}
+    if before.finished_at is None:
+        here.observations.emit("run.cancel_requested", trigger=answer["trigger"], **facts)
     if run.finished_at != before.finished_at:
         here.observations.emit("wait.ended", run=run, trigger=answer["trigger"], at=now)
     return answer

@@ -35,6 +35,8 @@ class RunShape(TypedDict):
     caused_by_run_id: str | None
     approved_at: Time | None
     approved_by: str | None
+    cancel_requested_at: Time | None
+    cancel_requested_by: str | None
 
 
 class WaitingRunShape(RunShape):
@@ -86,4 +88,6 @@ def run_shape(made: Run, triggers: Mapping[str, TriggerKey]) -> RunShape:
         "caused_by_run_id": made.caused_by_run_id,
         "approved_at": time_text(made.approved_at),
         "approved_by": made.approved_by,
+        "cancel_requested_at": time_text(made.cancel_requested_at),
+        "cancel_requested_by": made.cancel_requested_by,
     }

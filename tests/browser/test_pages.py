@@ -12,7 +12,7 @@ from reconcile.holding import Holding
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner
-from revisions.store import quarantines, runs
+from revisions.store import orders, quarantines, runs
 from tests.browser.conftest import Site
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
@@ -374,6 +374,17 @@ def test_what_waits_for_an_approval_says_how_to_give_it(reader: Reader, world: W
     expect(reader.section("Log")).to_contain_text(f"It waits for an approval: triggerctl runs approve {run.id}")
     reader.open(TICK)
     expect(reader.section("Status")).to_contain_text("each run waits for triggerctl runs approve")
+
+
+def test_who_cancelled_a_run_is_shown(reader: Reader, world: World) -> None:
+    """X-11, U-04: beside when he did."""
+    world.create()
+    world.firing.fire(key("tick"), None, Caller("ann"), None)
+    [run] = world.runs()
+    with world.database.write() as connection:
+        orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
+    reader.open(f"/runs/{run.id}")
+    expect(reader.section("Facts")).to_contain_text("by bob")
 
 
 def test_what_has_not_begun_is_shown(reader: Reader, world: World) -> None:

@@ -261,6 +261,16 @@ def test_a_cluster_that_is_away_does_not_fail_its_work(starter: Starter) -> None
     assert end(work) == Succeeded({})
 
 
+def test_an_end_that_nobody_confirms_is_taken_for_one(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10, X-05: a timeout holds although the cluster is away; the error says that it was not seen to end."""
+    monkeypatch.setattr(errands, "SECONDS_TO_CONFIRM", 0.1)
+    work = starter.waiting()
+    starter.cluster.refuse = [Status(503, "upgrading")] * 1000
+    work.cancel(force=True)
+    assert end(work) == Failed("was given up: the cluster answered 503 Service Unavailable: upgrading")
+    starter.cluster.refuse = []
+
+
 def test_an_image_that_cannot_be_pulled_is_told_at_the_timeout(starter: Starter) -> None:
     """X-10: a timeout that says why nothing ran."""
     starter.cluster.never_pulls = True
@@ -374,6 +384,15 @@ def test_a_cluster_that_is_nowhere_fails_the_attempt(starter: Starter, monkeypat
     """X-10: with the way out."""
     monkeypatch.setenv("KUBECONFIG", str(starter.folder / "nothing"))
     assert "set KUBECONFIG, or run in one" in failed(end(starter.start()))
+
+
+def test_in_a_pod_it_is_the_cluster_around_it(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: unless `KUBECONFIG` names another; without its account's token there is nobody to be."""
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", str(starter.folder / "nothing"))
+    assert failed(end(starter.start())).startswith("knows no cluster: Service token file does not exist")
 
 
 def test_a_missing_extra_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Runs over HTTP."""
 
+from typing import Any
+
 from controller.services import Services
 from revisions.clock import HandClock
 from revisions.store import logs
@@ -36,6 +38,8 @@ def test_a_run_fired_by_hand(api: Api) -> None:
         "caused_by_run_id": None,
         "approved_at": None,
         "approved_by": None,
+        "cancel_requested_at": None,
+        "cancel_requested_by": None,
     }
     assert api.get(f"/runs/{answer.json()['id']}").json() == answer.json() | {"waits_for": None}
 
@@ -72,6 +76,19 @@ def test_cancelling_what_waits(api: Api) -> None:
     assert api.post(f"/runs/{run}/cancel").json()["status"] == "cancelled"
     assert api.post(f"/runs/{run}/cancel").json()["status"] == "cancelled"
     assert api.post("/runs/01KJ0000000000000000000000/cancel").status_code == 404
+
+
+def test_who_cancels_is_told_once(api: Api, services: Services) -> None:
+    """X-11, O-05: the log and the run name him; whoever comes when the run is over asks for nothing any more."""
+    heard: list[dict[str, Any]] = []
+    services.observations.subscribe(lambda name, facts: heard.append(facts) if name == "run.cancel_requested" else None)
+    api.create()
+    run = api.post(f"{T}/fire").json()["id"]
+    for _ in range(2):
+        api.post(f"/runs/{run}/cancel")
+    [facts] = heard
+    assert (facts["run_id"], facts["status"], facts["actor"]) == (run, "cancelled", "local")
+    assert api.get(f"/runs/{run}").json()["cancel_requested_by"] == "local"
 
 
 def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:

@@ -157,6 +157,19 @@ def test_following_a_log_to_the_end_of_its_run(followed: Followed) -> None:
     assert "attempt 2" in err
 
 
+def test_following_goes_on_where_an_attempt_begins_anew(followed: Followed) -> None:
+    """X-17, X-07: one that a controller gave back is printed from its beginning, under the same number."""
+    world, run, child = followed
+    assert child.stdout is not None
+    prints(world, run, 0, b"one\ntwo\n")
+    assert [child.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
+    world.settle(run, Outcome.HANDED_BACK)
+    (again,) = world.claim()
+    assert again.attempt == run.attempt
+    prints(world, again, 0, b"anew\n")
+    assert child.stdout.readline() == "anew\n"
+
+
 def prints(world: World, run: Run, position: int, data: bytes) -> None:
     with world.database.write() as connection:
         logs.append(connection, {(run.id, run.attempt): [logs.Piece(position, data)]})
