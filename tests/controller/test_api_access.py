@@ -1,7 +1,7 @@
 """Who may do what over HTTP: each route against each role, each project against the others, and nobody unnamed."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -20,8 +20,7 @@ from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import Settings
 from controller.web import pages
-from reconcile.attempts.claiming import claim
-from reconcile.credentials import for_runs
+from reconcile.attempts import claiming
 from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import Grant, Reach, Role
@@ -74,6 +73,15 @@ def admin(as_role: Callable[..., Api]) -> Api:
         assert admin.put(f"/tasks/{project}/production/report/v1", task_manifest()).status_code == 201
         admin.create(f"/triggers/{project}/production/report/tick", tags=["x"])
     return admin
+
+
+def tokens_of_claimed(database: Database, number: int) -> Mapping[str, str]:
+    """The tokens of so many runs, claimed by somebody, by their ids."""
+    lease = timedelta(0)
+    taken = claiming.take(
+        database, Observations(), claimed_by="w", lease=lease, limit=number, max_running=number, guarded=True
+    )
+    return taken.tokens
 
 
 def test_every_route_says_what_it_takes(app: FastAPI) -> None:
@@ -348,10 +356,7 @@ def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin:
     deployer.create(path, overlap="allow")
     first = deployer.post(f"{path}/fire").json()
     assert first["caused_by_run_id"] is None
-    with database.write() as connection:
-        now = database.clock.now(connection)
-        found = claim(connection, now, claimed_by="w", lease=timedelta(0), limit=1, max_running=1)
-        token = for_runs(connection, found, guarded=True)[first["id"]]
+    token = tokens_of_claimed(database, 1)[first["id"]]
     own = {"Authorization": f"Bearer {token}"}
     past = {"from": "2026-03-02T07:58:00Z", "to": "2026-03-02T07:59:00Z"}
     fired = admin.client.post(f"/api/v1{path}/fire", json={"overlap": "allow"}, headers=own).json()
@@ -372,10 +377,7 @@ def test_a_run_speaks_for_itself_alone(
     deployer = as_role(Role.DEPLOYER, name="ci")
     deployer.create("/triggers/acme/production/report/mine", overlap="allow")
     ids = [deployer.post(f"/triggers/acme/production/report/{name}/fire").json()["id"] for name in ("mine", "tick")]
-    with database.write() as connection:
-        now = database.clock.now(connection)
-        found = claim(connection, now, claimed_by="w", lease=timedelta(0), limit=2, max_running=2)
-        token = for_runs(connection, found, guarded=True)[ids[0]]
+    token = tokens_of_claimed(database, 2)[ids[0]]
     own = {"Authorization": f"Bearer {token}"}
     for id in ids:
         refused = admin.client.post(f"/api/v1/runs/{id}/approve", headers=own)
