@@ -4,11 +4,14 @@ It is on with the setting `access: required`, with an issuer, and from the first
 nothing, and what was found to be on stays on for the life of the process.
 """
 
+import threading
+from collections import OrderedDict
+
 from controller.errors import TooManyFailures, Unauthenticated
 from controller.oidc import Issuer
 from controller.settings import Settings
 from controller.throttle import Throttle
-from reconcile.credentials import LOCAL_ACTOR, OF_RUNS, PREFIX, Credentials
+from reconcile.credentials import LOCAL_ACTOR, OF_RUNS, PREFIX, Credentials, hashed
 from reconcile.observe import Observations
 from reconcile.rules.authority import ALL_RIGHTS, Principal
 from revisions.errors import TriggerctlError
@@ -16,6 +19,9 @@ from revisions.store.database import Database
 
 LOCAL = Principal(LOCAL_ACTOR, ALL_RIGHTS)
 """Who asks over HTTP where access is not controlled."""
+MET_SECONDS = 3600.0
+MOST_MET = 1_000
+"""Credentials that are remembered, those that were shown last."""
 HOW = "send a token, Authorization: Bearer …, or sign in at /sign-in; `triggerctl token create` makes one"
 
 
@@ -32,6 +38,8 @@ class Access:
         self._counts_for = settings.oidc_remember
         self._is_on = settings.is_guarded
         self._throttle = Throttle(lambda: database.clock.monotonic())
+        self._meeting = threading.Lock()
+        self._met: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
 
     @property
     def is_known_on(self) -> bool:
@@ -55,10 +63,18 @@ class Access:
         if credential is None:
             raise Unauthenticated.hinted("Authorization", "this controller wants to know who asks", HOW)
         try:
-            return self._of(credential)
+            found = self._of(credential)
         except Unauthenticated:
             self._throttle.failed(address)
             raise
+        self._remember(credential, found)
+        return found
+
+    def met(self, credential: str) -> Principal | None:
+        """Whom a credential stood for within the last hour: for diagnosis, while nobody can say if it still does."""
+        with self._meeting:
+            found, at = self._met.get(hashed(credential), (None, 0.0))
+        return found if found and self._database.clock.monotonic() - at <= MET_SECONDS else None
 
     def refused(
         self,
@@ -79,6 +95,14 @@ class Access:
             return
         facts = {"actor": actor, "method": method, "path": path, "of": of, "why": error.detail}
         self._observations.emit("access.refused", reason=error.code, address=address, **facts)
+
+    def _remember(self, credential: str, found: Principal) -> None:
+        key = hashed(credential)
+        with self._meeting:
+            self._met[key] = found, self._database.clock.monotonic()
+            self._met.move_to_end(key)
+            while len(self._met) > MOST_MET:
+                self._met.popitem(last=False)
 
     def _of(self, credential: str) -> Principal:
         if credential.startswith((PREFIX, OF_RUNS)):

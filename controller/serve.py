@@ -139,6 +139,7 @@ class Process:
 
     def serve(self, listening: socket.socket) -> Callable[[], None]:
         """Answers requests in a thread; the answer stops it, last of all, for running tasks may call until then."""
+        self._services.access.is_on()  # known from now on, also while the database cannot say
         app = create_app(self._services)
         if "web" not in self._without:
             pages.install(app)

@@ -72,7 +72,13 @@ class Guard:
                 if need is not None and need.is_diagnosis:
                     return LOCAL
                 raise
-        return access.principal(self._credential(Headers(scope=scope), scope["method"]), address_of(scope))
+        credential = self._credential(Headers(scope=scope), scope["method"])
+        try:
+            return access.principal(credential, address_of(scope))
+        except Unavailable:
+            if need is not None and need.is_diagnosis and credential and (met := access.met(credential)):
+                return met
+            raise
 
     def _credential(self, headers: Headers, method: str) -> str | None:
         """The bearer token, else what the sign-in page left, with which only our own pages may change something."""

@@ -33,7 +33,8 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a route takes; `role` None: nothing, anybody may. `is_diagnosis`: it answers without a database, too."""
+    """What a route takes; `role` None: nothing, anybody may. `is_diagnosis`: it answers without a database, too,
+    to whoever was let in lately."""
 
     role: Role | None
     where: Where = Where.ANY
@@ -45,6 +46,7 @@ _LOOK, _OPERATE, _DEPLOY = (Need(role, Where.NAMED) for role in (Role.VIEWER, Ro
 _LOOK_ANY, _OPERATE_ANY, _DEPLOY_ANY, _ADMIN_ANY = map(Need, Role)
 _CALLBACK = Need(Role.OPERATOR, Where.OWN_RUN)
 _LOOK_ALL, _ADMIN_ALL = Need(Role.VIEWER, Where.ALL), Need(Role.ADMIN, Where.ALL)
+_DIAGNOSE = Need(Role.VIEWER, Where.ALL, is_diagnosis=True)
 
 API = "/api/v1"
 _TRIGGER = f"{API}/triggers/{{project}}/{{domain}}/{{task}}/{{name}}"
@@ -104,7 +106,7 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
     f"{API}/rebuild": {"GET": _LOOK_ALL, "POST": _ADMIN_ALL},
     f"{API}/export": {"GET": _ADMIN_ALL},
     f"{API}/import": {"POST": _ADMIN_ALL},
-    f"{API}/doctor": {"GET": Need(Role.VIEWER, Where.ALL, is_diagnosis=True)},
+    f"{API}/doctor": {"GET": _DIAGNOSE},
     f"{API}/costs": {"GET": _LOOK_ANY},
     f"{API}/demand": {"GET": _LOOK_ALL},
     "/": {"GET": _LOOK_ANY},
@@ -114,7 +116,7 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
     "/sign-out": {"POST": _PUBLIC},
     "/static/{path:path}": {"GET": _PUBLIC, "HEAD": _PUBLIC},
     "/openapi.json": {"GET": _LOOK_ANY, "HEAD": _LOOK_ANY},
-    "/metrics": {"GET": _LOOK_ALL},
+    "/metrics": {"GET": _DIAGNOSE},
     "/healthz": {"GET": _PUBLIC},
     "/readyz": {"GET": _PUBLIC},
 }

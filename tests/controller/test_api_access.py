@@ -25,6 +25,7 @@ from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import Grant, Reach, Role
 from revisions.clock import HandClock
+from revisions.errors import Unavailable
 from revisions.store import runs
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
@@ -204,6 +205,29 @@ def test_the_actor_is_the_credentials(as_role: Callable[..., Api], admin: Api) -
     assert [item["actor"] for item in admin.get(f"{path}/revisions").json()["items"]] == ["ci"]
 
 
+def test_what_diagnoses_answers_without_the_database(
+    as_role: Callable[..., Api], admin: Api, services: Services, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-05, O-06: to whoever was let in lately, no other, and nothing else; else scrapes end when they are needed."""
+
+    def gone(self: Database) -> Any:
+        raise Unavailable("the database is away")
+
+    stranger, some = as_role(Role.VIEWER, EVERYWHERE, "never-came"), as_role(Role.VIEWER)
+    some.get("/triggers")
+    clock.advance(timedelta(hours=1))
+    admin.get("/triggers")
+    monkeypatch.setattr(Database, "read", gone)
+    asked = {"admin": admin, "stranger": stranger, "some": some}
+    paths = ("/metrics", "/api/v1/doctor", "/api/v1/triggers")
+    answers = {who: [api.client.get(path).status_code for path in paths] for who, api in asked.items()}
+    assert answers == {"admin": [200, 200, 503], "stranger": [503] * 3, "some": [403, 403, 503]}
+    clock.advance(timedelta(seconds=1))
+    assert some.client.get("/metrics").status_code == 503
+    clock.advance(timedelta(hours=1))
+    assert admin.client.get("/metrics").status_code == 503
+
+
 def test_without_configured_access_everybody_is_local(api: Api) -> None:
     """O-06: until there is a token or an issuer; the setting `access: required` needs neither."""
     assert api.create()["changed_by"] == "local"
@@ -364,9 +388,9 @@ def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin:
     for run_id in (fired["id"], filled["run_id"]):
         assert admin.get(f"/runs/{run_id}").json()["caused_by_run_id"] == first["id"]
         with database.read() as connection:
-            made = runs.get(connection, run_id)
-        assert made is not None
-        assert made.caused_by_trigger_id == found[0].run.trigger_id
+            made, asking = runs.get(connection, run_id), runs.get(connection, first["id"])
+        assert made and asking
+        assert made.caused_by_trigger_id == asking.trigger_id
 
 
 def test_a_run_speaks_for_itself_alone(

@@ -15,9 +15,12 @@ from sqlalchemy import text
 from controller import settings
 from controller.serve import Process, listen
 from reconcile import loop as loops
+from reconcile.credentials import Credentials
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
-from revisions.errors import Invalid
+from reconcile.revising import Caller
+from reconcile.rules.authority import Grant, Reach, Role
+from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention
 from revisions.store.database import Database, parsed
 from revisions.store.tables import run_logs
@@ -260,6 +263,33 @@ def test_the_schema_of_another_release_is_unavailable(up: Up, real: Database) ->
     refused = up.client.get("/readyz")
     assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
     assert "9999" in refused.json()["detail"]
+
+
+def test_metrics_are_told_without_the_database(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-02, O-05: what the process knows by itself."""
+    monkeypatch.setattr(Database, "read", gone)
+    names = {name for name, _ in up.metrics()}
+    assert "triggerctl_jobs" in names
+    assert "triggerctl_triggers_active" not in names
+
+
+def test_nobody_is_let_in_because_the_database_cannot_say(
+    real: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-06: that there are tokens is known from the start."""
+    grant = Grant(Role.VIEWER, Reach(None))
+    Credentials(real, Observations()).create("ann", grant, None, Reach(None), Caller("root"))
+    process = Up(real, tmp_path / "work", without=("runner", "loop"))
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "read", gone)
+            assert process.client.get("/metrics").status_code == 401
+    finally:
+        process.stop()
+
+
+def gone(database: Database) -> Any:
+    raise Unavailable("the database is away")
 
 
 def test_deploying_elsewhere_is_one_function(real: Database) -> None:
