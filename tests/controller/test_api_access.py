@@ -389,7 +389,8 @@ def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin:
         assert admin.get(f"/runs/{run_id}").json()["caused_by_run_id"] == first["id"]
         with database.read() as connection:
             made, asking = runs.get(connection, run_id), runs.get(connection, first["id"])
-        assert made and asking
+        assert made
+        assert asking
         assert made.caused_by_trigger_id == asking.trigger_id
 
 
