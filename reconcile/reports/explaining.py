@@ -7,11 +7,11 @@ from reconcile import authors
 from reconcile.calendars import read_terms
 from reconcile.reports import waiting
 from reconcile.reports.auditing import ON_SCHEDULE, Past, left, past_of, started_before
-from reconcile.rules import bounds
-from reconcile.rules import explain as rules
+from reconcile.rules import bounds, instants
 from reconcile.rules.authority import refusal
 from reconcile.rules.eras import newest
-from reconcile.rules.explain import Apart, Explanation, Facts, Held, Instant, Made, Obstacles
+from reconcile.rules.explain import Explanation, explain
+from reconcile.rules.instants import Apart, Facts, Held, Instant, Made, Obstacles
 from reconcile.rules.lateness import Began, Stood
 from reconcile.rules.ranges import MOMENT, SUPERSEDED
 from reconcile.rules.terms import Terms
@@ -55,9 +55,9 @@ class Explaining:
             run: Run | None = by_hand
             skip: Skip | None = None
             if by_hand:
-                instant = replace(rules.look(past.eras, by_hand.created_at), fire=None, left_out=())
+                instant = replace(instants.look(past.eras, by_hand.created_at), fire=None, left_out=())
             else:
-                instant = rules.look(past.eras, at or rules.asked_for(past.eras, past.now - late))
+                instant = instants.look(past.eras, at or instants.asked_for(past.eras, past.now - late))
                 run, skip = _recorded(connection, past, instant)
             facts = Facts(
                 trigger=str(key),
@@ -69,7 +69,7 @@ class Explaining:
                 skip=left(skip) if skip else None,
                 stood=_stood(connection, instant, past) if run or skip else (),
             )
-        return Explained(past, instant, run, skip, rules.explain(instant, facts))
+        return Explained(past, instant, run, skip, explain(instant, facts))
 
 
 def _by_hand(connection: Connection, past: Past, late: timedelta) -> Run | None:

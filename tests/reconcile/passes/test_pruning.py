@@ -12,7 +12,7 @@ from reconcile.reports.auditing import Auditing
 from reconcile.reports.explaining import Explaining
 from reconcile.revising import Caller
 from reconcile.rules.audit import Kind
-from reconcile.rules.explain import Verdict
+from reconcile.rules.instants import Verdict
 from reconcile.rules.pace import Pace
 from reconcile.rules.retention import Retention
 from reconcile.rules.retry import Outcome

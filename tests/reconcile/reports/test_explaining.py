@@ -11,7 +11,7 @@ from reconcile.reports.explaining import Explained, Explaining
 from reconcile.revising import Caller
 from reconcile.rules import advice
 from reconcile.rules.bounds import offset
-from reconcile.rules.explain import Verdict
+from reconcile.rules.instants import Verdict
 from reconcile.rules.pace import Pace
 from reconcile.rules.retry import Outcome
 from revisions.errors import NotFound

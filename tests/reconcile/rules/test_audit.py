@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.rules import audit, explain
+from reconcile.rules import audit, explain, instants
 from reconcile.rules.audit import Kind, Left, Line, Standing, Started, Summary
 from reconcile.rules.eras import Era, eras, following, named, newest, observing, size
 from revisions.chain import canonical
@@ -279,14 +279,14 @@ def test_the_nearest_fires() -> None:
 def test_an_instant_after_the_last_start_that_count_allows() -> None:
     """U-03, S-07: nothing had to come of it, though it is decided and nothing is recorded."""
     lived = eras(history((0, "DEPLOY", True, {"schedule": {"every": "1m", "count": 2}})))
-    instant = explain.look(lived, at(3))
-    facts = explain.Facts("acme/production/report/tick", at(9), Standing(at(9)), started=2)
+    instant = instants.look(lived, at(3))
+    facts = instants.Facts("acme/production/report/tick", at(9), Standing(at(9)), started=2)
     found = explain.explain(instant, facts)
-    assert found.verdict is explain.Verdict.OVER
+    assert found.verdict is instants.Verdict.OVER
     assert (
         found.sentences[0] == "It did not fire at 2026-03-02T08:03:00Z: all 2 that `count` allows had started before."
     )
-    assert explain.explain(instant, replace(facts, started=1)).verdict is explain.Verdict.MISSING
+    assert explain.explain(instant, replace(facts, started=1)).verdict is instants.Verdict.MISSING
 
 
 def test_the_size_is_known_without_working_it_out() -> None:
