@@ -18,7 +18,7 @@ from reconcile.rules.stopping import Stop
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
-from revisions.store import census, logs, orders, runs, status
+from revisions.store import census, claims, logs, orders, runs, status
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.triggers import StopReason
@@ -310,6 +310,20 @@ def test_whoever_comes_back_stops_its_work_and_changes_nothing(scene: Scene) -> 
     assert settled_work.forgotten
     assert [scene.run(looked), scene.run(settled)] == before
     assert scene.names().count("claim.lost") == 2
+
+
+def test_what_a_lost_claim_goes_on_to_print_is_kept_nowhere(scene: Scene) -> None:
+    """X-05: the log of the attempt is of whoever took the run over."""
+    stalled = scene.runner()
+    run_id, work = scene.started(stalled)
+    with scene.database.write() as connection:
+        claims.take_over(connection, [scene.run(run_id)], scene.clock.now(), claimed_by="other", lease=MINUTE)
+    work.log = b"late"
+    scene.clock.advance(2 * SECOND)
+    stalled.run_pass()
+    assert stalled.live == 0
+    with scene.database.read() as connection:
+        assert logs.sizes(connection, [(run_id, 1)]) == {}
 
 
 def test_a_worker_may_claim_anew_what_it_lost(scene: Scene) -> None:

@@ -167,6 +167,16 @@ def test_a_pause_between_does_not_count_successes_anew(world: World) -> None:
     assert world.status().success_count == 1
 
 
+def test_a_trigger_that_comes_back_counts_successes_anew(world: World) -> None:
+    """X-08, R-05: deleting it ended what was counted."""
+    world.create(limits={"max_runs": 2})
+    minute(world)
+    world.finish()
+    world.delete("tick", 1)
+    world.create(limits={"max_runs": 2})
+    assert world.status().success_count == 0
+
+
 def test_what_was_killed_before_it_stopped_the_trigger_starts_nothing_more(world: World) -> None:
     """X-08, L-16: the due pass refuses at the limit, and stops the trigger itself."""
     world.create(overlap="allow", limits={"max_runs": 1})
@@ -232,6 +242,33 @@ def test_the_dearest_of_the_last_ten_runs_is_set_aside(world: World) -> None:
         spend(world, 1.0)
     minute(world)
     assert world.runs()[-1].reserved == 3.0
+
+
+def test_a_dear_run_is_forgotten_after_ten_others(world: World) -> None:
+    """X-08: the eleventh newest says nothing any more."""
+    world.create(overlap="allow", limits={"max_cost": 100})
+    reserved = []
+    for cost in (3.0, *[1.0] * 10, 1.0):
+        minute(world)
+        reserved.append(world.runs()[-1].reserved)
+        spend(world, cost)
+    assert reserved[1:] == [*[3.0] * 10, 1.0]
+
+
+def test_what_is_paid_at_the_periods_first_instant_is_that_periods(world: World) -> None:
+    """X-08: and what was paid before it is not."""
+    world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.1, "budget_period": "day"})
+    minute(world, 2)
+    midnight = world.start.replace(hour=0) + timedelta(days=1)
+    first, second = world.claim()
+    world.advance(seconds=(midnight - world.clock_now()).total_seconds() - 1)
+    world.settle(first, cost=0.9)
+    world.advance(seconds=1)
+    world.settle(second, cost=0.9)
+    assert standing(world)[0]
+    assert world.firing.fire(key("tick"), None, ANN).reserved == 0.1
+    with pytest.raises(Conflict, match=r"0.9 is spent and 0.1 set aside"):
+        world.firing.fire(key("tick"), None, ANN, "allow")
 
 
 def test_queued_runs_wait_for_the_next_period_too(world: World) -> None:
