@@ -21,7 +21,7 @@ from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.retry import Outcome
-from reconcile.settle import settle
+from reconcile.settle import Ending, settle_all
 from revisions.ids import fresh
 from revisions.store import runs
 from revisions.store.database import Database
@@ -47,7 +47,11 @@ _UNIQUE = count()
 
 
 def measure() -> list[Ratio]:
-    """Medians of three rounds of 2,000 runs, twenty claimed at once, each settled in a transaction of its own."""
+    """Medians of three rounds of 2,000 runs, twenty claimed at once.
+
+    Ours settles together what ended together, as a worker's pass does; the bare one updates each run in a transaction
+    of its own.
+    """
     with fresh_database() as database:
         observations = Observations()
         deploying = Deploying(database, observations)
@@ -76,8 +80,8 @@ def _ours(database: Database, observations: Observations, of: Trigger, keys: int
         taken = claiming.take(
             database, observations, claimed_by="ours", lease=timedelta(seconds=60), limit=AT_ONCE, max_running=AT_ONCE
         )
-        for one in taken.claimed:
-            settle(database, observations, one.run, Ended(Outcome.SUCCEEDED, output={}), trigger=one.trigger)
+        ended = Ended(Outcome.SUCCEEDED, output={})
+        settle_all(database, observations, [Ending(one.run, ended, trigger=one.trigger) for one in taken.claimed])
         done += len(taken.claimed)
     return RUNS / (time.monotonic() - began)
 

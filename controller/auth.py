@@ -8,13 +8,13 @@ from controller.errors import TooManyFailures, Unauthenticated
 from controller.oidc import Issuer
 from controller.settings import Settings
 from controller.throttle import Throttle
-from reconcile.credentials import OF_RUNS, PREFIX, Credentials
+from reconcile.credentials import LOCAL_ACTOR, OF_RUNS, PREFIX, Credentials
 from reconcile.observe import Observations
 from reconcile.rules.authority import ALL_RIGHTS, Principal
 from revisions.errors import TriggerctlError
 from revisions.store.database import Database
 
-LOCAL = Principal("local", ALL_RIGHTS)
+LOCAL = Principal(LOCAL_ACTOR, ALL_RIGHTS)
 """Who asks over HTTP where access is not controlled."""
 HOW = "send a token, Authorization: Bearer …, or sign in at /sign-in; `triggerctl token create` makes one"
 
@@ -28,7 +28,7 @@ class Access:
         self._database = database
         self._credentials = credentials
         self._observations = observations
-        self._issuer = Issuer(settings) if settings.oidc_issuer else None
+        self._issuer = Issuer(settings, lambda: database.clock.monotonic()) if settings.oidc_issuer else None
         self._counts_for = settings.oidc_remember
         self._is_on = settings.is_guarded
         self._throttle = Throttle(lambda: database.clock.monotonic())
@@ -65,14 +65,14 @@ class Access:
         error: TriggerctlError,
         address: str,
         method: str,
-        path: str,
+        path: str | None,
         *,
-        actor: str | None = None,
-        of: str | None = None,
+        actor: str | None,
+        of: str | None,
     ) -> None:
         """Has a refusal written down: who, from where, what for and why not; of a throttled address only the number.
 
-        `path` is the route's, `of` what was named in it.
+        `path` is the route's, None for what is none: it may be anything, a secret too; `of` is what was named in it.
         """
         if isinstance(error, TooManyFailures):
             self._observations.emit("access.throttled", address=address)

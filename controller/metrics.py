@@ -162,6 +162,8 @@ class Metrics:
             case "run.settled":
                 self._runs.labels(facts["status"], facts["source"]).inc()
                 self._run_seconds.observe(facts["seconds"])
+            case "wait.ended" if facts["run"].status == Outcome.CANCELLED:
+                self._runs.labels(Outcome.CANCELLED, facts["run"].source).inc()
             case "run.expired":
                 self._runs.labels(expiry.EXPIRED, facts["source"]).inc()
             case "access.refused" | "access.throttled":

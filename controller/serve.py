@@ -1,5 +1,6 @@
 """The process: starts the parts, waits for a signal, stops them in an order that loses nothing."""
 
+import os
 import signal
 import socket
 import threading
@@ -38,6 +39,8 @@ from revisions.store.runs import Run
 if TYPE_CHECKING:
     from controller.spans import Spans
 
+PROXIES = "FORWARDED_ALLOW_IPS"
+"""The variable of uvicorn's that names who may say for whom a request comes; nobody may without it."""
 SECONDS_FOR_REQUESTS = 5
 """How long requests under way may take once the process stops."""
 
@@ -143,7 +146,13 @@ class Process:
         app.add_api_route("/metrics", self._exposition, include_in_schema=False)
         if self._spans:
             _trace(app, self._spans)
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=SECONDS_FOR_REQUESTS)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            proxy_headers=bool(os.environ.get(PROXIES)),  # else uvicorn believes everybody on this machine
+            timeout_graceful_shutdown=SECONDS_FOR_REQUESTS,
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="api", daemon=True)
         thread.start()

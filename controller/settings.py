@@ -49,11 +49,7 @@ def _address(value: str) -> str:
 
 
 def _issuer(value: str | None) -> str | None:
-    """Keys that come over a network unprotected are anybody's."""
-    if value is None:
-        return None
-    parts = urlsplit(value)
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+    if value is not None and not is_protected(value):
         raise ValueError(f"{value!r} is not https://…")
     return value
 
@@ -80,6 +76,12 @@ def _shared(value: dict[str, list[str]]) -> dict[str, list[str]]:
         for fault in name_faults("", **one):
             raise ValueError(f"{fault.path} {next(iter(one.values()))!r}: {fault.message}; {fault.hint}")
     return value
+
+
+def is_protected(url: str) -> bool:
+    """Whether nobody on the way can put in something else: keys that come over a network unprotected are anybody's."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def is_loopback(host: str) -> bool:

@@ -38,6 +38,15 @@ def spent(connection: Connection, budgets: Mapping[str, Budget], now: datetime) 
     return found
 
 
+def used_up_until(connection: Connection, trigger_id: str, spec: str, now: datetime) -> datetime | None:
+    """Until when nothing of a trigger may start because its budget is used up; None while that buys something."""
+    budget = rules.budget_of(spec_of(spec))
+    if budget is None:
+        return None
+    spending = read(connection, {trigger_id: budget}, now)[trigger_id]
+    return budget.until(now) if rules.is_used_up(budget, spending) else None
+
+
 def warnings(connection: Connection, trigger: Trigger, now: datetime) -> tuple[str, ...]:
     """What whoever activates a trigger is to know of its budget."""
     budget = rules.budget_of(spec_of(trigger.spec))

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from reconcile.rules.authority import Cause
 from reconcile.rules.terms import TaskTerms, Terms, task_terms
 from revisions import ids
 from revisions.store.facts import Facts
@@ -23,8 +24,12 @@ def new_run(
     start_by: datetime | None,
     reserved: float | None,
     traceparent: str | None = None,
+    cause: Cause | None = None,
 ) -> NewRun:
-    """A run of a trigger as it is now: pending, or parked until it is approved (X-14); `input` is canonical text."""
+    """A run of a trigger as it is now: pending, or parked until it is approved (X-14); `input` is canonical text.
+
+    `cause` is the run that asked for it (X-02).
+    """
     task = task_terms(facts.task_spec) if facts.task_spec else TaskTerms()
     parked = terms.requires_approval or task.requires_approval
     return NewRun(
@@ -50,6 +55,8 @@ def new_run(
         reserved=reserved,
         parked=parked,
         traceparent=traceparent,
+        caused_by_run_id=cause.run_id if cause else None,
+        caused_by_trigger_id=cause.trigger_id if cause else None,
     )
 
 

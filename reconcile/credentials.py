@@ -17,7 +17,7 @@ from reconcile.observe import Observations
 from reconcile.ports import LaunchError
 from reconcile.revising import Caller
 from reconcile.rules import authority
-from reconcile.rules.authority import Grant, Principal, Reach, Rights, grants_text, rights_of
+from reconcile.rules.authority import Cause, Grant, Principal, Reach, Rights, grants_text, rights_of
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
@@ -26,6 +26,7 @@ from revisions.store import tokens as store
 from revisions.store.claims import Claimed
 from revisions.store.database import Connection, Database
 from revisions.store.tokens import Person, Token
+from revisions.triggers import SYSTEM
 
 PREFIX: Final = "tct_"
 """How tokens begin, so that people and scanners know one where they see it."""
@@ -35,6 +36,10 @@ USED_EVERY = timedelta(minutes=1)
 SEEN_EVERY = timedelta(hours=1)
 AFTER_TIMEOUT = timedelta(minutes=1)
 """How long a run that has used up its time may still say so."""
+LOCAL_ACTOR: Final = "local"
+"""Who asks over HTTP where access is not controlled."""
+TAKEN: Final = {SYSTEM: "what triggerctl itself is called", LOCAL_ACTOR: "whoever asks where access is not controlled"}
+"""Actors that a token's name would be taken for, in revisions and wherever people's doing is told from the system's."""
 _LIST = "`triggerctl token list` shows what there is"
 
 
@@ -61,11 +66,14 @@ class Credentials:
     def create(self, name: str, grant: Grant, expires_at: datetime | None, within: Reach, caller: Caller) -> Created:
         """A new token for what is granted, which must lie within the reach of whoever makes it.
 
-        Raises Invalid for a wrong name or an end that is past, Forbidden beyond the reach, and Conflict for a name that
-        stands for somebody with other rights: what triggers may do hangs on their author's name.
+        Raises Invalid for a wrong name, one that is taken, or an end that is past, Forbidden beyond the reach, and
+        Conflict for a name that stands for somebody with other rights: what triggers may do hangs on their author's
+        name.
         """
         if faults := ids.name_faults("", name=name):
             raise Invalid(f"name: {faults[0].message}", faults)
+        if name in TAKEN:
+            raise Invalid.at("name", f"{name!r} is {TAKEN[name]}", "choose another name")
         _refuse_beyond(within, grant.reach)
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._database.write() as connection:
@@ -142,13 +150,12 @@ class Credentials:
         return Principal(PERSON + name, rights, authority.scopes_of(PERSON + name))
 
 
-def for_runs(connection: Connection, claimed: Sequence[Claimed], *, guarded: bool) -> Mapping[str, str]:
-    """A token for each run that was just claimed, by its id; none where access is not controlled (X-13).
+def for_runs(connection: Connection, claimed: Sequence[Claimed]) -> Mapping[str, str]:
+    """A token for each run that was just claimed, by its id (X-13).
 
-    It is good as long as the run goes on in this attempt: what ends the claim forgets the hash. `guarded` says that
-    the settings control access, whether or not there is a token.
+    It is good as long as the run goes on in this attempt: what ends the claim forgets the hash.
     """
-    if not claimed or not (guarded or store.exist(connection)):
+    if not claimed:
         return {}
     made = {one.run.id: OF_RUNS + secrets.token_urlsafe(32) for one in claimed}
     claims.hand_tokens(connection, {run_id: hashed(secret) for run_id, secret in made.items()})
@@ -188,4 +195,4 @@ def _of_run(connection: Connection, secret: str, now: datetime) -> Principal | N
     if now >= ends_at:
         return None
     given = authority.of_run(one.run.project, one.scopes, authors.rights(connection, [one.scopes], now))
-    return Principal(f"run:{one.run.id} of {one.trigger}", given, one.scopes, one.run.id)
+    return Principal(f"run:{one.run.id} of {one.trigger}", given, one.scopes, Cause(one.run.id, one.run.trigger_id))

@@ -90,9 +90,7 @@ class Deploying:
             return _activation(locked, current, resumed_at or locked.now, caller)
 
         changed = self._revising.one(key, Request(caller, propose, _same(Action.ACTIVATE, caller), resumed_at))
-        with self._database.read() as connection:
-            now = self._database.clock.now(connection)
-            return replace(changed, warnings=budgets.warnings(connection, changed.trigger, now))
+        return self._warned([changed])[0]
 
     def deactivate(
         self, key: TriggerKey, expected: Expected, caller: Caller, *, until: datetime | None = None
@@ -164,7 +162,7 @@ class Deploying:
         """Activates, deactivates or deletes many triggers, all or none (R-16).
 
         By name each must stand at the revision given; by tag it means what the tag means, within these projects, under
-        the locks.
+        the locks. Activating warns of each whose budget is used up.
         Raises Conflict with a fault for each trigger that refuses, and Invalid for an `until` that is past.
         """
         if until is not None:
@@ -186,7 +184,8 @@ class Deploying:
                 case _:
                     return changes.delete(current, reason=caller.reason)
 
-        return self._revising.all(choose, Request(caller, propose, _same(action, caller, until)))
+        changed = self._revising.all(choose, Request(caller, propose, _same(action, caller, until)))
+        return self._warned(changed) if action is Action.ACTIVATE else changed
 
     def resume_paused(self) -> list[Changed]:
         """Ends the pauses whose time has come, each as an ACTIVATE by the system as of that time (R-20, R-21)."""
@@ -255,6 +254,11 @@ class Deploying:
 
         changed = self._revising.one(key, Request(caller, propose, is_retry), task=task)
         return replace(changed, warnings=tuple(trust.warnings(manifest.written)))
+
+    def _warned(self, activated: Sequence[Changed]) -> list[Changed]:
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            return [replace(one, warnings=budgets.warnings(connection, one.trigger, now)) for one in activated]
 
     def _by_system(
         self, trigger: Trigger, change: Callable[..., Changed], reason: str, **options: Any

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
+Progress = Callable[[int, int], None]
+"""Told now and then by what takes long: how many of how many are done."""
+
 
 class Subscriber(Protocol):
     """Called in the emitting thread; must be quick and must not raise."""

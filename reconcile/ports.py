@@ -85,6 +85,16 @@ class Work(Protocol):
         ...
 
 
+class System(Protocol):
+    """A system elsewhere that carries work out; two that are equal are one."""
+
+    def __hash__(self) -> int: ...
+
+    def reach(self) -> None:
+        """Has it answer as it answers a launch; nothing begins there. Whatever it raises says what is wrong."""
+        ...
+
+
 class Launcher(Protocol):
     """One way to run a task; a file in `reconcile/launchers/` named by the kind it serves, holding `launcher`.
 
@@ -100,6 +110,10 @@ class Launcher(Protocol):
 
     def faults(self, spec: Any) -> list[Fault]:
         """Everything wrong with a task's block, paths counted from the block; empty when it is right."""
+        ...
+
+    def system(self, spec: Any) -> System | None:
+        """Where the work of a block that is right goes; None where it stays here, or where to ask is to begin it."""
         ...
 
     def start(self, launch: Launch) -> Work: ...

@@ -96,10 +96,13 @@ class Registering:
             reason = caller.reason or f"task version {key.version} deleted"
             self._deploying.delete_bound(connection, bound, statuses, now, Caller(caller.actor, reason))
             store.delete(connection, key)
-            orders.cancel_pending_of_task(connection, key, now, caller.actor)
+            over = orders.cancel_pending_of_task(connection, key, now, caller.actor)
+            names = trigger_store.keys(connection, {run.trigger_id for run in over})
             deleted = store.get(connection, key)
         assert deleted is not None
         self._observations.emit("task.deleted", task=str(key), triggers=len(bound))
+        for run in over:
+            self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
         return deleted
 
 

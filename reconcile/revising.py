@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from reconcile import calendars
+from reconcile import budgets, calendars
 from reconcile.observe import Observations
 from reconcile.rules import changes
-from reconcile.rules.authority import UNLIMITED
+from reconcile.rules.authority import UNLIMITED, Cause
 from reconcile.rules.block import Closed
 from reconcile.rules.changes import Next
 from reconcile.rules.ranges import Range
@@ -24,7 +24,7 @@ from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.status import Baseline, StatusRow
 from revisions.store.tasks import TaskRow
-from revisions.triggers import SYSTEM, Action, Revision, Trigger, apply
+from revisions.triggers import SYSTEM, Action, Revision, StopReason, Trigger, apply
 
 NEW_KEY = "send another key with another request"
 """The way out for who used an idempotency key twice."""
@@ -35,6 +35,7 @@ class Caller:
     """Who asks, why, and under which key a retry is recognised (invariant 7, R-04).
 
     `scopes` is the text that a deploy keeps of its author (X-15), `traceparent` what the request is part of (O-04).
+    `cause` is the run that asks, where one does (X-02).
     """
 
     actor: str = SYSTEM
@@ -42,6 +43,7 @@ class Caller:
     idempotency_key: str | None = None
     scopes: str = UNLIMITED
     traceparent: str | None = None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,15 @@ class Revising:
             return Changed(current, changed=False, before=current.revision)
         revision = _revision(locked, following, request.caller)
         baseline = _baseline(locked, following, request.resumed_at)
-        part_of = request.caller.traceparent
-        trigger = store.append(locked.connection, current, revision, baseline, is_last=is_last, traceparent=part_of)
+        trigger = store.append(
+            locked.connection,
+            current,
+            revision,
+            baseline,
+            is_last=is_last,
+            traceparent=request.caller.traceparent,
+            over_budget_until=_over_budget_until(locked, following, request.caller),
+        )
         created = current is None or current.deleted
         return Changed(trigger, changed=True, created=created, before=current.revision if current else None)
 
@@ -249,6 +258,15 @@ def _baseline(locked: Locked, following: Next, resumed_at: datetime | None) -> B
     left = beginning.superseded
     skip = skip_of(current.trigger_id, current.revision, locked.now, left) if current and left else None
     return Baseline(beginning.watermark, beginning.next_fire_at, skip)
+
+
+def _over_budget_until(locked: Locked, following: Next, caller: Caller) -> datetime | None:
+    """Until when what waits is held back (X-08): while its budget is used up, by the limits that it has from now on."""
+    if caller.actor == SYSTEM and following.reason == StopReason.BUDGET:
+        return following.until
+    if locked.trigger is None or locked.status is None or locked.status.over_budget_until is None:
+        return None
+    return budgets.used_up_until(locked.connection, locked.trigger.trigger_id, following.spec, locked.now)
 
 
 def _retried(locked: Locked, request: Request) -> Changed | None:

@@ -111,7 +111,7 @@ class Runner:
 
     def _wait(self, seconds: float) -> None:
         with self._changed:
-            if not self._woken:
+            if not (self._woken or self._is_over()):
                 self._changed.wait(seconds)
 
     def _take_wake(self) -> bool:

@@ -1,16 +1,16 @@
-"""The end of an attempt into the database, once: the run, its log's rest, and what the trigger keeps of it."""
+"""The end of attempts into the database, once: their runs, their logs' rest, and what their triggers keep of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from reconcile.attempts import endings
 from reconcile.attempts.attempt import Ended, facts_of
-from reconcile.attempts.endings import LONGEST_ERROR, Settled
+from reconcile.attempts.endings import LONGEST_ERROR, Ending, Endings, Settled
 from reconcile.observe import Observations
 from reconcile.rules import state
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
+from reconcile.rules.state import State
 from reconcile.rules.stopping import Stop
 from revisions.errors import TriggerctlError
 from revisions.ids import TriggerKey
@@ -18,7 +18,7 @@ from revisions.store import claims, logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 
-__all__ = ["LONGEST_ERROR", "Deactivate", "Settled", "settle", "stop"]
+__all__ = ["LONGEST_ERROR", "Deactivate", "Ending", "Settled", "settle", "settle_all", "stop"]
 
 Deactivate = Callable[[str, Stop], object]
 """Deactivates a trigger (its id, why) as the system."""
@@ -36,32 +36,44 @@ def settle(
     trigger: TriggerKey | None = None,
     fence: Fence = claims.holds,
 ) -> Settled:
-    """Writes how an attempt ended, if its claim is still held; a claim that is not changes nothing (X-05, X-06).
+    """Writes how one attempt ended: see `settle_all`."""
+    return settle_all(database, observations, [Ending(ours, ended, printed, trigger)], fence=fence)[0]
+
+
+def settle_all(
+    database: Database, observations: Observations, some: Sequence[Ending], *, fence: Fence = claims.holds
+) -> list[Settled]:
+    """Writes how attempts ended, each if its claim is still held; a claim that is not changes nothing (X-05, X-06).
 
     But what an attempt printed is kept whoever settled it under this very claim. A state that it produced is kept
     whatever the end, between two attempts too: who sends one says how far it came. One that is too large ends the run,
-    for the work is done and would produce it again. `trigger` is what observations call it. Locks the trigger's status,
-    then the run. Raises Unavailable, after which it may be called again.
+    for the work is done and would produce it again. All or none: raises Unavailable, after which it may be called
+    again, and whatever else one of them cannot be written for.
     """
-    made = state.produced(ended.output)
-    if made and made.fault:
-        ended = _failed(ended, f"{state.KEY} {made.fault}")
+    produced = [state.produced(one.ended.output) for one in some]
+    judged = [_judged(one.ended, made) for one, made in zip(some, produced, strict=True)]
     with database.write() as connection:
-        found = endings.find(connection, database.clock, ours)
+        endings = Endings(connection, database.clock, [one.run for one in some])
         begun = database.clock.monotonic()
-        is_over = _is_over(found.run, ours)
-        if found.run is not None and fence(found.run, ours):
-            settled = endings.keep(connection, found, found.run, ended, made, printed)
+        settled = []
+        for one, ended, made in zip(some, judged, produced, strict=True):
+            run = endings.run(one.run)
+            if run is not None and fence(run, one.run):
+                settled.append(endings.keep(run, ended, made, one.printed))
+            else:
+                settled.append(Settled(None))
+                if _is_over(run, one.run):
+                    endings.keep_rest(one.run, one.printed)
+        endings.write()
+    facts = {"at": endings.now, "seconds": database.clock.monotonic() - begun}
+    for one, ended, result in zip(some, judged, settled, strict=True):
+        if result.decision is None:
+            lost = "attempt.over" if _is_over(endings.run(one.run), one.run) else "claim.lost"
+            observations.emit(lost, **facts_of(one.run, one.trigger), claim=one.run.claim)
         else:
-            settled = Settled(None)
-            if is_over:
-                endings.keep_rest(connection, ours, printed)
-    if settled.decision is None:
-        observations.emit("attempt.over" if is_over else "claim.lost", **facts_of(ours, trigger), claim=ours.claim)
-    else:
-        facts = {"at": found.now, "seconds": database.clock.monotonic() - begun}
-        observations.emit("attempt.ended", run=ours, trigger=trigger, ended=ended, decision=settled.decision, **facts)
-        _tell(observations, facts_of(ours, trigger), ours, ended, settled, found.now)
+            said = {"run": one.run, "trigger": one.trigger, "ended": ended, "decision": result.decision}
+            observations.emit("attempt.ended", **said, **facts)
+            _tell(observations, facts_of(one.run, one.trigger), one.run, ended, result, endings.now)
     return settled
 
 
@@ -82,8 +94,11 @@ def _is_over(current: Run | None, ours: Run) -> bool:
     return (current.claim, current.attempt) == (ours.claim, ours.attempt)
 
 
-def _failed(ended: Ended, error: str) -> Ended:
-    """The end with one more thing that is wrong; a success is none then."""
+def _judged(ended: Ended, made: State | None) -> Ended:
+    """The end, with one more thing that is wrong where its state cannot be kept; a success is none then."""
+    if made is None or not made.fault:
+        return ended
+    error = f"{state.KEY} {made.fault}"
     outcome = Outcome.FAILED if ended.outcome is Outcome.SUCCEEDED else ended.outcome
     return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
 

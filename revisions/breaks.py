@@ -41,6 +41,7 @@ def current_row(trigger: Trigger) -> dict[str, Any]:
         "changed_at": trigger.changed_at,
         "changed_by": trigger.changed_by,
         "deactivated_reason": trigger.deactivated_reason,
+        "stopped_for": trigger.stopped_for,
     }
 
 

@@ -1,7 +1,7 @@
 """What people write, checked field by field; what is stored is their own text, never these models."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
@@ -64,7 +64,9 @@ class Concurrency(_Strict):
     limit: Annotated[StrictInt, Field(ge=1)]
 
 
-Cost = Annotated[StrictFloat, Field(ge=0, allow_inf_nan=False)]
+LARGEST_COST: Final = 1e12
+"""So that sums stay numbers."""
+Cost = Annotated[StrictFloat, Field(ge=0, le=LARGEST_COST, allow_inf_nan=False)]
 
 
 class Limits(_Strict):

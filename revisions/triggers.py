@@ -63,7 +63,11 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The current row: what all revisions so far amount to."""
+    """The current row: what all revisions so far amount to.
+
+    `deactivated_reason` is what whoever deactivated it wrote; `stopped_for` is that of a stop by the system itself
+    (`StopReason`, or what another release adds to it), and None for whatever a person wrote.
+    """
 
     trigger_id: str
     key: TriggerKey
@@ -80,6 +84,7 @@ class Trigger:
     changed_at: datetime
     changed_by: str
     deactivated_reason: str | None
+    stopped_for: str | None
 
 
 @lru_cache(maxsize=1_000)
@@ -97,11 +102,12 @@ def stands_alone(action: str, active: bool) -> bool:
 def apply(current: Trigger | None, revision: Revision) -> Trigger:
     """The row after one more revision; a deploy that leaves a pause alone keeps its reason (R-20)."""
     deactivated_reason: str | None
+    stopped_for = None
     match revision.action:
         case Action.DEACTIVATE:
-            deactivated_reason = revision.reason
+            deactivated_reason, stopped_for = revision.reason, _stop(revision)
         case Action.DEPLOY if not revision.active and current and not current.active and not current.deleted:
-            deactivated_reason = current.deactivated_reason
+            deactivated_reason, stopped_for = current.deactivated_reason, current.stopped_for
         case Action.DEPLOY if not revision.active:
             deactivated_reason = revision.reason
         case _:
@@ -122,7 +128,13 @@ def apply(current: Trigger | None, revision: Revision) -> Trigger:
         changed_at=revision.at,
         changed_by=revision.actor,
         deactivated_reason=deactivated_reason,
+        stopped_for=stopped_for,
     )
+
+
+def _stop(revision: Revision) -> str | None:
+    """The actor tells the system's own word from the same word of a person: nobody else may bear its name."""
+    return str(revision.reason) if revision.actor == SYSTEM else None
 
 
 def fold(revisions: Iterable[Revision]) -> Trigger | None:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from _pytest.nodeid import coerce_node_id
@@ -12,15 +13,19 @@ from _pytest.nodeid import coerce_node_id
 from revisions.clock import HandClock
 from revisions.store import schema
 from revisions.store.database import Database
+from tests import compiled
 from tests.reused import Reused
 from tests.server import Server
 from tests.world import World
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 """A Monday, where hand-driven clocks begin."""
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 1024**3
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    compiled.share()
     if hasattr(config, "workerinput"):
         return
     config.stash[SERVER] = Server(os.environ.get("TEST_DATABASE_URL", ""))
@@ -76,8 +81,16 @@ def postgresql(postgresql_url: str, worker_id: str) -> Reused:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+def sqlite_folder() -> Iterator[Path]:
+    """In memory, where there is room: a commit would wait for the disk, which no kill of a process puts to the test."""
+    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES
+    with TemporaryDirectory(prefix="sqlite-", dir=MEMORY if has_room else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(sqlite_folder: Path) -> Path:
+    path = sqlite_folder / "template.db"
     with Database(f"sqlite:///{path}", create=True) as database:
         schema.upgrade(database)
     return path
@@ -90,9 +103,10 @@ def postgresql_database_url(postgresql: Reused) -> str:
 
 
 @pytest.fixture
-def sqlite_database_url(sqlite_template: Path, tmp_path: Path) -> str:
+def sqlite_database_url(sqlite_template: Path) -> Iterator[str]:
     """An own, migrated SQLite database."""
-    return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'triggerctl.db')}"
+    with TemporaryDirectory(dir=sqlite_template.parent) as folder:
+        yield f"sqlite:///{shutil.copy(sqlite_template, Path(folder) / 'triggerctl.db')}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

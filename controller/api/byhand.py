@@ -12,7 +12,7 @@ from controller.api.triggers import ONE
 from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
 from controller.shapes.common import Page
 from reconcile.byhand.backfilling import Wish
-from reconcile.history.verifying import Progress
+from reconcile.observe import Progress
 from revisions.errors import Fault, Invalid
 from revisions.ids import TriggerKey, name_faults
 

@@ -48,7 +48,13 @@ async def caller(request: Request, idempotency_key: Annotated[str | None, Header
     asking: Principal = request.scope[PRINCIPAL]
     part_of = parse(request.scope.get(TRACEPARENT) or request.headers.get("traceparent"))
     parent = str(part_of) if part_of else None
-    return Caller(asking.actor, idempotency_key=idempotency_key, scopes=asking.scopes, traceparent=parent)
+    return Caller(
+        asking.actor,
+        idempotency_key=idempotency_key,
+        scopes=asking.scopes,
+        traceparent=parent,
+        cause=asking.cause,
+    )
 
 
 Asking = Annotated[Caller, Depends(caller)]

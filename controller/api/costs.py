@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from controller.api.context import Here, Within, listed, moment
+from controller.api.paging import Filter
 from controller.shapes.costs import CostsShape, costs_shape
 from reconcile.reports.accounting import By
 
@@ -16,7 +17,7 @@ To = Annotated[str | None, Query(description="an instant, which is out; left out
 
 @router.get("/costs")
 def costs(
-    here: Here, within: Within, by: By = "trigger", since: From = None, to: To = None, project: str | None = None
+    here: Here, within: Within, by: By = "trigger", since: From = None, to: To = None, project: Filter = None
 ) -> CostsShape:
     """What attempts that ended in [from, to) cost, the dearest first, under the names and tags that are borne now."""
     reachable = listed(within, project)

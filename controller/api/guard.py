@@ -5,7 +5,7 @@ Who asks is known by the credential alone, never by a header or a body that says
 
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.api import rights
 from controller.api.context import ACTOR, PRINCIPAL, REACH
+from controller.api.refusals import address_of
 from controller.api.rights import Found, Need, Where
 from controller.auth import LOCAL
-from controller.errors import TooManyFailures, Unauthenticated
 from controller.services import Services
 from reconcile.rules.authority import ALL_RIGHTS, EVERYWHERE, NOWHERE, Principal, Reach, Role
 from revisions.errors import Forbidden, TriggerctlError, Unavailable
@@ -56,18 +56,10 @@ class Guard:
 
     def _admit(self, scope: Scope, found: Found | None, need: Need | None) -> None:
         """Leaves who asks, and within what, in the scope. Raises what keeps him out."""
-        access, address, actor = self._services.access, (scope["client"] or ("unknown",))[0], None
-        try:
-            asking = self._principal(scope, need, address)
-            actor = asking.actor
-            scope[PRINCIPAL] = asking
-            scope[REACH] = _reach(asking, found, need)
-        except (Unauthenticated, TooManyFailures, Forbidden) as error:
-            path, of = (found.path, found.of()) if found else (scope["path"], None)
-            access.refused(error, address, scope["method"], path, actor=actor, of=of)
-            raise
+        scope[PRINCIPAL] = asking = self._principal(scope, need)
+        scope[REACH] = _reach(asking, found, need)
 
-    def _principal(self, scope: Scope, need: Need | None, address: str) -> Principal:
+    def _principal(self, scope: Scope, need: Need | None) -> Principal:
         if ACTOR in scope:
             return Principal(scope[ACTOR], ALL_RIGHTS)
         access = self._services.access
@@ -80,7 +72,7 @@ class Guard:
                 if need is not None and need.is_diagnosis:
                     return LOCAL
                 raise
-        return access.principal(self._credential(Headers(scope=scope), scope["method"]), address)
+        return access.principal(self._credential(Headers(scope=scope), scope["method"]), address_of(scope))
 
     def _credential(self, headers: Headers, method: str) -> str | None:
         """The bearer token, else what the sign-in page left, with which only our own pages may change something."""
@@ -103,11 +95,11 @@ def _reach(asking: Principal, found: Found | None, need: Need | None) -> Reach:
     if found is None or need is None:
         return NOWHERE
     assert need.role is not None
-    if need.where is Where.OWN_RUN and asking.run_id is not None:
-        if found.names["id"] != asking.run_id:
+    if need.where is Where.OWN_RUN and asking.cause is not None:
+        if found.names["id"] != asking.cause.run_id:
             raise Forbidden.hinted("run", f"{asking.actor} may speak for itself alone", "send that run's own token")
         return EVERYWHERE
-    if need.where is Where.NOT_BY_RUNS and asking.run_id is not None:
+    if need.where is Where.NOT_BY_RUNS and asking.cause is not None:
         raise Forbidden.hinted(
             "run", f"{asking.actor} may not do this: it takes a person's word", "have somebody do it"
         )
@@ -131,4 +123,12 @@ def missing(asking: Principal, role: Role, project: str | None) -> Forbidden:
 def is_own(headers: Headers, public_url: str) -> bool:
     """Whether the page that sends a request is of this very host and port, as the browser says."""
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc in (headers.get("host"), urlsplit(public_url).netloc)
+    return origin is not None and parts_of(origin).netloc in (headers.get("host"), urlsplit(public_url).netloc)
+
+
+def parts_of(address: str) -> SplitResult:
+    """The parts of an address that a stranger sent; empty ones where it is none."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")

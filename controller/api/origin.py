@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from controller.api.guard import is_own
+from controller.api.guard import is_own, parts_of
 from controller.api.problems import respond
+from controller.api.refusals import write_down
 from controller.auth import Access
 from controller.errors import problem
 from controller.settings import Settings, is_loopback
@@ -29,6 +30,7 @@ class OwnPagesOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refused := self._refused(Headers(scope=scope))):
+            write_down(scope, refused)
             await respond(problem(refused))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -37,9 +39,9 @@ class OwnPagesOnly:
         host, origin = headers.get("host", ""), headers.get("origin")
         if is_own(headers, self._url) and self._access.is_known_on:
             return None
-        if not self._access.is_known_on and not self._is_own(urlsplit(f"//{host}").hostname):
+        if not self._access.is_known_on and not self._is_own(parts_of(f"//{host}").hostname):
             return Forbidden(f"this controller does not answer under the name {host!r}; set TRIGGERCTL_URL to add one")
-        if origin is not None and not self._is_own(urlsplit(origin).hostname):
+        if origin is not None and not self._is_own(parts_of(origin).hostname):
             return Forbidden(f"a page of {origin} may not send requests here")
         return None
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.api.context import ACTOR
+from controller.api.refusals import REFUSALS, write_down
 from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, document_of, headers_of, problem
 from revisions.errors import Fault, Invalid, TriggerctlError, Unavailable
 
@@ -102,6 +103,8 @@ async def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, TriggerctlError)
     if isinstance(error, Unavailable):
         request.app.state.services.gate.forget()
+    if isinstance(error, REFUSALS):
+        write_down(request.scope, error)
     return respond(problem(error), headers_of(error))
 
 

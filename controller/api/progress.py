@@ -15,7 +15,7 @@ from fastapi import Header, Response
 from fastapi.responses import StreamingResponse
 
 from controller.errors import UNEXPECTED, document_of, problem
-from reconcile.history.verifying import Progress
+from reconcile.observe import Progress
 from revisions.errors import TriggerctlError
 
 NDJSON = "application/x-ndjson"

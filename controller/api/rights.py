@@ -114,7 +114,7 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
     "/sign-out": {"POST": _PUBLIC},
     "/static/{path:path}": {"GET": _PUBLIC, "HEAD": _PUBLIC},
     "/openapi.json": {"GET": _LOOK_ANY, "HEAD": _LOOK_ANY},
-    "/metrics": {"GET": _LOOK_ANY},
+    "/metrics": {"GET": _LOOK_ALL},
     "/healthz": {"GET": _PUBLIC},
     "/readyz": {"GET": _PUBLIC},
 }

@@ -75,9 +75,7 @@ def show(id: str, here: Here, within: Within) -> WaitingRunShape:
     """One run, and what keeps it from its start."""
     with here.database.read() as connection:
         run = _get(connection, id, within)
-        trigger = trigger_store.by_id(connection, run.trigger_id)
-        now = here.database.clock.now(connection)
-        told = waiting.told(connection, run, trigger, now) if trigger else ""
+        told = waiting.told(connection, run, here.database.clock.now(connection))
         return {**_shape(connection, run), "waits_for": told or None}
 
 

@@ -103,6 +103,9 @@ def _change(
         answer = client.post(f"/triggers:{verb}", {"tag": tag} | _given(said))
     if not answer["items"]:
         screen.note(f"no trigger bears the tag {tag!r}")
+    for item in answer["items"]:
+        for warning in item["warnings"]:
+            screen.note(f"warning: {item['trigger']}: {warning}")
     columns = {"TRIGGER": "trigger", "OLD REVISION": "old_revision", "NEW REVISION": "new_revision"}
     screen.rows(session, answer, columns | {"CHANGED": "changed"})
 

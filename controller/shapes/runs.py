@@ -11,7 +11,7 @@ from revisions.store.runs import Run
 
 
 class RunShape(TypedDict):
-    """One run; who approved it, where that was needed (X-14)."""
+    """One run; the run that asked for it, where one did (X-02); who approved it, where that was needed (X-14)."""
 
     id: str
     project: str
@@ -32,6 +32,7 @@ class RunShape(TypedDict):
     output: Object | None
     error: str | None
     cost: float | None
+    caused_by_run_id: str | None
     approved_at: Time | None
     approved_by: str | None
     cancel_requested_at: Time | None
@@ -84,6 +85,7 @@ def run_shape(made: Run, triggers: Mapping[str, TriggerKey]) -> RunShape:
         "output": json.loads(made.output) if made.output is not None else None,
         "error": made.error,
         "cost": made.cost,
+        "caused_by_run_id": made.caused_by_run_id,
         "approved_at": time_text(made.approved_at),
         "approved_by": made.approved_by,
         "cancel_requested_at": time_text(made.cancel_requested_at),

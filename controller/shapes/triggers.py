@@ -41,10 +41,12 @@ class QuarantinedShape(TypedDict):
 class StatusShape(FactsShape):
     """What a trigger does, apart from what it is.
 
+    `stopped_for` is why the system itself deactivated it, null where a person did, whatever the reason says.
     `held` and `quarantined` as it is now; null where nothing is in its way, and in a trigger as of a time.
     """
 
     deactivated_reason: str | None
+    stopped_for: str | None
     paused_until: Time | None
     held: HeldShape | None
     quarantined: QuarantinedShape | None
@@ -79,12 +81,16 @@ class ChangedTriggerShape(TriggerShape):
 
 
 class BulkShape(TypedDict):
-    """What became of one trigger of many; `changed` is false when nothing had to be appended."""
+    """What became of one trigger of many; `changed` is false when nothing had to be appended.
+
+    `warnings` are what whoever activated it is to know (X-08).
+    """
 
     trigger: str
     old_revision: int
     new_revision: int
     changed: bool
+    warnings: list[str]
 
 
 _UNKNOWN: FactsShape = {
@@ -131,6 +137,7 @@ def status_shape(current: Trigger, row: StatusRow | None, in_its_way: InItsWay) 
     return {
         **(_facts(row) if row else _UNKNOWN),
         "deactivated_reason": current.deactivated_reason,
+        "stopped_for": current.stopped_for,
         "paused_until": time_text(current.until),
         "held": held_shape(hold) if hold else None,
         "quarantined": _quarantined(quarantine) if quarantine else None,
@@ -164,4 +171,10 @@ def bulk_shape(changed: Changed) -> BulkShape:
     """One of many changes; a bulk change creates nothing, so there is a revision before."""
     new = changed.trigger.revision
     old = changed.before if changed.before is not None else new
-    return {"trigger": str(changed.trigger.key), "old_revision": old, "new_revision": new, "changed": changed.changed}
+    return {
+        "trigger": str(changed.trigger.key),
+        "old_revision": old,
+        "new_revision": new,
+        "changed": changed.changed,
+        "warnings": list(changed.warnings),
+    }

@@ -1,7 +1,7 @@
 """Signing in and out: a token goes into a cookie that no script and no other site's page gets hold of (O-06)."""
 
 from typing import Annotated
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -9,7 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from controller.api.bodies import Body, body
 from controller.api.context import Here, usable
-from controller.api.guard import COOKIE, is_own
+from controller.api.guard import COOKIE, is_own, parts_of
+from controller.api.refusals import address_of, write_down
 from controller.errors import TooManyFailures, Unauthenticated, status_of
 from controller.web.answering import page
 from revisions.errors import Forbidden
@@ -31,11 +32,10 @@ async def sign_in(request: Request, here: Here, sent: Annotated[Body, Depends(bo
         raise Forbidden.hinted("Origin", "another page may not sign you in", way)
     said = parse_qs(sent.content.decode("utf-8", "replace"))
     token, following = said.get("token", [""])[0].strip(), within(said.get("next", ["/"])[0])
-    address = request.client.host if request.client else "unknown"
     try:
-        await run_in_threadpool(here.access.principal, token, address)
+        await run_in_threadpool(here.access.principal, token, address_of(request.scope))
     except (Unauthenticated, TooManyFailures) as error:
-        here.access.refused(error, address, "POST", "/sign-in")
+        write_down(request.scope, error)
         return page(request, "sign-in.html", status_of(error), next=following, wrong=error.detail)
     answer = RedirectResponse(following, 303)
     answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
@@ -54,7 +54,7 @@ def sign_out(request: Request, here: Here) -> Response:
 
 def within(address: str) -> str:
     """A place on this very site: what leads elsewhere leads to the beginning."""
-    parts = urlsplit(address)
-    if parts.scheme or parts.netloc or not address.startswith("/") or "\\" in address or not address.isprintable():
+    parts = parts_of(address)
+    if parts.scheme or parts.netloc or not parts.path.startswith("/") or "\\" in address or not address.isprintable():
         return "/"
     return quote(parts.path, safe="/:@") + (f"?{parts.query}" if parts.query else "")

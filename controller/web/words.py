@@ -27,6 +27,7 @@ SKIPPED: Mapping[str, str] = {
     "rate": "the rate of starts was used up until its time had passed",
     "blackout": "it fell into a blackout",
     "budget": "the budget of its period was used up",
+    "max_runs": "the runs that went on were all that `max_runs` still lets succeed",
     "count": "as many had started as `count` allows",
     "next_fire_at": "a run asked for another time",
 }
@@ -76,9 +77,9 @@ def standing(trigger: TriggerShape, deleted_because: str = "") -> Standing:
     if trigger["deleted"]:
         return Standing("deleted", deleted_because)
     if not trigger["active"]:
-        reason = status["deactivated_reason"] or ""
+        why = DEACTIVATED.get(status["stopped_for"] or "", status["deactivated_reason"] or "")
         word = "paused" if status["paused_until"] else "inactive"
-        return Standing(word, DEACTIVATED.get(reason, reason), status["paused_until"])
+        return Standing(word, why, status["paused_until"])
     if apart := status["quarantined"]:
         return Standing("quarantined", f"it cannot be decided: {apart['error']}", apart["until"])
     if held := status["held"]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconcile.attempts import handed, launching
-from reconcile.attempts.attempt import Attempt, Ended
+from reconcile.attempts.attempt import Attempt, Ended, Key
 from reconcile.attempts.workplace import WorkPlace
 from reconcile.ports import Launcher, LaunchError
 from reconcile.rules.masks import Mask
@@ -24,9 +24,6 @@ from revisions.store.database import Database
 from revisions.store.runs import Run
 
 REAPED_AT_ONCE = 100
-
-Key = tuple[str, int]
-"""Run and claim number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,7 @@ class Adoption:
 
     def _discard(self, one: Claimed, attempt: int) -> None:
         folder = self.place.folder(one.run.id, attempt)
-        with suppress(LaunchError, OSError, ValueError):
+        with suppress(Exception):  # what one launcher does wrong must not keep the others
             if work := launching.launcher_of(one, self._launchers).adopt(folder):
                 work.cancel(force=True)
                 work.forget()
@@ -144,8 +141,8 @@ class Adoption:
         try:
             timeout = launching.timeout_of(one)
             work = launching.launcher_of(one, self._launchers).adopt(folder)
-        except (LaunchError, OSError, ValueError) as error:
-            return Ended(Outcome.LOST, f"cannot be adopted: {error}")
+        except Exception as error:  # noqa: BLE001 - what one launcher does wrong must not keep the others
+            return Ended(Outcome.LOST, f"cannot be adopted: {str(error) or repr(error)}")
         if work is None:
             # The attempt will begin anew in this folder. Whoever might have started it is no more (or is us).
             handed.forget(folder)
@@ -154,4 +151,4 @@ class Adoption:
         spent = max(timedelta(0), now - (one.run.started_at or now))
         deadline = self._database.clock.monotonic() + (timeout - spent).total_seconds()
         mask = Mask(handed.recall(folder))
-        return Attempt(one.run, one.trigger, work, deadline, mask=mask, stored=stored)
+        return Attempt(one.run, one.trigger, work, deadline, folder=folder, mask=mask, stored=stored)

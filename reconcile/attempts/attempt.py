@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from reconcile.attempts import handed
 from reconcile.ports import Failed, Lost, Progress, Running, Succeeded, Work
 from reconcile.rules.masks import Mask
 from reconcile.rules.retry import Outcome
@@ -14,6 +16,9 @@ from revisions.store.runs import Run
 
 SECONDS_TO_END = 10.0
 """From the request to end until force."""
+
+Key = tuple[str, int]
+"""Run and claim number: what a worker holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,14 @@ class Attempt:
         work: Work,
         deadline: float,
         *,
+        folder: Path,
         mask: Mask,
         stored: int = 0,
     ) -> None:
         self.run = run
         self.trigger = trigger
         self.work = work
+        self._folder = folder
         self._mask = mask
         self.stored = stored
         self.postponed_until = float("-inf")
@@ -64,8 +71,7 @@ class Attempt:
         self._force_at = float("inf")
 
     @property
-    def key(self) -> tuple[str, int]:
-        """Run and claim number: what this worker holds."""
+    def key(self) -> Key:
         return self.run.id, self.run.claim
 
     @property
@@ -74,16 +80,28 @@ class Attempt:
         return facts_of(self.run, self.trigger)
 
     def watch(self, now: float) -> Ended | None:
-        """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain."""
-        progress = self.work.poll()
+        """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain.
+
+        Raises what keeps the work from being looked at; where its end was forced long ago, that is how it ended.
+        """
+        try:
+            progress = self.work.poll()
+        except Exception as error:
+            if now >= self._force_at + SECONDS_TO_END:
+                return self._ended(Lost(f"cannot be looked at: {error!r}")).masked(self._mask)
+            self._enforce(now)
+            raise
         if not isinstance(progress, Running):
             return self._ended(progress).masked(self._mask)
         self.elsewhere = progress.elsewhere
+        self._enforce(now)
+        return None
+
+    def _enforce(self, now: float) -> None:
         if now >= self._deadline:
             self.end(Outcome.TIMED_OUT, now)
         if now >= self._force_at:
             self.work.cancel(force=True)
-        return None
 
     def end(self, why: Outcome, now: float, *, force: bool = False) -> None:
         """Asks the work to end, for the first reason that is given; with `force` it is not asked."""
@@ -91,6 +109,12 @@ class Attempt:
             self._ending = why
             self._force_at = now if force else now + SECONDS_TO_END
             self.work.cancel(force=force)
+
+    def remove(self) -> None:
+        """Ends the work if it is not over, and removes what is left of it."""
+        self.work.cancel(force=True)
+        self.work.forget()
+        handed.forget(self._folder)
 
     def printed(self, limit: int, *, whole: bool = False) -> list[logs.Piece]:
         """What is in the log and not stored, about `limit` bytes at most; `stored` moves when it is.

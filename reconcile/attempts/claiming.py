@@ -3,14 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from reconcile import credentials
 from reconcile.attempts.attempt import facts_of
 from reconcile.observe import Observations
 from reconcile.rules.turns import Turns
-from revisions.store import claims, expiry, holds, queue, runs, triggers
+from revisions.places import Running
+from revisions.store import claims, expiry, holds, queue, runs, tokens, triggers
 from revisions.store.claims import Claimed
 from revisions.store.database import Connection, Database, ask_and_look_at
+from revisions.store.pipeline import ask
+from revisions.store.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,36 +43,52 @@ def take(
     begun = database.clock.monotonic()
     with database.write() as connection:
         _, now = ask_and_look_at(database.clock, connection, *runs.locking_queue(connection))
-        expired = expiry.expire(connection, now)
-        names = triggers.keys(connection, [one.trigger_id for one in expired]) if expired else {}
-        claimed = claim(connection, now, claimed_by=claimed_by, lease=lease, limit=limit, max_running=max_running)
-        tokens = credentials.for_runs(connection, claimed, guarded=guarded)
-    for run in expired:
+        seen = _look(connection, now, limit)
+        names = triggers.keys(connection, [one.trigger_id for one in seen.expired]) if seen.expired else {}
+        ids = _choose(connection, now, seen, min(limit, max_running - len(seen.running)))
+        claimed = claims.claim(connection, ids, now, claimed_by=claimed_by, lease=lease)
+        handed = credentials.for_runs(connection, claimed) if guarded or seen.guarded else {}
+    for run in seen.expired:
         trigger = names.get(run.trigger_id)
         observations.emit("run.expired", **facts_of(run, trigger), source=run.source)
         observations.emit("wait.ended", run=run, trigger=trigger, at=now)
     if claimed:
         observations.emit("run.claimed", count=len(claimed), seconds=database.clock.monotonic() - begun)
-    return Taken(now, claimed, tokens)
+    return Taken(now, claimed, handed)
 
 
-def claim(
-    connection: Connection, now: datetime, *, claimed_by: str, lease: timedelta, limit: int, max_running: int
-) -> list[Claimed]:
-    """The runs whose turn it is, claimed. The caller holds `runs.lock_queue` and read `now` after it."""
-    ids = _choose(connection, now, limit, max_running)
-    return claims.claim(connection, ids, now, claimed_by=claimed_by, lease=lease)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a claimer sees first: what waited too long, all that runs, freezes, who waits, whether access is guarded."""
+
+    expired: Sequence[Run]
+    running: Sequence[Running]
+    freezes: Sequence[Any]
+    first: Sequence[Any]
+    guarded: bool
 
 
-def _choose(connection: Connection, now: datetime, limit: int, max_running: int) -> list[str]:
-    """Whose turn it is: nobody's beyond `max_running` in all, nor of what is frozen (X-04, S-13)."""
-    running, freezes = queue.running_and_freezes(connection, now)
-    room, frozen = min(limit, max_running - len(running)), holds.projects_of(freezes, now)
+def _look(connection: Connection, now: datetime, limit: int) -> _Seen:
+    """All of it in one turn; what expires is over before anybody looks at who waits."""
+    expired, running, freezes, first, ((guarded,),) = ask(
+        connection,
+        expiry.expiring(now),
+        queue.RUNNING,
+        holds.asking_freezes(now),
+        queue.first(now, limit),
+        tokens.EXIST,
+    )
+    return _Seen([*map(runs.from_row, expired)], [Running(*row) for row in running], freezes, first, bool(guarded))
+
+
+def _choose(connection: Connection, now: datetime, seen: _Seen, room: int) -> list[str]:
+    """Whose turn it is, where there is room for so many more in all: nobody's of what is frozen (X-04, S-13)."""
+    frozen = holds.projects_of(seen.freezes, now)
     if room <= 0 or frozen is None:
         return []
-    turns = Turns(running, room, frozen)
+    turns = Turns(seen.running, room, frozen)
     ids: list[str] = []
-    for page in queue.waiting(connection, now, room, turns.full):
+    for page in queue.waiting(connection, now, seen.first, turns.full):
         ids += turns.grant(page)
         if turns.left == 0:
             break

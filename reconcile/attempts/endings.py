@@ -1,8 +1,8 @@
-"""What is kept of how an attempt ended: the run, its log's rest, its cost, its state, and what its trigger keeps."""
+"""What is kept of how attempts ended: their runs, their logs' rest, costs, states, and what their triggers keep."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,12 +10,12 @@ from reconcile import budgets
 from reconcile.attempts.attempt import Ended
 from reconcile.rules import asking, bounds, retry
 from reconcile.rules.asking import Asked
-from reconcile.rules.budget import budget_of, is_used_up
+from reconcile.rules.budget import budget_of, cost_of
 from reconcile.rules.retry import Decision, HandBack, Retry
 from reconcile.rules.state import State
 from reconcile.rules.stopping import Stop, worn_out
 from revisions.clock import Clock
-from revisions.ids import utc_text
+from revisions.ids import TriggerKey, utc_text
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import Said
 from revisions.store.database import Connection, ask_and_look_at
@@ -29,13 +29,13 @@ LONGEST_ERROR = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The run of an attempt, its trigger's status, both locked, its trigger, and the time after that."""
+class Ending:
+    """How an attempt ended, and what it printed that is not stored; `trigger` is what observations call it."""
 
-    run: Run | None
-    status: StatusRow | None
-    trigger: Trigger | None
-    now: datetime
+    run: Run
+    ended: Ended
+    printed: Sequence[logs.Piece] = ()
+    trigger: TriggerKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,104 +51,128 @@ class Settled:
     asked: Asked | None = None
 
 
-def find(connection: Connection, clock: Clock, ours: Run) -> Found:
-    """Locks the trigger's status, then the run, in one turn."""
-    questions = (status.locking(ours.trigger_id), runs.locking(ours.id), triggers.reading(ours.trigger_id))
-    (rows, found, of), now = ask_and_look_at(clock, connection, *questions)
-    return Found(
-        run=runs.from_row(found[0]) if found else None,
-        status=StatusRow(*rows[0]) if rows else None,
-        trigger=triggers.from_row(of[0]) if of else None,
-        now=now,
-    )
+class Endings:
+    """Attempts that ended together, in one transaction; each finds what those before it left of their trigger.
 
+    Locks the triggers' status rows, then the runs, each in order and all in one turn; `now` is the time after that.
+    """
 
-def keep_rest(connection: Connection, ours: Run, printed: Sequence[logs.Piece]) -> None:
-    """What an attempt printed that somebody else settled, as far as it is not stored."""
-    key = (ours.id, ours.attempt)
-    stored = logs.sizes(connection, [key]).get(key, 0)
-    logs.append(connection, {key: [piece for piece in printed if piece.position >= stored]})
+    def __init__(self, connection: Connection, clock: Clock, ours: Collection[Run]) -> None:
+        trigger_ids, run_ids = sorted({run.trigger_id for run in ours}), sorted({run.id for run in ours})
+        questions = (
+            *map(status.locking, trigger_ids),
+            *map(runs.locking, run_ids),
+            *map(triggers.reading, trigger_ids),
+        )
+        answers, self.now = ask_and_look_at(clock, connection, *questions)
+        rows = [rows[0] if rows else None for rows in answers]
+        of_status, of_runs = len(trigger_ids), len(trigger_ids) + len(run_ids)
+        self._connection = connection
+        self._status = {row[0]: StatusRow(*row) for row in rows[:of_status] if row}
+        self._runs = {row.id: runs.from_row(row) for row in rows[of_status:of_runs] if row}
+        self._triggers = {row.trigger_id: triggers.from_row(row) for row in rows[of_runs:] if row}
+        self._stopped: set[str] = set()
+        self._writes: list[Write] = []
 
+    def run(self, ours: Run) -> Run | None:
+        """The locked run of an attempt."""
+        return self._runs.get(ours.id)
 
-def keep(
-    connection: Connection,
-    found: Found,
-    run: Run,
-    ended: Ended,
-    made: State | None,
-    printed: Sequence[logs.Piece],
-) -> Settled:
-    """Decides what follows and writes it, `run` being the locked one."""
-    now = found.now
-    decision = retry.decide(
-        ended.outcome,
-        attempt=run.attempt,
-        max_attempts=run.attempt if ended.is_final or (made and made.fault) else run.max_attempts,
-        cancel_requested=run.cancel_requested_at is not None,
-        now=now,
-    )
-    if isinstance(decision, HandBack):
-        logs.discard(connection, run.id, run.attempt)  # it will be begun anew, under the same number
-        notices.runs_pending(connection)
-        write(connection, claims.handing_back(run, decision.at), is_last=True)
-        return Settled(decision)
-    logs.append(connection, {(run.id, run.attempt): printed})
-    if made and not made.fault:
-        states.put(connection, states.State(run.trigger_id, made.text, now, SYSTEM, run.id))
-    amount, said = _cost(ended.output), _said(run, ended)
-    if amount is not None:
-        costs.record(connection, run, now, amount)
-    trigger = found.trigger if found.trigger and found.trigger.active else None
-    if isinstance(decision, Retry):
-        write(connection, claims.retrying(run, decision.at, said))
-        return Settled(decision, _over_budget(connection, trigger, now) if trigger and amount else None)
-    asked = asking.asked(ended.output, now)
-    kept = _kept(found, run, decision.status, said.error)
-    is_last = asked is None and not (trigger and budget_of(spec_of(trigger.spec)))
-    write(connection, claims.finishing(run, now, decision.status, said), *kept, is_last=is_last)
-    return Settled(decision, _stop(connection, found, trigger, kept), _ask(connection, run, trigger, asked, now))
+    def keep_rest(self, ours: Run, printed: Sequence[logs.Piece]) -> None:
+        """What an attempt printed that somebody else settled, as far as it is not stored."""
+        key = (ours.id, ours.attempt)
+        stored = logs.sizes(self._connection, [key]).get(key, 0)
+        logs.append(self._connection, {key: [piece for piece in printed if piece.position >= stored]})
+
+    def keep(self, run: Run, ended: Ended, made: State | None, printed: Sequence[logs.Piece]) -> Settled:
+        """Decides what follows and writes it, `run` being the locked one."""
+        connection, now = self._connection, self.now
+        decision = retry.decide(
+            ended.outcome,
+            attempt=run.attempt,
+            max_attempts=run.attempt if ended.is_final or (made and made.fault) else run.max_attempts,
+            cancel_requested=run.cancel_requested_at is not None,
+            now=now,
+        )
+        if isinstance(decision, HandBack):
+            logs.discard(connection, run.id, run.attempt)  # it will be begun anew, under the same number
+            notices.runs_pending(connection)
+            self._writes.append(claims.handing_back(run, decision.at))
+            return Settled(decision)
+        logs.append(connection, {(run.id, run.attempt): printed})
+        if made and not made.fault:
+            states.put(connection, states.State(run.trigger_id, made.text, now, SYSTEM, run.id))
+        amount, said = cost_of(ended.output), _said(run, ended)
+        if amount is not None:
+            costs.record(connection, run, now, amount)
+        if isinstance(decision, Retry):
+            self._writes.append(claims.retrying(run, decision.at, said))
+            return Settled(decision, self._stop(run, self._over_budget(run) if amount else None))
+        self._writes.append(claims.finishing(run, now, decision.status, said))
+        kept = self._kept(run, decision.status, said.error)
+        asked = _ask(connection, run, self._active(run), asking.asked(ended.output, now), now)
+        over_budget = self._over_budget(run)
+        return Settled(decision, self._stop(run, self._worn_out(run, kept) or over_budget), asked)
+
+    def write(self) -> None:
+        """Writes what is decided and not written yet, with the transaction's end."""
+        write(self._connection, *self._writes, is_last=True)
+
+    def _kept(self, run: Run, ended_as: str, error: str | None) -> StatusRow | None:
+        """What the trigger's status keeps of a run that is over."""
+        row = self._status.get(run.trigger_id)
+        if row is None:
+            return None
+        failed = retry.failures(
+            row.consecutive_failures, ended_as, run_revision=run.revision, current_revision=row.revision
+        )
+        kept: dict[str, Any] = {"consecutive_failures": failed, "success_count": row.success_count}
+        match ended_as:
+            case "succeeded":
+                kept |= {"success_count": row.success_count + 1, "last_success_at": self.now, "last_error": None}
+            case "failed" | "timed_out":
+                kept |= {"last_error": error or ended_as.replace("_", " ")}
+        self._writes.append(status.saving(row.trigger_id, kept))
+        self._status[row.trigger_id] = after = replace(row, **kept)
+        return after
+
+    def _active(self, run: Run) -> Trigger | None:
+        """The run's trigger, None where it is not active, or is to stop for what a run before this one came to."""
+        trigger = self._triggers.get(run.trigger_id)
+        return trigger if trigger and trigger.active and trigger.trigger_id not in self._stopped else None
+
+    def _stop(self, run: Run, why: Stop | None) -> Stop | None:
+        """Why the run's trigger is to stop; once it is, nothing more is asked of it."""
+        if why is None or self._active(run) is None:
+            return None
+        self._stopped.add(run.trigger_id)
+        return why
+
+    def _worn_out(self, run: Run, kept: StatusRow | None) -> Stop | None:
+        trigger = self._active(run)
+        if trigger is None or kept is None:
+            return None
+        return worn_out(spec_of(trigger.spec), kept.consecutive_failures, kept.success_count)
+
+    def _over_budget(self, run: Run) -> Stop | None:
+        """Holds back what waits once the budget is used up, also of a trigger that rests."""
+        trigger = self._triggers.get(run.trigger_id)
+        if trigger is None or budget_of(spec_of(trigger.spec)) is None:
+            return None
+        write(self._connection, *self._writes)  # what is set aside for runs that are over is free
+        self._writes.clear()
+        until = budgets.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
+        if until is None:
+            return None
+        self._writes.append(status.saving(trigger.trigger_id, {"over_budget_until": until}))
+        return Stop(StopReason.BUDGET, until)
 
 
 def _said(run: Run, ended: Ended) -> Said:
     """What the run keeps of what its attempt said; what all its attempts cost together."""
-    amount = _cost(ended.output)
+    amount = cost_of(ended.output)
     cost = run.cost if amount is None else (run.cost or 0.0) + amount
     return Said(_json(ended.output), _text(ended.error), cost)
-
-
-def _kept(found: Found, run: Run, ended_as: str, error: str | None) -> list[Write]:
-    """What the trigger's status keeps of a run that is over."""
-    row = found.status
-    if row is None:
-        return []
-    failed = retry.failures(
-        row.consecutive_failures, ended_as, run_revision=run.revision, current_revision=row.revision
-    )
-    kept: dict[str, Any] = {"consecutive_failures": failed, "success_count": row.success_count}
-    match ended_as:
-        case "succeeded":
-            kept |= {"success_count": row.success_count + 1, "last_success_at": found.now, "last_error": None}
-        case "failed" | "timed_out":
-            kept |= {"last_error": error or ended_as.replace("_", " ")}
-    return [status.saving(row.trigger_id, kept)]
-
-
-def _stop(connection: Connection, found: Found, trigger: Trigger | None, kept: Sequence[Write]) -> Stop | None:
-    """Whether the trigger is to stop for what its runs came to."""
-    if trigger is None:
-        return None
-    for _, values in kept:
-        if worn := worn_out(spec_of(trigger.spec), values["consecutive_failures"], values["success_count"]):
-            return worn
-    return _over_budget(connection, trigger, found.now)
-
-
-def _over_budget(connection: Connection, trigger: Trigger, now: datetime) -> Stop | None:
-    budget = budget_of(spec_of(trigger.spec))
-    if budget is None:
-        return None
-    spending = budgets.read(connection, {trigger.trigger_id: budget}, now)[trigger.trigger_id]
-    return Stop(StopReason.BUDGET, budget.until(now)) if is_used_up(budget, spending) else None
 
 
 def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked | None, now: datetime) -> Asked | None:
@@ -175,13 +199,3 @@ def _text(error: str | None) -> str | None:
     if error is None:
         return None
     return error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
-
-
-def _cost(output: Mapping[str, Any] | None) -> float | None:
-    """What the attempt says it cost, None where it does not say."""
-    match (output or {}).get("cost"):
-        case bool():
-            return None
-        case int() | float() as cost if cost >= 0:
-            return float(cost)
-    return None

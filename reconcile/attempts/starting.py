@@ -65,4 +65,4 @@ class Starting:
             return Ended(Outcome.FAILED, said).masked(mask)
         spent = max(timedelta(0), now - (one.run.started_at or now))
         deadline = monotonic + (timeout - spent).total_seconds()
-        return Attempt(one.run, one.trigger, work, deadline, mask=mask, stored=stored or 0)
+        return Attempt(one.run, one.trigger, work, deadline, folder=folder, mask=mask, stored=stored or 0)

@@ -1,4 +1,4 @@
-"""The worker: claims runs, launches them, keeps their leases while they live, and settles how they end.
+"""The worker: claims runs, launches them, and takes up what others left; `live` holds what is under way here.
 
 A pass is: what ended, what is to end, what must be renewed, who lost their worker, what can be claimed. All that a
 worker knows beside the database is which attempts it watches; the folders of its workplace let the next one find them.
@@ -10,29 +10,25 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reconcile.attempts import claiming, handed
+from reconcile.attempts import claiming
 from reconcile.attempts.adoption import Adoption, Taken, Unseen
 from reconcile.attempts.attempt import Attempt, Ended, facts_of
+from reconcile.attempts.live import Live
 from reconcile.attempts.starting import Starting
 from reconcile.attempts.vault import Vault
 from reconcile.attempts.workplace import WorkPlace
 from reconcile.observe import Observations
 from reconcile.ports import Launcher
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Deactivate, settle, stop
+from reconcile.settle import Deactivate, Ending
 from revisions.errors import Unavailable
-from revisions.ids import TriggerKey, fresh
-from revisions.store import claims, logs
-from revisions.store.claims import Claimed, Standings
+from revisions.ids import fresh
+from revisions.store.claims import Claimed
 from revisions.store.database import Database
 from revisions.store.runs import Run
 
 LOOK_SECONDS = 1.0
 """Between two looks at what the database wants of what runs here."""
-LOG_BYTES_PER_LOOK = 256 * 1024
-LOG_BYTES_AT_END = logs.HEAD + logs.TAIL
-SECONDS_TO_POSTPONE = 30.0
-"""Until an end that could not be written is tried again."""
 _NEVER, _AT_ONCE = float("inf"), float("-inf")
 
 
@@ -89,15 +85,13 @@ class Worker:
         self._observations = observations
         self._launchers = launchers
         self._settings = settings
-        self._deactivate = deactivate
         told = settings.traceparent
         self._starting = Starting(launchers, settings.vault, settings.task_root, settings.url, told)
-        self._live: dict[tuple[str, int], Attempt] = {}
+        self._live = Live(database, observations, deactivate, settings.lease)
         self._adoption: Adoption | None = None
         self._in_doubt = True
-        self._next_look = self._next_renewal = _AT_ONCE
+        self._next_look = _AT_ONCE
         self._drain_at = _NEVER
-        self._left = 0
         self._counted: Counter[str] = Counter()
 
     @property
@@ -112,12 +106,13 @@ class Worker:
         """
         self._counted.clear()
         try:
-            self._watch()
+            self._counted["settled"] = self._live.watch(self._drain_at)
             if look or self._counted["settled"]:
                 self._ask()
         except Exception as error:
             self._in_doubt = True
-            self._next_look = self._next_renewal = _AT_ONCE
+            self._next_look = _AT_ONCE
+            self._live.renew_at_once()
             if isinstance(error, Unavailable) and self._adoption:
                 self._adoption.spare()
             raise
@@ -133,63 +128,17 @@ class Worker:
 
     def leave(self) -> None:
         """Ends what is left and gives the workplace up; claims that are left are found by whoever comes next."""
-        for attempt in self._live.values():
-            self._remove(attempt)
+        self._live.remove_all()
         if self._adoption is not None:
-            self._adoption.place.leave(forgotten=not self._live and not self._left)
-
-    def _watch(self) -> None:
-        now = self._monotonic()
-        over: list[tuple[Attempt, Ended]] = []
-        for attempt in list(self._live.values()):
-            ended = None
-            try:
-                ended = attempt.watch(now)
-            except OSError as error:
-                self._emit("work.unreadable", **attempt.facts, error=str(error))
-            if ended is None and now >= self._drain_at:
-                self._hand_over(attempt, now)
-            elif ended is not None and now >= attempt.postponed_until:
-                over.append((attempt, ended))
-        for attempt, ended in over:
-            self._end(attempt, ended)
-
-    def _hand_over(self, attempt: Attempt, now: float) -> None:
-        if attempt.elsewhere:
-            del self._live[attempt.key]
-            self._left += 1
-            self._emit("run.left", **attempt.facts)
-        else:
-            attempt.end(Outcome.HANDED_BACK, now)
-
-    def _end(self, attempt: Attempt, ended: Ended) -> None:
-        printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
-        if ended.outcome is Outcome.HANDED_BACK:
-            self._remove(attempt)  # first, for the same attempt may begin anew in the same folder
-        try:
-            self._settle(attempt.run, attempt.trigger, ended, printed)
-        except Unavailable:
-            raise
-        except Exception as error:  # noqa: BLE001 - one end that cannot be written must not keep the others
-            attempt.postponed_until = self._monotonic() + SECONDS_TO_POSTPONE
-            self._emit("settle.failed", **attempt.facts, error=repr(error))
-            return
-        del self._live[attempt.key]
-        self._remove(attempt)
-
-    def _settle(self, run: Run, trigger: TriggerKey | None, ended: Ended, printed: Sequence[logs.Piece] = ()) -> None:
-        settled = settle(self._database, self._observations, run, ended, printed, trigger=trigger)
-        self._counted["settled"] += settled.decision is not None
-        if settled.stop:
-            stop(self._observations, self._deactivate, run, settled.stop, trigger)
+            self._adoption.place.leave(forgotten=self._live.is_empty)
 
     def _ask(self) -> None:
         adoption = self._adoption or self._move_in()
         if self._in_doubt:
             self._take_stock(adoption)
         if self._monotonic() >= self._next_look:
-            self._tend()
-            self._take_up(adoption.of_the_lapsed(self._live.keys()))
+            self._counted["settled"] += self._live.tend()
+            self._take_up(adoption.of_the_lapsed(self._live.keys))
             self._next_look = self._monotonic() + LOOK_SECONDS
         if self._drain_at == _NEVER:
             self._claim(adoption.place)
@@ -203,7 +152,7 @@ class Worker:
 
     def _take_stock(self, adoption: Adoption) -> None:
         """At the beginning, and after a failure, when a commit whose answer was lost may have left unknown claims."""
-        self._take_up(adoption.of_mine(self._live.keys()))
+        self._take_up(adoption.of_mine(self._live.keys))
         self._take_up(adoption.of_the_dead())
         if not adoption.place.is_shared():
             adoption.clear()
@@ -214,7 +163,7 @@ class Worker:
             run = one.run
             match one.found:
                 case Attempt() as attempt:
-                    self._add(attempt)
+                    self._live.add(attempt)
                     self._counted["adopted"] += 1
                     self._emit("run.adopted", **attempt.facts)
                 case Unseen() as unseen:
@@ -224,49 +173,9 @@ class Worker:
                 case Ended(Outcome.LOST) as ended:
                     self._counted["lost"] += 1
                     self._emit("run.lost", **facts_of(run, one.trigger))
-                    self._settle(run, one.trigger, ended)
+                    self._settle(Ending(run, ended, trigger=one.trigger))
                 case ended:
-                    self._settle(run, one.trigger, ended)
-
-    def _tend(self) -> None:
-        """Renews leases when it is time, stores what was printed, ends what was cancelled, drops what is not ours."""
-        if not self._live:
-            return
-        attempts = dict(self._live)
-        printed = {key: pieces for key, one in attempts.items() if (pieces := one.printed(LOG_BYTES_PER_LOOK))}
-        held = [attempt.run for attempt in attempts.values()]
-        if printed or self._monotonic() >= self._next_renewal:
-            standings = self._renew(held, printed)
-        else:
-            with self._database.read() as connection:
-                standings = claims.standings(connection, held)
-        for key, standing in standings.items():
-            attempt = attempts[key]
-            if not standing.held:
-                self._drop(attempt)
-            elif standing.cancel_requested:
-                attempt.end(Outcome.CANCELLED, self._monotonic(), force=standing.cancel_forced)
-
-    def _drop(self, attempt: Attempt) -> None:
-        """Ends work whose claim is another's or was settled; settling it changes nothing any more, and records that."""
-        printed = attempt.printed(LOG_BYTES_AT_END, whole=True)
-        del self._live[attempt.key]
-        self._remove(attempt)
-        self._settle(attempt.run, attempt.trigger, Ended(Outcome.LOST), printed)
-
-    def _renew(self, held: Sequence[Run], printed: Mapping[tuple[str, int], list[logs.Piece]]) -> Standings:
-        begun = self._monotonic()
-        with self._database.write() as connection:
-            now = self._database.clock.now(connection)
-            standings = claims.renew(connection, held, now, self._settings.lease)
-            ours = {key: pieces for key, pieces in printed.items() if standings[key].held}
-            attempts = self._live
-            logs.append(connection, {(key[0], attempts[key].run.attempt): pieces for key, pieces in ours.items()})
-        for key, pieces in ours.items():
-            attempts[key].stored = pieces[-1].end
-        self._next_renewal = begun + self._settings.lease.total_seconds() / 3
-        self._emit("lease.renewed", count=sum(standing.held for standing in standings.values()))
-        return standings
+                    self._settle(Ending(run, ended, trigger=one.trigger))
 
     def _claim(self, place: WorkPlace) -> None:
         settings = self._settings
@@ -286,7 +195,7 @@ class Worker:
         for one in taken.claimed:
             if self._monotonic() - begun > settings.lease.total_seconds() / 2:
                 # Stalled: it may be somebody else's any moment.
-                self._settle(one.run, one.trigger, Ended(Outcome.HANDED_BACK))
+                self._settle(Ending(one.run, Ended(Outcome.HANDED_BACK), trigger=one.trigger))
             else:
                 waited = self._monotonic() - taken_at
                 self._launch(place, one, taken.now, taken.tokens.get(one.run.id), waited=waited)
@@ -311,26 +220,16 @@ class Worker:
         self._emit("launch.tried", run=one.run, error=found.error if isinstance(found, Ended) else None, **facts)
         match found:
             case Attempt() as attempt:
-                self._add(attempt)
+                self._live.add(attempt)
                 if stored is None:
                     self._emit("run.started", **attempt.facts, source=one.run.source)
                 else:
                     self._emit("run.adopted", **attempt.facts)
             case ended:
-                self._settle(one.run, one.trigger, ended)
+                self._settle(Ending(one.run, ended, trigger=one.trigger))
 
-    def _add(self, attempt: Attempt) -> None:
-        self._live[attempt.key] = attempt
-
-    def _remove(self, attempt: Attempt) -> None:
-        """Ends the work if it is not over, and removes what is left of it."""
-        try:
-            attempt.work.cancel(force=True)
-            attempt.work.forget()
-            if self._adoption is not None:
-                handed.forget(self._adoption.place.folder(attempt.run.id, attempt.run.attempt))
-        except OSError as error:
-            self._emit("attempt.left_behind", **attempt.facts, error=str(error))
+    def _settle(self, ending: Ending) -> None:
+        self._counted["settled"] += self._live.settle(ending)
 
     def _monotonic(self) -> float:
         return self._database.clock.monotonic()

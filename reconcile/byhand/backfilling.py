@@ -8,8 +8,7 @@ from typing import Any
 from reconcile.byhand import targets
 from reconcile.byhand.targets import Target
 from reconcile.creating import outcome_of
-from reconcile.history.verifying import Progress
-from reconcile.observe import Observations
+from reconcile.observe import Observations, Progress
 from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules import bounds
 from reconcile.rules.audit import Standing

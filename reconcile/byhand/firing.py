@@ -7,8 +7,7 @@ from typing import Any
 from reconcile.attempts.attempt import part_of
 from reconcile.byhand import targets
 from reconcile.creating import outcome_of
-from reconcile.history.verifying import Progress
-from reconcile.observe import Observations
+from reconcile.observe import Observations, Progress
 from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules.overlap import DISPLACING, POLICIES, room
 from revisions import documents, ids
@@ -68,9 +67,10 @@ class Firing:
                 hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
                 raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
             target.refuse_beyond(1)
+            displaced = []
             if live and overlap in DISPLACING:
-                displaced = Displacement(new.trigger_id, new.id, forced=overlap == "terminate")
-                orders.displace(connection, [displaced], target.now)
+                displaced = [Displacement(new.trigger_id, new.id, forced=overlap == "terminate")]
+            over = orders.displace(connection, displaced, target.now)
             run_store.create(connection, [new])
             status_store.fired(connection, target.status, new.id, target.now, outcome=outcome_of(new))
             notices.runs_pending(connection)
@@ -78,6 +78,8 @@ class Firing:
         assert made is not None
         facts = {"run_id": made.id, "actor": caller.actor, **part_of(made)}
         self._observations.emit("run.fired", trigger=str(key), **facts)
+        for run in over:
+            self._observations.emit("wait.ended", run=run, trigger=key, at=target.now)
         return made
 
     def fire_all(

@@ -72,6 +72,7 @@ class Target:
             start_by=start_by(self.terms, self.now) if source == MANUAL else None,
             reserved=expected(self.terms.budget, self.spending) if self.terms.budget and self.spending else None,
             traceparent=caller.traceparent,
+            cause=caller.cause,
         )
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from reconcile.history.exporting import FORMAT
-from reconcile.history.verifying import Progress, walk_all
-from reconcile.observe import Observations
+from reconcile.history.verifying import walk_all
+from reconcile.observe import Observations, Progress
 from revisions import checkpoints
 from revisions.breaks import Break, Walk, What, current_row
 from revisions.errors import Conflict, Fault, Invalid

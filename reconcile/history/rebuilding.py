@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reconcile.history.verifying import Progress, untrusted, walk_all
-from reconcile.observe import Observations
+from reconcile.history.verifying import untrusted, walk_all
+from reconcile.observe import Observations, Progress
 from revisions.breaks import Break, Walk, What, current_row, key_of
 from revisions.errors import Conflict, Unavailable
 from revisions.ids import TaskKey

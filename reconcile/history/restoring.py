@@ -117,7 +117,11 @@ class Restoring:
         with self._database.write() as connection:
             run_store.lock_queue(connection)
             now = self._database.clock.now(connection)
-            return orders.cancel_all_pending(connection, now, SYSTEM, LOST)
+            over = orders.cancel_all_pending(connection, now, SYSTEM, LOST)
+            names = trigger_store.keys(connection, {run.trigger_id for run in over})
+        for run in over:
+            self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
+        return len(over)
 
 
 def _lost(connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Iterator[Skip]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from reconcile.observe import Progress
 from revisions import checkpoints
 from revisions.breaks import Break, Head, Walk, What, key_of
 from revisions.chain import Row
@@ -18,8 +19,6 @@ from revisions.store.database import Connection, Database
 from revisions.store.tables import SCHEMA
 from revisions.triggers import Trigger
 
-Progress = Callable[[int, int], None]
-"""Told now and then: how many of how many are done."""
 MOST_BREAKS = 100
 """Broken triggers that are named; beyond it they are only counted."""
 

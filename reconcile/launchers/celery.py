@@ -35,6 +35,9 @@ class CeleryLauncher:
     def faults(self, spec: Any) -> list[Fault]:
         return [*extra_faults("celery", "celery"), *_faults(spec)]
 
+    def system(self, spec: Any) -> "Cluster":
+        return _cluster(spec)
+
     def start(self, launch: Launch) -> Work:
         for fault in self.faults(launch.spec):
             raise LaunchError(f"celery.{fault.path}: {fault.message}")
@@ -44,6 +47,19 @@ class CeleryLauncher:
         return errands.adopt(folder, CeleryTask)
 
 
+class Cluster(NamedTuple):
+    """A broker and a backend, each by the variable that holds its address."""
+
+    broker: str
+    backend: str
+
+    def reach(self, id: str = "triggerctl-doctor") -> None:
+        """Connects to the broker, and asks the backend for an id."""
+        with _talking(self) as apps, apps.connection() as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=SECONDS_TO_CONNECT)
+            _meta(apps, id)
+
+
 class CeleryTask:
     """One attempt, by its id. A message that is sent twice runs twice, so what may have been sent is only awaited."""
 
@@ -51,19 +67,18 @@ class CeleryTask:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
+        self._cluster = _cluster(launch.spec)
         self._id = f"triggerctl-{launch.run_id}-{launch.attempt}"
 
     def reach(self) -> None:
-        with self._talking() as apps, apps.sender.connection_for_write() as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, timeout=SECONDS_TO_CONNECT)
-            self._meta(apps)
+        self._cluster.reach(self._id)
 
     def submit(self) -> None:
-        with self._talking() as apps:
-            if self._meta(apps)["status"] != UNKNOWN:
+        with _talking(self._cluster) as apps:
+            if _meta(apps, self._id)["status"] != UNKNOWN:
                 return
             seconds, queue = self._launch.timeout_seconds, self._launch.spec.get("queue")
-            with apps.sender.connection_for_write() as connection:
+            with apps.connection() as connection:
                 apps.sender.send_task(
                     self._launch.spec["task"],
                     args=[self._launch.input],
@@ -85,8 +100,8 @@ class CeleryTask:
         return False
 
     def look(self) -> Progress:
-        with self._talking() as apps:
-            meta = self._meta(apps)
+        with _talking(self._cluster) as apps:
+            meta = _meta(apps, self._id)
         match meta["status"]:
             case "SUCCESS":
                 return _success(meta["result"])
@@ -99,42 +114,58 @@ class CeleryTask:
         return Running()
 
     def cancel(self, *, force: bool) -> None:
-        with self._talking() as apps, apps.sender.connection_for_write() as connection:
+        with _talking(self._cluster) as apps, apps.connection() as connection:
             chosen = "SIGKILL" if force else "SIGTERM"
             apps.sender.control.revoke(self._id, terminate=True, signal=chosen, connection=connection)
 
     def clean(self) -> None:
         """Results expire by themselves."""
 
-    def _meta(self, apps: "Apps") -> dict[str, Any]:
-        found: dict[str, Any] = apps.reader.backend.get_task_meta(self._id, cache=False)
-        return found
 
-    @contextmanager
-    def _talking(self) -> "Iterator[Apps]":
-        """Turns whatever goes wrong on the way into Unreachable; no address is told, for it may hold a password."""
-        apps = _apps(*(_address(self._launch.spec.get(field, name)) for field, name in VARIABLES.items()))
-        try:
-            yield apps
-        except LaunchError:
-            raise
-        except Exception as error:  # noqa: BLE001 - each broker and backend has errors of its own
-            raise Unreachable(f"the Celery cluster cannot be reached: {type(error).__name__}: {error}") from None
+def _cluster(spec: Mapping[str, Any]) -> Cluster:
+    return Cluster(*(spec.get(field, name) for field, name in VARIABLES.items()))
+
+
+def _meta(apps: "Apps", id: str) -> dict[str, Any]:
+    found: dict[str, Any] = apps.reader.backend.get_task_meta(id, cache=False)
+    return found
+
+
+@contextmanager
+def _talking(cluster: Cluster) -> "Iterator[Apps]":
+    """Turns whatever goes wrong on the way into Unreachable; no address is told, for it may hold a password."""
+    apps = _apps(*map(_address, cluster))
+    try:
+        yield apps
+    except LaunchError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each broker and backend has errors of its own
+        raise Unreachable(f"the Celery cluster cannot be reached: {type(error).__name__}: {error}") from None
 
 
 class Apps(NamedTuple):
-    """`sender` knows no backend: with one it would subscribe to each result, for which its connection is not made."""
+    """`sender` knows no backend: with one it would subscribe to each result, for which its connection is not made.
+
+    Both go by the addresses they were made for: by itself Celery puts CELERY_BROKER_URL and CELERY_RESULT_BACKEND of
+    the environment before what an app is given.
+    """
 
     sender: Any
     reader: Any
+    broker: str
+
+    def connection(self) -> Any:
+        """To the broker; not made yet."""
+        return self.sender.connection_for_write(self.broker)
 
 
 @cache
 def _apps(broker: str, backend: str) -> Apps:
     from celery import Celery
 
-    common = {"set_as_current": False, "broker": broker}
-    apps = Apps(Celery("triggerctl", **common), Celery("triggerctl", backend=backend, **common))
+    sender, reader = (Celery("triggerctl", set_as_current=False, broker=broker) for _ in range(2))
+    apps = Apps(sender, reader, broker)
+    sender.backend_cls, reader.backend_cls = "disabled", backend
     apps.sender.conf.broker_connection_timeout = SECONDS_TO_CONNECT
     apps.sender.conf.broker_transport_options = {"socket_connect_timeout": SECONDS_TO_CONNECT, "socket_timeout": 30}
     apps.reader.conf.redis_socket_connect_timeout = SECONDS_TO_CONNECT

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ class FlyteLauncher:
     def faults(self, spec: Any) -> list[Fault]:
         return [*extra_faults("flyte", "flyteidl2", "connectrpc"), *_faults(spec)]
 
+    def system(self, spec: Any) -> "Domain":
+        return Domain(spec["endpoint"], spec["org"], spec["project"], spec["domain"], spec.get("token"))
+
     def start(self, launch: Launch) -> Work:
         for fault in self.faults(launch.spec):
             raise LaunchError(f"flyte.{fault.path}: {fault.message}")
@@ -45,6 +49,26 @@ class FlyteLauncher:
 
     def adopt(self, folder: Path) -> Work | None:
         return errands.adopt(folder, FlyteRun)
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Where runs are created, and the variable with the token that is shown there."""
+
+    endpoint: str
+    org: str
+    project: str
+    domain: str
+    token: str | None
+
+    def reach(self) -> None:
+        """Asks for a run that is not there, as somebody who may."""
+        from flyteidl2.workflow import run_service_pb2 as messages
+
+        run = {"org": self.org, "project": self.project, "domain": self.domain, "name": "triggerctl-doctor"}
+        with _asking("GetRunDetails", but="not_found"):
+            request = messages.GetRunDetailsRequest(run_id=run)
+            _client(self.endpoint).get_run_details(request, headers=_headers(self.token), timeout_ms=MILLISECONDS)
 
 
 class FlyteRun:
@@ -61,10 +85,10 @@ class FlyteRun:
     def reach(self) -> None:
         if len(self._run["name"]) > LONGEST_NAME:
             raise LaunchError(f"attempt {self._launch.attempt}: a name in Flyte has no room for more than three digits")
-        _headers(self._launch.spec)
+        _headers(self._launch.spec.get("token"))
 
     def submit(self) -> None:
-        with self._asking("CreateRun", but="already_exists"):
+        with _asking("CreateRun", but="already_exists"):
             _client(self._launch.spec["endpoint"]).create_run(self._request(), **self._how())
 
     def told(self, wake: Callable[[], None]) -> bool:
@@ -75,7 +99,7 @@ class FlyteRun:
         from flyteidl2.workflow import run_service_pb2 as messages
 
         action = None
-        with self._asking("GetRunDetails", but="not_found"):
+        with _asking("GetRunDetails", but="not_found"):
             request = messages.GetRunDetailsRequest(run_id=self._run)
             details = _client(self._launch.spec["endpoint"]).get_run_details(request, **self._how())
             action = details.details.action
@@ -97,7 +121,7 @@ class FlyteRun:
     def cancel(self, *, force: bool) -> None:
         from flyteidl2.workflow import run_service_pb2 as messages
 
-        with self._asking("AbortRun", but="not_found"):
+        with _asking("AbortRun", but="not_found"):
             request = messages.AbortRunRequest(run_id=self._run, reason="asked to end by triggerctl")
             _client(self._launch.spec["endpoint"]).abort_run(request, **self._how())
 
@@ -124,7 +148,7 @@ class FlyteRun:
     def _success(self, action: Any) -> Progress:
         from flyteidl2.workflow import run_service_pb2 as messages
 
-        with self._asking("GetActionData"):
+        with _asking("GetActionData"):
             request = messages.GetActionDataRequest(action_id=action.id)
             outputs = _client(self._launch.spec["endpoint"]).get_action_data(request, **self._how()).outputs
         if not outputs.literals:
@@ -151,21 +175,22 @@ class FlyteRun:
                     file.write(line.message.rstrip("\n").encode() + b"\n")
 
     def _how(self) -> dict[str, Any]:
-        return {"headers": _headers(self._launch.spec), "timeout_ms": MILLISECONDS}
+        return {"headers": _headers(self._launch.spec.get("token")), "timeout_ms": MILLISECONDS}
 
-    @contextmanager
-    def _asking(self, call: str, but: str = "") -> Iterator[None]:
-        """Turns errors of Connect into ours; a code of `but` is no error, and ends the block."""
-        from connectrpc.errors import ConnectError
 
-        try:
-            yield
-        except ConnectError as error:
-            code = error.code.value
-            if code == but:
-                return
-            said = f"Flyte answered {call} with {code}: {error.message}"
-            raise (Unreachable(said) if code in NOT_NOW else LaunchError(said)) from None
+@contextmanager
+def _asking(call: str, but: str = "") -> Iterator[None]:
+    """Turns errors of Connect into ours; a code of `but` is no error, and ends the block."""
+    from connectrpc.errors import ConnectError
+
+    try:
+        yield
+    except ConnectError as error:
+        code = error.code.value
+        if code == but:
+            return
+        said = f"Flyte answered {call} with {code}: {error.message}"
+        raise (Unreachable(said) if code in NOT_NOW else LaunchError(said)) from None
 
 
 @cache
@@ -182,12 +207,12 @@ def _log_client(endpoint: str) -> Any:
     return RunLogsServiceClientSync(endpoint.rstrip("/"))
 
 
-def _headers(spec: Mapping[str, Any]) -> dict[str, str]:
-    if "token" not in spec:
+def _headers(variable: str | None) -> dict[str, str]:
+    if variable is None:
         return {}
-    if token := os.environ.get(spec["token"], ""):
+    if token := os.environ.get(variable, ""):
         return {"authorization": f"Bearer {token}"}
-    raise LaunchError(f"the controller's environment has no {spec['token']}")
+    raise LaunchError(f"the controller's environment has no {variable}")
 
 
 def _failure(message: str) -> Failed:

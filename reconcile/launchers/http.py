@@ -33,6 +33,9 @@ class HttpLauncher:
     def faults(self, spec: Any) -> list[Fault]:
         return list(_faults(spec))
 
+    def system(self, spec: Any) -> None:
+        """Any request may begin something."""
+
     def start(self, launch: Launch) -> Work:
         for fault in _faults(launch.spec):
             raise LaunchError(f"http.{fault.path}: {fault.message}")

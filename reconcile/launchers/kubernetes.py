@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ class KubernetesLauncher:
     def faults(self, spec: Any) -> list[Fault]:
         return [*extra_faults("kubernetes", "kubernetes"), *jobs.faults(spec)]
 
+    def system(self, spec: Any) -> "Namespace":
+        return Namespace(spec.get("namespace"), cluster.named())
+
     def start(self, launch: Launch) -> Work:
         for fault in self.faults(launch.spec):
             raise LaunchError(f"kubernetes.{fault.path}: {fault.message}")
@@ -36,6 +40,20 @@ class KubernetesLauncher:
 
     def adopt(self, folder: Path) -> Work | None:
         return errands.adopt(folder, ClusterJob)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """Where Jobs start; None: in the controller's own namespace, and in the cluster that it runs in."""
+
+    name: str | None
+    kubeconfig: str | None
+
+    def reach(self) -> None:
+        """Looks for a Job that is not there, as somebody who may."""
+        of = _connected(self.kubeconfig)
+        with _talking(but=404):
+            of.job(self.name or of.namespace, "triggerctl-doctor")
 
 
 class ClusterJob:
@@ -57,10 +75,10 @@ class ClusterJob:
     def submit(self) -> None:
         """The Job, then the Secret that it owns; what is there by these names is ours."""
         job = self._create_job()
-        with self._talking(but=409):
+        with _talking(but=409):
             self._cluster().create_secret(self._namespace, jobs.secret(self._launch, job["metadata"]["uid"]))
             return
-        with self._talking(but=404):
+        with _talking(but=404):
             found = self._cluster().secret(self._namespace, self._name)
             if job["metadata"]["uid"] not in [one["uid"] for one in found["metadata"].get("ownerReferences", [])]:
                 self._cluster().delete_secret(self._namespace, self._name)
@@ -73,11 +91,11 @@ class ClusterJob:
 
     def look(self) -> Progress:
         job = pod = None
-        with self._talking(but=404):
+        with _talking(but=404):
             job = self._cluster().job(self._namespace, self._name)
         if job is None:
             return Lost(": ".join(filter(None, (pods.GONE, self._waits))))
-        with self._talking():
+        with _talking():
             pod = self._cluster().pod(self._namespace, self._name)
         self._waits = pods.waiting(pod)
         if pod and pods.has_printed(pod):
@@ -94,16 +112,16 @@ class ClusterJob:
         self._delete("Background")
 
     def _create_job(self) -> Any:
-        with self._talking(but=409):
+        with _talking(but=409):
             return self._cluster().create_job(self._namespace, jobs.job(self._launch))
-        with self._talking(but=404):
+        with _talking(but=404):
             found = self._cluster().job(self._namespace, self._name)
             if "deletionTimestamp" not in found["metadata"]:
                 return found
         raise Unreachable(f"the Job {self._name} of an earlier start is still being deleted")
 
     def _delete(self, propagation: str) -> None:
-        with self._talking(but=404):
+        with _talking(but=404):
             self._cluster().delete_job(self._namespace, self._name, propagation)
 
     def _follow(self, pod: str, *, to_the_end: bool) -> None:
@@ -123,7 +141,7 @@ class ClusterJob:
 
         Each byte has its place, so that it does no harm when an earlier controller still copies, too.
         """
-        with suppress(Unreachable, LaunchError, OSError), self._talking(but=404):
+        with suppress(Unreachable, LaunchError, OSError), _talking(but=404):
             descriptor = os.open(self._launch.folder / "log", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 position = 0
@@ -139,22 +157,28 @@ class ClusterJob:
         return str(self._launch.spec.get("namespace") or self._cluster().namespace)
 
     def _cluster(self) -> Cluster:
-        try:
-            return cluster.connected(self._kubeconfig)
-        except cluster.Unknown as error:
-            raise LaunchError(str(error)) from None
+        return _connected(self._kubeconfig)
 
-    @contextmanager
-    def _talking(self, but: int | None = None) -> Iterator[None]:
-        """Turns what the cluster refuses into our errors; a status of `but` is no error, and ends the block."""
-        try:
-            yield
-        except cluster.Refused as error:
-            if error.status is not None and error.status == but:
-                return
-            if error.status is None or error.status in AGAIN or error.status >= 500:
-                raise Unreachable(f"the cluster {error}") from None
-            raise LaunchError(f"the cluster {error}") from None
+
+def _connected(kubeconfig: str | None) -> Cluster:
+    """Raises LaunchError where no cluster is known."""
+    try:
+        return cluster.connected(kubeconfig)
+    except cluster.Unknown as error:
+        raise LaunchError(str(error)) from None
+
+
+@contextmanager
+def _talking(but: int | None = None) -> Iterator[None]:
+    """Turns what the cluster refuses into our errors; a status of `but` is no error, and ends the block."""
+    try:
+        yield
+    except cluster.Refused as error:
+        if error.status is not None and error.status == but:
+            return
+        if error.status is None or error.status in AGAIN or error.status >= 500:
+            raise Unreachable(f"the cluster {error}") from None
+        raise LaunchError(f"the cluster {error}") from None
 
 
 launcher: Launcher = KubernetesLauncher()

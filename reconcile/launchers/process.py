@@ -20,6 +20,9 @@ class ProcessLauncher:
     def faults(self, spec: Any) -> list[Fault]:
         return list(_faults(spec))
 
+    def system(self, spec: Any) -> None:
+        """It stays here."""
+
     def start(self, launch: Launch) -> Work:
         for fault in _faults(launch.spec):
             raise LaunchError(f"process.{fault.path}: {fault.message}")

@@ -12,10 +12,10 @@ from reconcile.rules.blackouts import Blackout
 from reconcile.rules.budget import Spending, affordable, expected, is_used_up
 from reconcile.rules.catchup import Situation
 from reconcile.rules.schedule import Fire
-from reconcile.rules.stopping import Stop, worn_out
+from reconcile.rules.stopping import Stop, still_wanted, worn_out
 from reconcile.rules.terms import Terms
 from revisions.store import facts as facts_store
-from revisions.store import holds, quarantines
+from revisions.store import holds, quarantines, runs
 from revisions.store.database import Connection
 from revisions.store.facts import Facts
 from revisions.store.holds import Hold
@@ -101,7 +101,10 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
         denied = authority.refusal(terms.scopes, of.scopes, of.project, given)
         known.append(_Known(row, of, terms, over, denied))
     spendings = budgets.read(connection, {of.row.trigger_id: b for of in known if (b := of.terms.budget)}, now)
-    found.cases = [_case(one, spendings.get(one.row.trigger_id), now, grace) for one in known]
+    live = runs.count_live(connection, [of.row.trigger_id for of in known if of.terms.max_runs])
+    found.cases = [
+        _case(one, spendings.get(one.row.trigger_id), live.get(one.row.trigger_id, 0), now, grace) for one in known
+    ]
     return found
 
 
@@ -115,7 +118,7 @@ class _Known(NamedTuple):
     denied: str | None
 
 
-def _case(known: _Known, spending: Spending | None, now: datetime, grace: timedelta) -> Case:
+def _case(known: _Known, spending: Spending | None, live: int, now: datetime, grace: timedelta) -> Case:
     row, facts, terms, over, denied = known
     late = bounds.offset(terms.spread, "/".join((facts.project, facts.domain, facts.task, facts.name)))
     blackouts = (
@@ -134,6 +137,7 @@ def _case(known: _Known, spending: Spending | None, now: datetime, grace: timede
         remaining=None if terms.count is None else max(0, terms.count - row.started_count),
         asked=asked,
         affordable=affordable(terms.budget, spending) if terms.budget and spending else None,
+        wanted=None if terms.max_runs is None else still_wanted(terms.max_runs, row.success_count, live, terms.overlap),
         denied=denied,
         blackouts=tuple(blackout.earlier(late) for blackout in blackouts),
     )

@@ -188,6 +188,8 @@ class Deciding:
             skips=records.skips,
             backlogs=records.backlogs,
         )
+        for run, trigger in records.cancelled:
+            self._observations.emit("wait.ended", run=run, trigger=trigger, at=records.now)
 
 
 def _due(rows: Sequence[StatusRow], now: datetime, decided: Decided) -> list[StatusRow]:

@@ -11,15 +11,17 @@ from reconcile.rules.catchup import Plan
 from reconcile.rules.overlap import DISPLACING
 from reconcile.rules.schedule import Fire
 from reconcile.rules.terms import start_by
+from revisions.ids import TriggerKey
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, occurrences, orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
+from revisions.store import triggers as trigger_store
 from revisions.store.backlogs import Backlog
 from revisions.store.database import Connection
 from revisions.store.occurrences import Skip
 from revisions.store.orders import Displacement
-from revisions.store.runs import NewRun
+from revisions.store.runs import NewRun, Run
 from revisions.triggers import SYSTEM
 
 
@@ -27,7 +29,8 @@ class Records:
     """Runs, skips, backlogs and status rows of one pass, decided at one instant; `waited` are seconds for a token.
 
     `made`: the runs whose occurrence had none yet, once they are stored; `changes`: what the change that made a
-    trigger's revision was part of, where that was something.
+    trigger's revision was part of, where that was something. `cancelled`: waiting runs that gave way to new ones, each
+    by its trigger's name.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -38,6 +41,7 @@ class Records:
         self.backlogs: list[Backlog] = []
         self.waited: list[float] = []
         self.changes: dict[str, str] = {}
+        self.cancelled: list[tuple[Run, TriggerKey | None]] = []
         self._displaced: list[Displacement] = []
         self._statuses: list[dict[str, Any]] = []
 
@@ -78,7 +82,9 @@ class Records:
             self.backlogs.append(Backlog(row.trigger_id, after, until, self.now, served_at=after))
 
     def store(self, connection: Connection) -> None:
-        orders.displace(connection, self._displaced, self.now)
+        if over := orders.displace(connection, self._displaced, self.now):
+            names = trigger_store.keys(connection, {run.trigger_id for run in over})
+            self.cancelled = [(run, names.get(run.trigger_id)) for run in over]
         self.made = self.runs
         if run_store.create(connection, self.runs) < len(self.runs):
             firsts = run_store.firsts(connection, self.runs)

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from itertools import islice
 
 from reconcile import authors
 from reconcile.calendars import read_terms
 from reconcile.passes import demand
 from reconcile.passes.replica import MISSED_BEATS
 from reconcile.plugins import launchers
+from reconcile.ports import System
+from reconcile.reports import systems
 from reconcile.rules import ailments, checks
 from reconcile.rules.ailments import LATELY, PATIENCE, UNANSWERED, Apart, Held
 from reconcile.rules.checks import Check, fault
@@ -28,7 +30,7 @@ from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
 from revisions.store.notices import hearing
 from revisions.store.tables import SCHEMA
-from revisions.triggers import SYSTEM, StopReason, spec_of
+from revisions.triggers import StopReason, spec_of
 
 MOST_COUNTED = 10_000
 """Occurrences of backlogs that are counted, so that looking never takes long."""
@@ -100,7 +102,8 @@ class Examining:
             there = replicas.seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
             yield checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
             yield checks.replicas([row.version for row in there])
-            yield checks.launchers(dict(_unusable(task_store.specs_in_use(connection))))
+            specs = task_store.specs_in_use(connection)
+        yield _launchers(specs)  # beyond the transaction, for a system elsewhere may take its time
 
     def _offset(self, connection: Connection) -> float | None:
         """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
@@ -126,15 +129,20 @@ class Examining:
             yield _failures(connection, now)
 
 
-def _unusable(specs: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The kinds of launchers that cannot be used here, each by the first task that needs it, and why."""
-    blocks: dict[str, Any] = {}
+def _launchers(specs: Iterable[str]) -> Check:
+    """Whether what these tasks are launched by can be used here, and the systems they go to answer."""
+    faults: dict[str, str] = {}
+    found: dict[System, str] = {}
     for spec in map(spec_of, specs):
-        blocks.setdefault(spec["launcher"], spec.get(spec["launcher"]))
-    for kind, block in blocks.items():
-        found = launchers().get(kind)
-        faults = found.faults(block) if found else [Fault(kind, "this release has no such launcher")]
-        yield from ((kind, one.message) for one in faults[:1])
+        kind = spec["launcher"]
+        launcher, block = launchers().get(kind), spec.get(kind)
+        wrong = launcher.faults(block) if launcher else [Fault(kind, "this release has no such launcher")]
+        if wrong:
+            faults.setdefault(kind, wrong[0].message)
+        elif launcher and (system := launcher.system(block)):
+            found[system] = kind
+    asked = dict(islice(found.items(), systems.MOST))
+    return checks.launchers([*faults.items(), *systems.troubles(asked)], len(asked), len(found) - len(asked))
 
 
 def _quarantine(connection: Connection) -> Check:
@@ -179,7 +187,7 @@ def _holds(connection: Connection, now: datetime) -> Check:
 
 
 def _failures(connection: Connection, now: datetime) -> Check:
-    stopped = trigger_store.stopped_since(connection, now - LATELY, SYSTEM, StopReason.FAILURES)
+    stopped = trigger_store.stopped_since(connection, now - LATELY, StopReason.FAILURES)
     at_limit = [found for found, stop in worn_triggers(connection) if stop.reason is StopReason.FAILURES]
     named = trigger_store.keys(connection, at_limit)
     return ailments.failures(

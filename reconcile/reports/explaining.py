@@ -95,7 +95,7 @@ def _made(connection: Connection, run: Run, past: Past) -> Made:
         status=run.status,
         error=run.error,
         is_by_hand=run.source != ON_SCHEDULE,
-        waits_for=waiting.told(connection, run, past.trigger, past.now) if run.status == "pending" else "",
+        waits_for=waiting.told(connection, run, past.now) if run.status == "pending" else "",
     )
 
 

@@ -3,13 +3,12 @@
 from datetime import datetime
 
 from reconcile.rules.waits import Ahead, Pending, waits_for
-from revisions.store import holds, queue
+from revisions.store import holds, queue, status
 from revisions.store.database import Connection
 from revisions.store.runs import Run
-from revisions.triggers import StopReason, Trigger
 
 
-def told(connection: Connection, run: Run, trigger: Trigger, now: datetime) -> str:
+def told(connection: Connection, run: Run, now: datetime) -> str:
     """What it waits for, empty where only nobody has claimed it yet, and for a run that has begun or ended."""
     if run.status == "parked":
         return "an approval"
@@ -17,14 +16,15 @@ def told(connection: Connection, run: Run, trigger: Trigger, now: datetime) -> s
         return ""
     running = queue.running(connection)
     task = (run.project, run.domain, run.task)
-    over_budget = trigger.deactivated_reason == StopReason.BUDGET
+    row = status.get(connection, run.trigger_id)
+    held_until = row.over_budget_until if row else None
     frozen = [one for one in holds.frozen(connection, now) if one.project in (None, run.project)]
     ahead = Ahead(
         key_holder=queue.holder(connection, run),
         before=queue.before(connection, run),
         of_trigger=sum(one.trigger_id == run.trigger_id for one in running),
         of_task=sum((one.project, one.domain, one.task) == task for one in running),
-        over_budget_until=trigger.until if over_budget else None,
+        over_budget_until=held_until if held_until and held_until > now else None,
         frozen_by=frozen[0].owner if frozen else None,
     )
     pending = Pending(run.available_at, run.overlap, run.serialize_key, run.trigger_limit, run.task_limit)

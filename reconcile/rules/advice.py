@@ -17,6 +17,12 @@ RATE: Final = Advice(
 )
 """An occurrence that was `missed` where only a token was wanting."""
 
+ENOUGH: Final = Advice(
+    "the runs that went on were all that `limits.max_runs` still lets succeed",
+    "raise it if there are to be more; `triggerctl runs list --trigger {trigger}` shows what went on",
+)
+"""An occurrence for which there was no place among the successes still wanted."""
+
 OUTCOMES: Final[Mapping[str, Advice]] = {
     "parked": Advice("its run waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
     "denied": Advice(
@@ -101,6 +107,8 @@ def of_skip(outcome: str, reason: str) -> Advice:
     """What a recorded skip means; one that another release made up is told as it stands."""
     if (outcome, reason) == ("missed", "rate"):
         return RATE
+    if (outcome, reason) == ("concurrency", "max_runs"):
+        return ENOUGH
     if (outcome, reason) == ("superseded", "restore"):
         return RESTORED
     return OUTCOMES.get(outcome, Advice(f"its outcome is {outcome}"))
@@ -111,6 +119,7 @@ def of_status(status: str) -> Advice:
     return STATUSES.get(status, Advice(f"is {status}"))
 
 
-def of_deactivation(reason: str) -> Advice:
-    """What it means that a trigger is inactive: a reason of the system's own, or what somebody gave as one."""
-    return DEACTIVATED.get(reason, Advice(reason, "`triggerctl activate {trigger}` resumes it from then on"))
+def of_deactivation(stopped_for: str | None, reason: str) -> Advice:
+    """What it means that a trigger is inactive: the system stopped it, or somebody did for the reason given."""
+    by_hand = Advice(reason, "`triggerctl activate {trigger}` resumes it from then on")
+    return DEACTIVATED.get(stopped_for or "", by_hand)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from revisions.chain import canonical
 
@@ -86,17 +86,24 @@ class Rights:
 ALL_RIGHTS: Final = Rights((Grant(Role.ADMIN, EVERYWHERE),))
 
 
+class Cause(NamedTuple):
+    """A run that asks, and its trigger: what the runs that it starts were caused by (X-02)."""
+
+    run_id: str
+    trigger_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who asks: `actor` is what histories call it, `scopes` the text that its revisions keep of its rights.
 
-    `run_id` is the run whose token it is; only that one it may complete.
+    `cause` is the run whose token it is; only that one it may complete.
     """
 
     actor: str
     rights: Rights
     scopes: str = UNLIMITED
-    run_id: str | None = None
+    cause: Cause | None = None
 
 
 def scopes_of(author: str) -> str:

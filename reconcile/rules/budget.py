@@ -8,9 +8,12 @@ from zoneinfo import ZoneInfo
 
 from reconcile.rules import zones
 from revisions.ids import utc_text
+from revisions.manifests import LARGEST_COST
 
 RECENT: Final = 10
 """Runs of which the dearest says what one more may cost, where the trigger does not say."""
+_ANY_NUMBER: Final = 1e9
+"""So many runs are as good as any number."""
 _ALMOST: Final = 1e-9
 """What floating point may take from a sum that comes out even."""
 
@@ -64,6 +67,16 @@ class Spending:
     dearest: float | None
 
 
+def cost_of(output: Mapping[str, Any] | None) -> float | None:
+    """What an attempt says it cost, None where it does not say, or says no cost; more than all is all there can be."""
+    match (output or {}).get("cost"):
+        case bool():
+            return None
+        case int() | float() as cost if cost >= 0:
+            return float(min(cost, LARGEST_COST))
+    return None
+
+
 def budget_of(spec: Mapping[str, Any]) -> Budget | None:
     """The budget of a trigger's spec; its periods are those of the schedule's zone."""
     limits = spec.get("limits", {})
@@ -94,7 +107,7 @@ def affordable(budget: Budget, spending: Spending) -> int | None:
     if budget.estimate is None and spending.dearest is None:
         return 0 if spending.live else 1
     each = expected(budget, spending)
-    if each <= 0:
+    if each <= 0 or left / each > _ANY_NUMBER:
         return None
     number = int(left / each + _ALMOST)
     return number or int(spending.spent == 0 and spending.reserved == 0)

@@ -15,6 +15,7 @@ from reconcile.rules.ranges import (
     CONCURRENCY,
     COUNT,
     DENIED,
+    MAX_RUNS,
     MISSED,
     MOMENT,
     RATE,
@@ -34,7 +35,8 @@ class Situation:
     """What deciding depends on beside the trigger's terms and its watermark.
 
     `live`: how many runs of it go on, as far as that matters (X-09). `affordable`: how many its budget still buys, None
-    for any number (X-08). `rate_waiting_since`: when an occurrence first was refused a token alone; what
+    for any number (X-08). `wanted`: how many may start until `max_runs` can have succeeded, should all that goes on
+    succeed; None for any number. `rate_waiting_since`: when an occurrence first was refused a token alone; what
     was live then and never starts is skipped with reason `rate`. `remaining`: how many may still start (S-07).
     `asked`: the next fire that a run asked for (S-08). `denied`: why the trigger may start nothing, None when it may
     (X-15).
@@ -44,6 +46,7 @@ class Situation:
     live_grace: timedelta
     live: int = 0
     affordable: int | None = None
+    wanted: int | None = None
     rate_waiting_since: datetime | None = None
     remaining: int | None = None
     asked: Fire | None = None
@@ -133,9 +136,9 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
     given_up = span(terms.schedule, cursor, base, MISSED)
     if terms.overlap in overlap.DISPLACING:
         return _drain_newest(terms, base, until, at, given_up)
-    if at.affordable == 0:
+    if 0 in (at.affordable, at.wanted):
         return _decided(cursor)
-    most = min(most for most in (limit, at.remaining, at.affordable) if most is not None)
+    most = min(most for most in (limit, at.remaining, at.affordable, at.wanted) if most is not None)
     wanted = fires(terms.schedule, base, until, most)
     watermark = until if len(wanted) < most else wanted[-1].at
     return _starting(terms, at, wanted, before=given_up, base=base, watermark=watermark)
@@ -170,8 +173,14 @@ def _starting(
     if terms.overlap in overlap.DISPLACING:
         older, wanted = (*older, *ranges.of(wanted[:-1], CONCURRENCY)), wanted[-1:]
     beside = wanted[: overlap.room(terms.overlap, at.live)]
-    starts = tuple(beside[: at.affordable])
-    left = (*older, *ranges.of(beside[len(starts) :], BUDGET), *ranges.of(wanted[len(beside) :], CONCURRENCY))
+    missing = beside[: at.wanted]
+    starts = tuple(missing[: at.affordable])
+    left = (
+        *older,
+        *ranges.of(missing[len(starts) :], BUDGET),
+        *ranges.of(beside[len(missing) :], CONCURRENCY, MAX_RUNS),
+        *ranges.of(wanted[len(beside) :], CONCURRENCY),
+    )
     if not starts:
         return Plan((*before, *left), watermark, (), (), watermark, **more)
     return Plan(before, base, starts, left, watermark, **more)

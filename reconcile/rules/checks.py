@@ -1,6 +1,6 @@
 """What `doctor` looks at of the installation, judged: pure, facts → one check each (R-02, S-14, L-14, O-05)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -98,13 +98,16 @@ def permissions(role: str | None, is_superuser: bool = False, lacking: Sequence[
     return ok("permissions", f"{role} may do what is needed")
 
 
-def launchers(faults: Mapping[str, str]) -> Check:
-    """What registered tasks are launched by that this process could not use, and why, by kind."""
-    if not faults:
-        return ok("launchers", "all that registered tasks need are here")
-    told = named(f"{kind} ({why})" for kind, why in sorted(faults.items()))
-    hint = "install what is missing wherever a runner is; where none is, never mind"
-    return warning("launchers", f"cannot be used by this process: {told}", hint)
+def launchers(troubles: Collection[tuple[str, str]], asked: int, unasked: int = 0) -> Check:
+    """What keeps this process from launching registered tasks, each (kind, why), and how many systems elsewhere that
+    tasks go to were asked, and were too many to be."""
+    if troubles:
+        told = named(f"{kind} ({why})" for kind, why in sorted(troubles))
+        hint = "see to it wherever a runner is; where none is, never mind"
+        return warning("launchers", f"cannot be used by this process: {told}", hint)
+    answer = f", and {many(asked, 'system')} that they go to answer{'s' if asked == 1 else ''}" if asked else ""
+    more = f"; {unasked} more {'was' if unasked == 1 else 'were'} not asked" if unasked else ""
+    return ok("launchers", f"all that registered tasks need is here{answer}{more}")
 
 
 def schema(found: str | None, ours: str) -> Check:

@@ -63,7 +63,7 @@ class Life:
 
 def is_expected(trigger: Trigger) -> bool:
     """Whether what its schedule names is to succeed: it is active, or it was stopped in trouble."""
-    in_trouble = trigger.changed_by == SYSTEM and trigger.deactivated_reason in TROUBLE
+    in_trouble = trigger.changed_by == SYSTEM and trigger.stopped_for in TROUBLE
     return not trigger.deleted and (trigger.active or in_trouble)
 
 

@@ -203,7 +203,7 @@ def _inactive(instant: Instant, facts: Facts) -> Iterator[str]:
     trigger, until = instant.era.trigger, instant.era.until
     state = "deleted" if trigger.deleted else "inactive"
     named = ", though its schedule names that instant" if instant.fire else ""
-    found = advice.of_deactivation(trigger.deactivated_reason or "")
+    found = advice.of_deactivation(trigger.stopped_for, trigger.deactivated_reason or "")
     yield f"It did not fire at {at_text(instant.at)}: it was {state} then{named}."
     was = "was" if until else "is"
     made = f"made by {trigger.changed_by} at {at_text(trigger.changed_at)}"

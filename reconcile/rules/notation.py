@@ -6,7 +6,7 @@ from decimal import Decimal
 
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 
-# Ten digits reach past any span Python can hold and keep int() from being fed a megabyte.
+# Ten digits reach past any span and keep int() from being fed a megabyte.
 _NUMBER = r"\d{1,10}(?:[.,]\d{1,9})?"
 _SHORT = re.compile(r"(\d{1,10}(?:\.\d{1,9})?)([smhdwy])", re.ASCII)
 _ISO = re.compile(
@@ -18,6 +18,12 @@ _INSTANT = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:[Zz]|([+-]\d{2}:\d{2}))",
     re.ASCII,
 )
+
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""The calendar with an edge left on either side: what is asked about an instant is asked just before and after it."""
+
+LONGEST = timedelta(days=1000 * 365)
+"""Every instant of these times lies in the calendar, so far from now on either side."""
 
 _SPAN_HINT = "write <number><unit> with one of s m h d w y, such as 15m, or ISO 8601, such as PT15M"
 _INSTANT_HINT = "write RFC 3339 with a zone, such as 2026-01-01T08:00:00Z or 2026-01-01T09:00:00+01:00"
@@ -42,7 +48,7 @@ def shown(value: object) -> str:
 def duration(text: object, path: str = "") -> timedelta:
     """The elapsed time that `15m`, `1.5h`, `PT15M` or `P1DT2H` stand for; a day is 24 h and a year 365 days (S-01).
 
-    Zero is a span, a negative one cannot be written. Months have no length and are refused.
+    Zero is a span, a negative one cannot be written, nor one beyond `LONGEST`. Months have no length and are refused.
     Raises ScheduleError at `path`.
     """
     if not isinstance(text, str):
@@ -53,10 +59,9 @@ def duration(text: object, path: str = "") -> timedelta:
         seconds = _iso_seconds(text, iso, path)
     else:
         raise ScheduleError(path, f"{shown(text)} is not a span of time", _SPAN_HINT)
-    try:
-        return timedelta(microseconds=int((seconds * 1_000_000).to_integral_value()))
-    except OverflowError:
-        raise ScheduleError(path, f"{shown(text)} is longer than any span that can be kept", _SPAN_HINT) from None
+    if seconds > LONGEST.total_seconds():
+        raise ScheduleError(path, f"{shown(text)} is longer than any span that can be kept", "write 1000y or less")
+    return timedelta(microseconds=int((seconds * 1_000_000).to_integral_value()))
 
 
 def _iso_seconds(text: str, parts: re.Match[str], path: str) -> Decimal:
@@ -73,7 +78,8 @@ def _iso_seconds(text: str, parts: re.Match[str], path: str) -> Decimal:
 
 
 def instant(text: object, path: str = "", *, whole: bool = False) -> datetime:
-    """The aware UTC instant of an RFC 3339 text with its zone; with `whole` a fraction of a second is refused (S-15).
+    """The aware UTC instant of an RFC 3339 text with its zone; with `whole` a fraction of a second is refused (S-15),
+    without it the very ends of the calendar.
 
     Fractions finer than a microsecond are cut off. Raises ScheduleError at `path`.
     """
@@ -88,4 +94,6 @@ def instant(text: object, path: str = "", *, whole: bool = False) -> datetime:
         raise ScheduleError(path, f"{shown(text)} is not an instant: {error}", _INSTANT_HINT) from None
     if whole and (fraction or "").strip("0"):
         raise ScheduleError(path, f"{shown(text)} is not a whole second", "leave the fraction out")
+    if not whole and not _FIRST <= at <= _LAST:
+        raise ScheduleError(path, f"{shown(text)} lies at the end of the calendar", "name an instant within it")
     return at

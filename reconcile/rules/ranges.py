@@ -17,10 +17,10 @@ MOMENT: Final = timedelta(microseconds=1)
 MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT, BUDGET = "missed", "superseded", "concurrency", "blackout", "budget"
 DENIED: Final = "denied"
 """Outcomes (E-05)."""
-RATE, COUNT, ASKED, CALENDAR = "rate", "count", "next_fire_at", "calendar"
+RATE, COUNT, ASKED, CALENDAR, MAX_RUNS = "rate", "count", "next_fire_at", "calendar", "max_runs"
 RESTORE: Final = "restore"
-"""Reasons beside them: no token; enough have started; a run asked for another time; a day was closed late; the database
-was restored from a backup."""
+"""Reasons beside them: no token; enough have started; a run asked for another time; a day was closed late; what goes on
+may be all that is still to succeed; the database was restored from a backup."""
 DROPPED: Final = "dropped"
 """How the reason begins where an operator gave a backlog up."""
 

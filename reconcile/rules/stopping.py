@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from reconcile.rules.overlap import DISPLACING
 from reconcile.rules.terms import ends_by_expiry
 from revisions.manifests import TriggerSpec
 from revisions.triggers import StopReason
@@ -26,6 +27,14 @@ def worn_out(spec: Mapping[str, Any], failures: int, successes: int) -> Stop | N
         return Stop(StopReason.FAILURES)
     most = spec.get("limits", {}).get("max_runs")
     return Stop(StopReason.MAX_RUNS) if most is not None and successes >= most else None
+
+
+def still_wanted(max_runs: int, successes: int, live: int, policy: str) -> int:
+    """How many runs may start so that no more than `max_runs` succeed, should all that goes on succeed.
+
+    What the policy ends to make room is not counted on.
+    """
+    return max(0, max_runs - successes - (0 if policy in DISPLACING else live))
 
 
 def over(spec: Mapping[str, Any]) -> Stop:

@@ -21,7 +21,8 @@ class Terms:
 
     `count` is how many occurrences may start since the baseline (S-07), `spread` the window within which the trigger
     has its place (S-12). `start_within` is how long a run may wait for its start (X-18). `expires_at` is there only
-    where it is what ends the schedule (X-08). `scopes` is what it may do at all (X-15).
+    where it is what ends the schedule (X-08). `max_runs` is how many may succeed. `scopes` is what it may do at all
+    (X-15).
     """
 
     schedule: Schedule
@@ -38,6 +39,7 @@ class Terms:
     trigger_limit: int | None
     budget: Budget | None
     expires_at: datetime | None
+    max_runs: int | None
     requires_approval: bool
     scopes: tuple[str, ...]
 
@@ -76,6 +78,7 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
         trigger_limit=read.concurrency.limit if read.concurrency else None,
         budget=budget_of(written),
         expires_at=expires_at if ends_by_expiry(written) else None,
+        max_runs=read.limits.max_runs,
         requires_approval=read.requires_approval,
         scopes=read.scopes,
     )

@@ -23,6 +23,8 @@ class Turns:
 
     def _may_go(self, one: Waiting) -> bool:
         task = (one.project, one.domain, one.task)
+        if one.project in self.full.projects:
+            return False
         if one.serialize_key is not None and (one.project, one.serialize_key) in self.full.keys:
             return False
         if one.trigger_limit is not None and self._triggers[one.trigger_id] >= one.trigger_limit:

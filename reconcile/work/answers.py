@@ -5,10 +5,10 @@ import json
 import math
 import os
 import signal
-import stat
 from pathlib import Path
 from typing import Any
 
+from reconcile.work import folders
 from revisions import documents
 from revisions.errors import Invalid
 
@@ -37,12 +37,12 @@ def exit_words(code: int) -> str:
 def read_output(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, None when there is no file. Raises BadOutput."""
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadOutput("output is not a regular file")
+        with folders.opened(path) as file:
             text = file.read(LARGEST_OUTPUT + 1)
     except FileNotFoundError:
         return None
+    except folders.NotRegular:
+        raise BadOutput("output is not a regular file") from None
     except OSError as error:
         if error.errno in _OURS:
             raise
@@ -50,11 +50,6 @@ def read_output(path: Path) -> dict[str, Any] | None:
     if len(text) > LARGEST_OUTPUT:
         raise BadOutput(f"output is larger than {LARGEST_OUTPUT} bytes")
     return parse_output(text)
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """A task may have put a pipe where its output belongs."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_output(text: bytes) -> dict[str, Any]:
@@ -84,11 +79,11 @@ def _finite(literal: str) -> float:
 def last_line(path: Path) -> str:
     """The last line of a log that says something, without control characters; "" when there is none or it is long."""
     try:
-        with path.open("rb") as file:
+        with folders.opened(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL))
             lines = file.read().decode(errors="replace").splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, folders.NotRegular):
         return ""
     said = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
     line = next(filter(None, said), "")

@@ -21,6 +21,7 @@ surely still its own.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -52,6 +53,8 @@ kill -KILL 0
 """
 
 _SECONDS_TO_DIE = 5
+_CODE = re.compile(r"[0-9]{1,3}\n")
+_GROUP = re.compile(r"(?:[2-9]|[1-9][0-9]{1,9})\n")
 
 
 def environment(launch: Launch, own: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -110,7 +113,7 @@ class Child:
         with self._guard:
             if self._end is None and self._supervised():
                 with suppress(OSError):  # a full disk must not keep anybody from killing
-                    (self._folder / "cancel").write_text(chosen.name)
+                    folders.write(self._folder / "cancel", chosen.name)
                 _kill_group(self._group(), chosen)
 
     def read_log(self, start: int, limit: int) -> bytes:
@@ -135,8 +138,12 @@ class Child:
             return self._process.poll() is None
         return locks.held(self._folder / "lock")
 
-    def _group(self) -> int:
-        return self._process.pid if self._process is not None else int((self._folder / "pid").read_text())
+    def _group(self) -> int | None:
+        """None for what is no group of its own; 0 and 1 would be everybody's."""
+        if self._process is not None:
+            return self._process.pid
+        text = folders.read(self._folder / "pid")
+        return int(text) if _GROUP.fullmatch(text) else None
 
     def _outcome(self) -> Progress:
         code = self._exit_code()
@@ -154,9 +161,9 @@ class Child:
         return Failed(": ".join(filter(None, words)), output)
 
     def _exit_code(self) -> int | None:
-        """None also for a file cut short by a crash or a full disk."""
+        """None also for a file cut short by a crash or a full disk, and for anything else that is no code."""
         text = folders.read(self._folder / "exit")
-        return int(text) if text.endswith("\n") else None
+        return int(text) if _CODE.fullmatch(text) else None
 
     def _without_exit_code(self) -> Failed | Lost:
         if sent := folders.read(self._folder / "cancel"):
@@ -171,13 +178,13 @@ class Child:
         It is while somebody holds `group`, and while the process id itself is free: a process that was given
         it anew would be another's.
         """
-        if not locks.held(self._folder / "group"):
+        group = self._group()
+        if group is None or not locks.held(self._folder / "group"):
             return
-        with suppress(FileNotFoundError):
-            try:
-                os.kill(self._group(), 0)
-            except ProcessLookupError:
-                _kill_group(self._group(), signal.SIGKILL)
+        try:
+            os.kill(group, 0)
+        except ProcessLookupError:
+            _kill_group(group, signal.SIGKILL)
 
 
 def _started_before(folder: Path) -> Child:
@@ -204,7 +211,9 @@ def _spawn(folder: Path, command: Sequence[str], env: Mapping[str, str], cwd: Pa
             os.close(log)
 
 
-def _kill_group(group: int, chosen: signal.Signals) -> None:
+def _kill_group(group: int | None, chosen: signal.Signals) -> None:
+    if group is None:
+        return
     # macOS answers EPERM for a group of nothing but zombies.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, chosen)

@@ -6,10 +6,17 @@ no trace of a beginning: whoever comes second gives way (invariant 5).
 
 import os
 import shutil
-from contextlib import suppress
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 GIVEN_UP = "this attempt was given up before it started"
+
+
+class NotRegular(OSError):
+    """Something else stands where a file belongs: a folder, a pipe, a device."""
 
 
 def make(folder: Path) -> bool:
@@ -47,34 +54,59 @@ def keep(folder: Path) -> None:
             os.close(descriptor)
 
 
-def read(path: Path) -> str:
-    """A file's text, "" when it is not there."""
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file for reading, without waiting for whatever a task has put in its place. Raises NotRegular for that."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return path.read_text()
-    except FileNotFoundError:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegular(path)
+        with open(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path) -> str:
+    """A file's text, "" when there is no such file."""
+    try:
+        with opened(path) as file:
+            return file.read().decode(errors="replace")
+    except (FileNotFoundError, NotRegular):
         return ""
+
+
+def write(path: Path, text: str) -> None:
+    """Puts a text into a private file, without waiting for a reader where a task has put a pipe. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def read_log(folder: Path, start: int, limit: int) -> bytes:
     try:
-        with (folder / "log").open("rb") as file:
+        with opened(folder / "log") as file:
             file.seek(start)
             return file.read(limit)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotRegular):
         return b""
 
 
 def log_size(folder: Path) -> int:
     try:
-        return (folder / "log").stat().st_size
+        found = (folder / "log").stat()
     except FileNotFoundError:
         return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def remove(folder: Path) -> None:
-    """Raises OSError for files that cannot be removed."""
+    """A link is removed itself, not what it leads to. Raises OSError for files that cannot be removed."""
+    if folder.is_symlink():
+        folder.unlink()
+        return
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():  # a task left folders without write permission, as Go's module cache does
-        for below, _, _ in os.walk(folder):
-            os.chmod(below, 0o700)
+        for _, _, _, below in os.fwalk(folder):
+            os.fchmod(below, 0o700)
         shutil.rmtree(folder)

@@ -21,7 +21,7 @@ def locked(path: Path) -> Iterator[int]:
 def held(path: Path) -> bool:
     """Whether anybody holds the lock; asked with a shared one, so that two who ask do not see each other."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:

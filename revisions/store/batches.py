@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pydantic_core import to_json
@@ -10,6 +10,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Insert,
+    Select,
     Table,
     TableValuedAlias,
     Text,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     cast,
     column,
     func,
+    literal_column,
     select,
     update,
 )
@@ -50,6 +52,24 @@ def among(connection: Connection, of: ColumnElement[str], ids: Sequence[str]) ->
     if connection.dialect.name == "postgresql":
         return of == any_(bindparam("among", list(ids), type_=postgresql.ARRAY(Text)))
     return of.in_(select(func.json_each(json.dumps(list(ids))).table_valued("value").c.value))
+
+
+@cache
+def listed(on_postgresql: bool, name: str, columns: int = 1) -> Select[Any]:
+    """The rows of a list that is sent as one JSON text under a name: texts, or lists of so many of them.
+
+    For statements that are made once, whatever is in the list.
+    """
+    if on_postgresql:
+        given = func.json_array_elements(cast(bindparam(name, type_=Text), postgresql.JSON))
+        found = given.table_valued(column("value", postgresql.JSON), name=name).render_derived()
+        if columns == 1:
+            return select(found.c.value.op("#>>")(literal_column("'{}'")))
+        return select(*(found.c.value[place].astext for place in range(columns)))
+    value = func.json_each(bindparam(name, type_=Text)).table_valued("value", name=name).c.value
+    if columns == 1:
+        return select(value)
+    return select(*(func.json_extract(value, literal_column(f"'$[{place}]'")) for place in range(columns)))
 
 
 @lru_cache

@@ -17,7 +17,7 @@ from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import ask
 from revisions.store.runs import LIVE, in_status
 from revisions.store.tables import catchup_backlogs, quarantines, runs, trigger_status, triggers
-from revisions.triggers import SYSTEM, StopReason
+from revisions.triggers import StopReason
 
 BY_HAND = "by_hand"
 """Why a trigger rests that a person deactivated, whatever the person's words."""
@@ -116,7 +116,7 @@ def _apart(rows: Iterable[Any], frozen: Collection[str] | None) -> list[Late]:
 
 def budgeted(connection: Connection, after: str, limit: int) -> list[Budgeted]:
     """Triggers with a budget that are active, or rest because it is used up: those after an id, in order."""
-    used_up = and_(triggers.c.deactivated_reason == StopReason.BUDGET.value, triggers.c.deleted == false())
+    used_up = triggers.c.stopped_for == StopReason.BUDGET.value
     statement = select(triggers.c.trigger_id, triggers.c.project, triggers.c.spec).where(
         triggers.c.trigger_id > after,
         or_(triggers.c.active == true(), used_up),
@@ -126,9 +126,7 @@ def budgeted(connection: Connection, after: str, limit: int) -> list[Budgeted]:
 
 
 def _standings() -> Select[Any]:
-    known = or_(*(triggers.c.deactivated_reason == reason.value for reason in StopReason))
-    by_system = and_(triggers.c.changed_by == SYSTEM, known)
-    reason = case((triggers.c.active == true(), null()), (by_system, triggers.c.deactivated_reason), else_=BY_HAND)
+    reason = case((triggers.c.active == true(), null()), else_=func.coalesce(triggers.c.stopped_for, BY_HAND))
     each = select(triggers.c.project, reason.label("reason")).where(triggers.c.deleted == false()).subquery()
     counted = select(each.c.project, each.c.reason, func.count().label("number"))
     return counted.group_by(each.c.project, each.c.reason)

@@ -3,16 +3,19 @@
 Whoever writes to a running run names the claim's number; when it is no longer the run's, the write changes nothing.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from revisions.ids import TriggerKey
-from revisions.store.batches import update_many
-from revisions.store.pipeline import Write
+from revisions.store.batches import listed, update_many
+from revisions.store.pipeline import Write, ask
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
@@ -67,21 +70,11 @@ def claim(
     """Takes these pending runs, longest waiting first. The caller holds `runs.lock_queue` and chose them under it."""
     if not ids:
         return []
-    connection.execute(
-        update(runs)
-        .where(runs.c.id.in_(ids), in_status("pending"))  # a cancellation may have come between
-        .values(
-            status="running",
-            attempt=runs.c.attempt + 1,
-            claim=runs.c.claim + 1,
-            claimed_by=claimed_by,
-            lease_until=now + lease,
-            started_at=now,
-            output=None,
-            error=None,
-        )
-    )
-    return _claimed(connection, and_(runs.c.id.in_(ids), runs.c.claimed_by == claimed_by, in_status("running")))
+    on_postgresql, chosen = connection.dialect.name == "postgresql", json.dumps([*ids])
+    taken = {"chosen": chosen, "by_worker": claimed_by, "now_at": now, "until_at": now + lease}
+    mine = {"chosen": chosen, "by_worker": claimed_by}
+    _, rows = ask(connection, (_take(on_postgresql), taken), (_mine(on_postgresql), mine))
+    return [_claimed_row(row) for row in rows]
 
 
 def renew(connection: Connection, held: Collection[Run], now: datetime, lease: timedelta) -> Standings:
@@ -208,8 +201,40 @@ def _standings(held: Collection[Run], rows: Any) -> Standings:
     return {key: found.get(key, Standing(False, False)) for key in ((run.id, run.claim) for run in held)}
 
 
+@cache
+def _take(on_postgresql: bool) -> ReturningUpdate[Any]:
+    return (
+        update(runs)
+        .where(runs.c.id.in_(listed(on_postgresql, "chosen")), in_status("pending"))  # a cancellation may come between
+        .values(
+            status="running",
+            attempt=runs.c.attempt + 1,
+            claim=runs.c.claim + 1,
+            claimed_by=bindparam("by_worker", type_=runs.c.claimed_by.type),
+            lease_until=bindparam("until_at", type_=runs.c.lease_until.type),
+            started_at=bindparam("now_at", type_=runs.c.started_at.type),
+            output=None,
+            error=None,
+        )
+        .returning(runs.c.id)
+    )
+
+
+@cache
+def _mine(on_postgresql: bool) -> Select[Any]:
+    by_worker = bindparam("by_worker", type_=runs.c.claimed_by.type)
+    return _with_all(
+        and_(runs.c.id.in_(listed(on_postgresql, "chosen")), runs.c.claimed_by == by_worker, in_status("running"))
+    )
+
+
 def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed]:
-    statement = (
+    return [_claimed_row(row) for row in connection.execute(_with_all(which))]
+
+
+def _with_all(which: ColumnElement[bool]) -> Select[Any]:
+    """Runs with what launching them needs, longest waiting first."""
+    return (
         select(
             *_RUN,
             tasks.c.spec.label("task_spec"),
@@ -239,7 +264,6 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
         .where(which)
         .order_by(runs.c.available_at, runs.c.id)
     )
-    return [_claimed_row(row) for row in connection.execute(statement)]
 
 
 def _claimed_row(row: Any) -> Claimed:

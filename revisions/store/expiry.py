@@ -2,24 +2,27 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection, update
+from sqlalchemy import bindparam, update
 
-from revisions.store.runs import Run, from_row, in_status
+from revisions.store.pipeline import Question
+from revisions.store.runs import in_status
 from revisions.store.tables import runs
 
 EXPIRED = "expired"
 
+_NOW = bindparam("over_at", type_=runs.c.finished_at.type)
+_EXPIRE = (
+    update(runs)
+    .where(in_status("pending"), runs.c.start_by < _NOW, runs.c.claim == 0)
+    .values(status=EXPIRED, finished_at=_NOW)
+    .returning(runs)
+)
 
-def expire(connection: Connection, now: datetime) -> list[Run]:
-    """Ends for good what should have begun before now and was never claimed, and answers those runs.
+
+def expiring(now: datetime) -> Question:
+    """Ends for good what should have begun before now and was never claimed, and asks for those runs.
 
     What was claimed once began in time: a retry, or a run that a controller gave back, goes on whenever it can. The
     caller holds `runs.lock_queue`, for a claimer updates many rows too, in another order.
     """
-    statement = (
-        update(runs)
-        .where(in_status("pending"), runs.c.start_by < now, runs.c.claim == 0)
-        .values(status=EXPIRED, finished_at=now)
-        .returning(runs)
-    )
-    return [from_row(row) for row in connection.execute(statement)]
+    return _EXPIRE, {"over_at": now}

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, Update, update
 
 from revisions.ids import TaskKey
-from revisions.store.runs import LIVE, Run, get, in_status, lock, lock_queue, unclaimed
+from revisions.store.runs import LIVE, Run, from_row, get, in_status, lock, lock_queue, unclaimed
 from revisions.store.tables import runs
 
 
@@ -40,16 +40,21 @@ def request_cancel(connection: Connection, run_id: str, now: datetime, by: str, 
     return get(connection, run_id)
 
 
-def displace(connection: Connection, displaced: Sequence[Displacement], now: datetime) -> None:
-    """Ends what goes on of these triggers, as `request_cancel` does, in favour of a run that takes its place (X-09)."""
+def displace(connection: Connection, displaced: Sequence[Displacement], now: datetime) -> list[Run]:
+    """Ends what goes on of these triggers, as `request_cancel` does, in favour of a run that takes its place (X-09).
+
+    Answers the runs that are over by that.
+    """
+    over: list[Run] = []
     if displaced:
         lock_queue(connection)  # a claimer updates many rows too, and in another order
     for one in displaced:
         asked = {"cancel_requested_at": now, "cancel_requested_by": f"run/{one.run_id}", "cancel_forced": one.forced}
         live = update(runs).where(runs.c.trigger_id == one.trigger_id, in_status(*LIVE), runs.c.id != one.run_id)
         waits = live.where(runs.c.status != "running")
-        connection.execute(waits.values(status="cancelled", finished_at=now, **asked))
+        over += _cancelled(connection, waits, now, **asked)
         connection.execute(live.where(in_status("running"), runs.c.cancel_requested_at.is_(None)).values(asked))
+    return over
 
 
 def approve(connection: Connection, run_id: str, now: datetime, by: str, start_by: datetime | None) -> None:
@@ -89,26 +94,27 @@ def begin_again(
     )
 
 
-def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, by: str) -> int:
-    """Cancels what has not begun of a task version that is going away, and answers how many (R-14)."""
+def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, by: str) -> list[Run]:
+    """Cancels what has not begun of a task version that is going away, and answers those runs (R-14)."""
     lock_queue(connection)  # a claimer updates many rows too, and in another order
-    statement = (
-        update(runs)
-        .where(
-            in_status(*LIVE),
-            runs.c.status.in_(("pending", "parked")),
-            runs.c.project == key.project,
-            runs.c.domain == key.domain,
-            runs.c.task == key.name,
-            runs.c.task_version == key.version,
-        )
-        .values(status="cancelled", finished_at=now, cancel_requested_at=now, cancel_requested_by=by)
+    waiting = update(runs).where(
+        in_status(*LIVE),
+        runs.c.status.in_(("pending", "parked")),
+        runs.c.project == key.project,
+        runs.c.domain == key.domain,
+        runs.c.task == key.name,
+        runs.c.task_version == key.version,
     )
-    return connection.execute(statement).rowcount
+    return _cancelled(connection, waiting, now, cancel_requested_at=now, cancel_requested_by=by)
 
 
-def cancel_all_pending(connection: Connection, now: datetime, by: str, reason: str) -> int:
-    """Cancels everything that has not begun, and answers how many; the caller holds the queue's lock."""
-    asked = {"cancel_requested_at": now, "cancel_requested_by": by}
+def cancel_all_pending(connection: Connection, now: datetime, by: str, reason: str) -> list[Run]:
+    """Cancels everything that has not begun, and answers those runs; the caller holds the queue's lock."""
     waiting = update(runs).where(in_status("pending"))
-    return connection.execute(waiting.values(status="cancelled", finished_at=now, error=reason, **asked)).rowcount
+    return _cancelled(connection, waiting, now, error=reason, cancel_requested_at=now, cancel_requested_by=by)
+
+
+def _cancelled(connection: Connection, waiting: Update, now: datetime, **also: Any) -> list[Run]:
+    """Ends what waits, and answers it as it is then."""
+    ended = waiting.values(status="cancelled", finished_at=now, **also).returning(runs)
+    return [from_row(row) for row in connection.execute(ended)]

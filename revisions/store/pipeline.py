@@ -15,11 +15,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import ColumnElement, Connection, Delete, Insert, Select, Update
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from revisions.store import sessions
 from revisions.store.wire import Statement, turn
 
-Question = tuple[Select[Any], Mapping[str, Any]]
+Question = tuple[Select[Any] | ReturningUpdate[Any], Mapping[str, Any]]
 """A statement made once (it is compiled once and prepared once a connection) and its parameters, by name."""
 Write = tuple[Insert | Update | Delete, Mapping[str, Any]]
 
@@ -110,8 +111,9 @@ _FLOAT8 = 701
 
 @cache
 def _compiled(statement: Select[Any] | Insert | Update | Delete, names: tuple[str, ...]) -> _Compiled:
-    columns = list(statement.selected_columns) if isinstance(statement, Select) else []
-    compiled: Any = statement.compile(dialect=_DIALECT, column_keys=None if columns else list(names))
+    columns = list(statement.exported_columns)
+    written = None if isinstance(statement, Select) else list(names)
+    compiled: Any = statement.compile(dialect=_DIALECT, column_keys=written)
     return _Compiled(
         Statement(b"triggerctl_%d" % next(_numbers), str(compiled).encode(), _row(columns)),
         order=tuple(compiled.positiontup),

@@ -1,91 +1,98 @@
 """The runs that wait to be claimed, read past what cannot go anyway (X-04, X-09)."""
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import cache, partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, not_, or_, select, tuple_
+from sqlalchemy import Connection, Integer, Select, bindparam, func, literal_column, or_, select, tuple_
 
 from revisions.places import Full, Running, Waiting
-from revisions.store import holds
+from revisions.store.batches import listed
 from revisions.store.pipeline import Question, ask
 from revisions.store.runs import LIVE, Run, in_status
-from revisions.store.tables import runs, triggers
-from revisions.triggers import StopReason
+from revisions.store.tables import runs, trigger_status
 
 _PAGE, _SPARE = 500, 20
-"""Runs read at once when looking for what may go; the first time, no more beyond what is wanted than these."""
+"""Runs read at once when looking for what may go; the first time, so many beyond what is wanted."""
 _UNDER_WAY = ("running", "waiting")
 """What keeps a whole queue waiting; what is parked holds its own place in it, and those behind it (X-14)."""
 _BESIDE = ("allow", "skip")
 """Overlap policies whose runs go beside others of their trigger; all others wait for their turn."""
 
 
-_RUNNING: Question = (select(*(runs.c[name] for name in Running._fields)).where(in_status("running")), {})
+RUNNING: Question = (select(*(runs.c[name] for name in Running._fields)).where(in_status("running")), {})
+"""Asks for all that runs."""
 
 
 def running(connection: Connection) -> list[Running]:
     """All that runs."""
-    return [Running(*row) for row in ask(connection, _RUNNING)[0]]
+    return [Running(*row) for row in ask(connection, RUNNING)[0]]
 
 
-def running_and_freezes(connection: Connection, now: datetime) -> tuple[list[Running], list[Any]]:
-    """All that runs, and the freezes that are not over, in one turn."""
-    found, freezes = ask(connection, _RUNNING, holds.asking_freezes(now))
-    return [Running(*row) for row in found], freezes
+def first(now: datetime, wanted: int) -> Question:
+    """Asks for the first page of what waits, for so many, whatever is full."""
+    return _PAGES, {"now_at": now, "size": min(wanted + _SPARE, _PAGE) if wanted > 0 else 0}
 
 
-def waiting(connection: Connection, now: datetime, wanted: int, full: Full) -> Iterator[list[Waiting]]:
+def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Full) -> Iterator[list[Waiting]]:
     """Pending runs whose time has come, longest waiting first, a page at a time, past what is full, which may grow.
 
-    Of a trigger whose runs go one at a time only the first stands there, and only while nothing else of it is under
-    way: each such queue is judged once, for it may be thousands of runs deep. What waits for its budget is left out.
+    `page` is the first one (`first`). Of a trigger whose runs go one at a time only the first stands there, and only
+    while nothing else of it is under way: each such queue is judged once, for it may be thousands of runs deep. What
+    waits for its budget is left out.
     """
     judged: set[str] = set()
-    last: tuple[datetime, str] | None = None
-    size = min(wanted + _SPARE, _PAGE)
-    while True:
-        page = connection.execute(_page(now, judged, last, size, full)).all()
+    while page:
         found = [(row.available_at, row.id, Waiting(*row[: len(_WAITING)])) for row in page if row.overlap in _BESIDE]
         queues = {row.trigger_id for row in page if row.overlap not in _BESIDE}
         found += _heads(connection, queues, now) if queues else []
         judged |= queues
         yield [one for _, _, one in sorted(found)]
-        if len(page) < size:
+        if len(page) < _SPARE:
             return
-        last, size = (page[-1].available_at, page[-1].id), _PAGE
+        (page,) = ask(connection, _asking(connection, now, judged, page[-1], full))
 
 
-_BUDGET: ColumnElement[str] = literal_column(f"'{StopReason.BUDGET}'")
-"""A literal, for only that lets a planner see that a partial index covers the question."""
 _WAITING = [runs.c[name] for name in Waiting._fields]
+_NOW = bindparam("now_at", type_=runs.c.available_at.type)
+_OVER_BUDGET = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > _NOW)
+_PAGES = (
+    select(*_WAITING, runs.c.overlap, runs.c.available_at)
+    .where(in_status("pending"), runs.c.available_at <= _NOW, runs.c.trigger_id.not_in(_OVER_BUDGET))
+    .order_by(runs.c.available_at, runs.c.id)
+    .limit(bindparam("size", type_=Integer))
+)
 
 
-def _page(
-    now: datetime, judged: Collection[str], last: tuple[datetime, str] | None, size: int, full: Full
-) -> Select[Any]:
-    over_budget = select(triggers.c.trigger_id).where(triggers.c.deactivated_reason == _BUDGET)
-    statement = (
-        select(*_WAITING, runs.c.overlap, runs.c.available_at)
-        .where(in_status("pending"), runs.c.available_at <= now, runs.c.trigger_id.not_in(over_budget))
-        .order_by(runs.c.available_at, runs.c.id)
-        .limit(size)
+def _asking(connection: Connection, now: datetime, judged: Collection[str], last: Any, full: Full) -> Question:
+    lists: dict[str, Iterable[object]] = {
+        "projects": full.projects,
+        "triggers": full.triggers,
+        "tasks": full.tasks,
+        "keys": full.keys,
+        "judged": judged,
+    }
+    place = {"now_at": now, "last_at": last.available_at, "last_id": last.id, "size": _PAGE}
+    sent = {name: json.dumps(list(some)) for name, some in lists.items()}
+    return _pages_past(connection.dialect.name == "postgresql"), place | sent
+
+
+@cache
+def _pages_past(on_postgresql: bool) -> Select[Any]:
+    last = tuple_(bindparam("last_at", type_=_NOW.type), bindparam("last_id", type_=runs.c.id.type))
+    task, key = tuple_(runs.c.project, runs.c.domain, runs.c.task), tuple_(runs.c.project, runs.c.serialize_key)
+    beside = runs.c.overlap.in_([literal_column(f"'{policy}'") for policy in _BESIDE])
+    of = partial(listed, on_postgresql)
+    return _PAGES.where(
+        tuple_(runs.c.available_at, runs.c.id) > last,
+        runs.c.project.not_in(of("projects")),
+        or_(runs.c.trigger_limit.is_(None), runs.c.trigger_id.not_in(of("triggers"))),
+        or_(runs.c.task_limit.is_(None), task.not_in(of("tasks", 3))),
+        or_(runs.c.serialize_key.is_(None), key.not_in(of("keys", 2))),
+        or_(beside, runs.c.trigger_id.not_in(of("judged"))),
     )
-    if full.projects:
-        statement = statement.where(runs.c.project.not_in(list(full.projects)))
-    if full.triggers:
-        statement = statement.where(or_(runs.c.trigger_limit.is_(None), runs.c.trigger_id.not_in(list(full.triggers))))
-    if full.tasks:
-        among = tuple_(runs.c.project, runs.c.domain, runs.c.task).in_(list(full.tasks))
-        statement = statement.where(or_(runs.c.task_limit.is_(None), not_(among)))
-    if full.keys:
-        held = tuple_(runs.c.project, runs.c.serialize_key).in_(list(full.keys))
-        statement = statement.where(or_(runs.c.serialize_key.is_(None), not_(held)))
-    if judged:
-        statement = statement.where(or_(runs.c.overlap.in_(_BESIDE), runs.c.trigger_id.not_in(judged)))
-    if last:
-        statement = statement.where(tuple_(runs.c.available_at, runs.c.id) > last)
-    return statement
 
 
 def _heads(connection: Connection, queues: Collection[str], now: datetime) -> list[tuple[datetime, str, Waiting]]:

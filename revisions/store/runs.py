@@ -59,6 +59,8 @@ class NewRun:
     reserved: float | None = None
     parked: bool = False
     traceparent: str | None = None
+    caused_by_run_id: str | None = None
+    caused_by_trigger_id: str | None = None
 
 
 class First(NamedTuple):
@@ -164,6 +166,14 @@ def live_of(connection: Connection, trigger_id: str) -> str | None:
     """The id of a run of this trigger that goes on, the newest (X-09)."""
     live = in_status(*LIVE)
     return connection.execute(select(func.max(runs.c.id)).where(live, runs.c.trigger_id == trigger_id)).scalar()
+
+
+def count_live(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """How many runs of these triggers go on; one without is left out."""
+    if not ids:
+        return {}
+    counted = select(runs.c.trigger_id, func.count()).where(among(connection, runs.c.trigger_id, ids), in_status(*LIVE))
+    return {row[0]: row[1] for row in connection.execute(counted.group_by(runs.c.trigger_id))}
 
 
 def get(connection: Connection, run_id: str) -> Run | None:

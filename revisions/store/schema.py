@@ -11,13 +11,16 @@ from sqlalchemy import Connection, text
 from revisions.errors import Invalid, Unavailable
 from revisions.store import guards
 from revisions.store.database import Database
+from revisions.store.sessions import SESSION_TIMEOUTS
 
 _ONE_AT_A_TIME = 7_261_001
 """Key of the advisory lock that migrations hold, so that two replicas starting together do not migrate at once."""
 
 _AS_LONG_AS_IT_TAKES = """
-SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('server_version_num')::int >= 170000
+SELECT set_config(name, '0', true) FROM pg_settings
+WHERE name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout')
 """
+"""For the migration before, and for each statement: a large table is not rewritten in half a minute."""
 
 
 def upgrade(database: Database, version: str = "head") -> None:
@@ -42,12 +45,19 @@ def _migrate(database: Database, version: str, run: object) -> None:
             if not database.is_sqlite:
                 connection.execute(text(_AS_LONG_AS_IT_TAKES))
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_ONE_AT_A_TIME})"))
+                _not_before_others(connection)
             config.attributes["connection"] = connection
             assert callable(run)
             run(config, version)
             _check(connection)
     except CommandError as error:
         raise Invalid.at("version", str(error), f"one of {', '.join(versions())}") from error
+
+
+def _not_before_others(connection: Connection) -> None:
+    """A table's lock is waited for only so long, for everybody else who wants the table waits behind."""
+    seconds = SESSION_TIMEOUTS["lock_timeout"]
+    connection.execute(text("SELECT set_config('lock_timeout', :seconds, true)"), {"seconds": seconds})
 
 
 def _check(connection: Connection) -> None:

@@ -25,7 +25,7 @@ class StatusRow:
 
     `started_count`: scheduled occurrences that started since the baseline (S-07). `asked_fire_at`: the next fire that
     a run asked for, in place of the schedule's (S-08). `traceparent`: what the request that made the revision was part
-    of (O-04).
+    of (O-04). `over_budget_until`: until then none of its runs may be claimed, active or not (X-08).
     """
 
     trigger_id: str
@@ -46,6 +46,7 @@ class StatusRow:
     asked_by_run_id: str | None
     success_count: int
     traceparent: str | None
+    over_budget_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,17 @@ def following(
     created: bool,
     counts_anew: bool = False,
     traceparent: str | None = None,
+    over_budget_until: datetime | None = None,
 ) -> Iterator[Write]:
     """What brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new.
 
     `counts_anew`: its successes so far no longer count (X-08).
     """
-    values: dict[str, Any] = {"revision": revision.revision, "traceparent": traceparent}
+    values: dict[str, Any] = {
+        "revision": revision.revision,
+        "traceparent": traceparent,
+        "over_budget_until": over_budget_until,
+    }
     if baseline:
         values |= {"watermark": baseline.watermark, "next_fire_at": baseline.next_fire_at, "rate_waiting_since": None}
         if not baseline.goes_on:

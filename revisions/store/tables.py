@@ -75,6 +75,7 @@ triggers = Table(
     Column("changed_at", Instant, nullable=False),
     Column("changed_by", Text, nullable=False),
     Column("deactivated_reason", Text),
+    Column("stopped_for", Text),
     UniqueConstraint("project", "domain", "task", "name"),
     Index(None, "project", "domain", "task", "task_version"),
     Index(
@@ -82,12 +83,6 @@ triggers = Table(
         "until",
         postgresql_where=text("until IS NOT NULL"),
         sqlite_where=text("until IS NOT NULL"),
-    ),
-    Index(
-        "triggers_over_budget_idx",
-        "trigger_id",
-        postgresql_where=text("deactivated_reason = 'budget'"),
-        sqlite_where=text("deactivated_reason = 'budget'"),
     ),
 )
 
@@ -148,12 +143,19 @@ trigger_status = Table(
     Column("asked_by_run_id", Text),
     Column("success_count", Integer, nullable=False, server_default="0"),
     Column("traceparent", Text),
+    Column("over_budget_until", Instant),
     Index(None, "next_fire_at"),
     Index(
         "trigger_status_waiting_idx",
         "rate_waiting_since",
         postgresql_where=text("rate_waiting_since IS NOT NULL"),
         sqlite_where=text("rate_waiting_since IS NOT NULL"),
+    ),
+    Index(
+        "trigger_status_over_budget_idx",
+        "over_budget_until",
+        postgresql_where=text("over_budget_until IS NOT NULL"),
+        sqlite_where=text("over_budget_until IS NOT NULL"),
     ),
 )
 

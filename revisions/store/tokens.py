@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, text, update
 
 from revisions.store.batches import among, insert_if_absent
+from revisions.store.pipeline import Question, ask
 from revisions.store.tables import people, tokens
 
 
@@ -32,6 +33,10 @@ class Token:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 
+EXIST: Question = (select(exists(select(tokens.c.token_id)).label("exist")), {})
+"""Asks what `exist` answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
     """Somebody of the issuer's, what he was granted when he was last seen, and until when that counts."""
@@ -44,7 +49,7 @@ class Person:
 
 def exist(connection: Connection) -> bool:
     """Whether there ever was a token, revoked ones included: what was once locked stays locked."""
-    return bool(connection.execute(select(exists(select(tokens.c.token_id)))).scalar())
+    return bool(ask(connection, EXIST)[0][0].exist)
 
 
 def lock(connection: Connection) -> None:

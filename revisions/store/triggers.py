@@ -29,7 +29,7 @@ from revisions.ids import TaskKey, TriggerKey
 from revisions.store import expectations, notices, occurrences, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
-from revisions.store.batches import insert_if_absent
+from revisions.store.batches import among, insert_if_absent
 from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import Question, Write, write
 from revisions.store.status import Baseline
@@ -52,7 +52,7 @@ _LOCK_ROW = _GET.with_for_update(key_share=True)
 _APPEND = insert(trigger_revisions)
 _CURRENT = update(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
 _CHANGE = insert(trigger_changes).inline()
-_CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_changes.c.trigger_id))
+_CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_changes.c.trigger_id).label("told"))
 
 
 class AlreadyThere(Conflict):
@@ -85,7 +85,7 @@ def reading(trigger_id: str) -> Question:
 
 def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
     """The names of triggers by their ids, deleted ones too."""
-    statement = select(triggers.c.trigger_id, *_KEY).where(triggers.c.trigger_id.in_(sorted(set(ids))))
+    statement = select(triggers.c.trigger_id, *_KEY).where(among(connection, triggers.c.trigger_id, sorted(set(ids))))
     return {row[0]: TriggerKey(*row[1:]) for row in connection.execute(statement)}
 
 
@@ -191,12 +191,13 @@ def append(
     *,
     is_last: bool = False,
     traceparent: str | None = None,
+    over_budget_until: datetime | None = None,
 ) -> Trigger:
     """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
 
     The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
     next fire. With `is_last` nothing follows in the transaction, so that nothing here is waited for. `traceparent` is
-    what the request was part of.
+    what the request was part of, `over_budget_until` until when its runs are held back.
     Raises AlreadyThere when somebody took the trigger's name in the meantime.
     """
     current = apply(previous, revision)
@@ -215,7 +216,14 @@ def append(
         connection,
         (_APPEND, revision_store.columns(revision)),
         *rewrites,
-        *status.following(revision, baseline, created=previous is None, counts_anew=anew, traceparent=traceparent),
+        *status.following(
+            revision,
+            baseline,
+            created=previous is None,
+            counts_anew=anew,
+            traceparent=traceparent,
+            over_budget_until=over_budget_until,
+        ),
         *expectations.following(previous, revision),
         _announcement(connection, revision.trigger_id, revision.revision),
         *task_store.summarising(touched),
@@ -228,7 +236,7 @@ def _counts_anew(previous: Trigger | None, current: Trigger) -> bool:
     """Whether successes begin to count anew: for what was deleted, and for what had succeeded as often as it may."""
     if previous is None or not current.active:
         return False
-    return previous.deleted or previous.deactivated_reason == StopReason.MAX_RUNS
+    return previous.deleted or previous.stopped_for == StopReason.MAX_RUNS
 
 
 def _rename(connection: Connection, current: Trigger) -> None:
@@ -247,13 +255,12 @@ def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
     return [from_row(row) for row in connection.execute(statement)]
 
 
-def stopped_since(connection: Connection, at: datetime, by: str, reason: str) -> list[Trigger]:
-    """Triggers that somebody deactivated for a reason since an instant, and that still rest; the newest first."""
+def stopped_since(connection: Connection, at: datetime, reason: StopReason) -> list[Trigger]:
+    """Triggers that the system stopped for a reason since an instant, and that still rest; the newest first."""
     statement = select(triggers).where(
         triggers.c.active == false(),
         triggers.c.deleted == false(),
-        triggers.c.changed_by == by,
-        triggers.c.deactivated_reason == reason,
+        triggers.c.stopped_for == reason.value,
         triggers.c.changed_at >= at,
     )
     return [from_row(row) for row in connection.execute(statement.order_by(triggers.c.changed_at.desc(), *_KEY))]
@@ -325,4 +332,5 @@ def from_row(row: Any) -> Trigger:
         changed_at=row.changed_at,
         changed_by=row.changed_by,
         deactivated_reason=row.deactivated_reason,
+        stopped_for=row.stopped_for,
     )

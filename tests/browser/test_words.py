@@ -84,7 +84,7 @@ HELD = {"id": "1", "kind": "freeze", "mode": None, "until": None, "owner": "ann"
 )
 def test_what_keeps_an_active_trigger_from_starting(status: dict, standing: tuple) -> None:
     """L-13, S-13, U-04: in one word, why, and until when."""
-    known = {"deactivated_reason": None, "paused_until": None, "held": None, "quarantined": None}
+    known = {"deactivated_reason": None, "stopped_for": None, "paused_until": None, "held": None, "quarantined": None}
     trigger: Any = {"deleted": False, "active": True, "status": known | status}
     assert words.standing(trigger) == standing
 

@@ -122,6 +122,28 @@ def test_split_is_two_deployments_of_which_people_reach_one() -> None:
     assert all(scraped.items() <= each["metadata"]["labels"].items() for each in installed.of("Service"))
 
 
+def test_the_key_that_signs_is_no_neighbour_of_tasks_when_split() -> None:
+    """O-01, R-10: a task that could read it could make history anew, and sign that."""
+    mounts = {name: container("everything", f"acme-triggerctl-{name}")["volumeMounts"] for name in ("api", "worker")}
+    key_file = Path(release("everything").settings()["checkpoint_key_file"])
+    kept = {name: str(key_file.parent) in [each["mountPath"] for each in found] for name, found in mounts.items()}
+    assert kept == {"api": True, "worker": False}
+    alone = render({"checkpoints": {"existingSecret": "signing"}}).one("Deployment")["spec"]["template"]["spec"]
+    assert {"name": "checkpoints", "secret": {"secretName": "signing", "defaultMode": 0o440}} in alone["volumes"]
+
+
+def test_an_empty_list_opens_no_door() -> None:
+    """O-01: to Kubernetes it would mean everybody."""
+    assert "at '/networkPolicy/from': minItems: got 0, want 1" in refusal({"networkPolicy": {"from": []}})
+
+
+def test_a_node_is_not_kept_by_pods_that_are_not_ready() -> None:
+    """O-01: without its database no pod is, and no drain would end before it is back."""
+    for budget in release("split").of("PodDisruptionBudget"):
+        assert budget["spec"]["maxUnavailable"] == 1
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
 def test_jobs_are_started_where_it_was_said_and_nowhere_else() -> None:
     """O-01, X-10: with the rights that docs/tasks.md says the launcher needs, and no more."""
     role = release("split").one("Role")
@@ -205,6 +227,12 @@ def test_tasks_are_told_an_address_that_leads_here(values: dict[str, Any], url: 
 def test_people_are_told_the_ingress(values: dict[str, Any], url: str) -> None:
     """O-01: in the notes."""
     assert f" and {url};" in render({"ingress": {"enabled": True, "host": "t.org", **values}}).notes
+
+
+def test_people_are_told_that_their_addresses_are_not_known() -> None:
+    """O-06: behind an Ingress that is not believed, one stranger keeps all out."""
+    assert "Set\ningress.trustedProxies" in render({"ingress": {"enabled": True, "host": "t.org"}}).notes
+    assert "trustedProxies" not in release("postgresql").notes + release("sqlite").notes
 
 
 def test_the_ingress_is_believed_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from celery import Celery
 from reconcile import plugins
 from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded, Work
 from reconcile.work import blocks
+from reconcile.work.errands import Unreachable
 from tests.contract.test_launchers import end
 from tests.contract.workers import PASSWORD, Workers
 from tests.waiting import eventually
@@ -29,7 +30,10 @@ class Sender:
         self.started: list[Work] = []
 
     def start(self, task: str, environment: Mapping[str, str] | None = None, **values: Any) -> Work:
-        spec, run = {"task": task}, self.folder.name
+        return self.start_as({"task": task}, environment, **values)
+
+    def start_as(self, spec: Mapping[str, str], environment: Mapping[str, str] | None = None, **values: Any) -> Work:
+        run = self.folder.name
         launch = Launch(run, 2, self.attempt, self.folder, spec, {"input": values}, environment or {}, 600)
         self.started.append(plugins.launcher("celery").start(launch))
         return self.started[-1]
@@ -180,3 +184,26 @@ def test_a_missing_extra_is_told_with_the_way_out(sender: Sender, monkeypatch: p
     assert fault.hint == "pip install 'triggerctl[celery]'"
     with pytest.raises(LaunchError, match="not installed"):
         sender.start("nothing")
+
+
+def test_a_task_goes_to_the_cluster_that_it_names(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: whatever the variables say that Celery knows by itself, and that tasks of another cluster use."""
+    for name, address in sender.workers.environment.items():
+        monkeypatch.setenv(name.replace("CELERY", "OUR"), address)
+        monkeypatch.setenv(name, f"redis://:{PASSWORD}@127.0.0.1:9/0")
+    work = sender.start_as({"task": "nothing", "broker": "OUR_BROKER_URL", "backend": "OUR_RESULT_BACKEND"})
+    assert end(work) == Succeeded({})
+
+
+def test_a_cluster_that_is_away_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05: by `doctor`, be it the broker or the backend, and without the address, which may hold a password."""
+    block = {"task": "a", "broker": "OUR_BROKER", "backend": "OUR_BACKEND"}
+    system = plugins.launcher("celery").system(block)
+    assert system is not None
+    with pytest.raises(LaunchError, match="has no OUR_BROKER"):
+        system.reach()
+    for name in ("OUR_BROKER", "OUR_BACKEND"):
+        monkeypatch.setenv(name, f"redis://:{PASSWORD}@127.0.0.1:9/0")
+    with pytest.raises(Unreachable, match="the Celery cluster cannot be reached") as told:
+        system.reach()
+    assert PASSWORD not in str(told.value)

@@ -10,7 +10,7 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
+from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded, Work
 from reconcile.work import blocks
 from tests.contract.flyte import TOKEN, Flyte, block
 from tests.contract.tasks import TASKS
@@ -163,3 +163,17 @@ def test_a_missing_extra_is_told_with_the_way_out(caller: Caller, monkeypatch: p
     monkeypatch.setattr(blocks, "find_spec", lambda name: None)
     [fault] = plugins.launcher("flyte").faults(block("http://a", "b"))
     assert fault.hint == "pip install 'triggerctl[flyte]'"
+
+
+def test_a_control_plane_that_lets_nobody_in_is_told_of(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05: by `doctor`, in Flyte's words."""
+    system = plugins.launcher("flyte").system(block(caller.flyte.url, "a", token="FLYTE_TOKEN"))
+    assert system is not None
+    system.reach()
+    assert caller.flyte.calls == ["GetRunDetails"]
+    monkeypatch.setenv("FLYTE_TOKEN", "wrong")
+    with pytest.raises(LaunchError, match="Flyte answered GetRunDetails with unauthenticated: who are you"):
+        system.reach()
+    monkeypatch.delenv("FLYTE_TOKEN")
+    with pytest.raises(LaunchError, match="has no FLYTE_TOKEN"):
+        system.reach()

@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
+from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded, Work
 from reconcile.work import blocks, errands, jobs, pods, watch
 from tests.contract.cluster import VERSION, Call, Cluster, Status
 from tests.contract.test_launchers import end
@@ -439,3 +439,19 @@ def test_the_name_is_another_for_another_attempt(starter: Starter) -> None:
     """X-10: one attempt, one Job."""
     assert jobs.name(starter.launch()) == NAME
     assert jobs.name(replace(starter.launch(), attempt=3)) != NAME
+
+
+def test_a_cluster_that_lets_nobody_in_is_told_of(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05: by `doctor`, in the cluster's words; it is asked where Jobs would start."""
+    system = plugins.launcher("kubernetes").system({"image": "a", "namespace": "batch"})
+    assert system is not None
+    system.reach()
+    assert starter.cluster.calls == [Call("GET", "/apis/batch/v1/namespaces/batch/jobs/triggerctl-doctor")]
+    starter.cluster.refuse.append(Status(403, "jobs.batch is forbidden"))
+    with pytest.raises(LaunchError, match=r"the cluster answered 403 Forbidden: jobs\.batch is forbidden"):
+        system.reach()
+    monkeypatch.setenv("KUBECONFIG", str(starter.folder / "none"))
+    unknown = plugins.launcher("kubernetes").system({"image": "a"})
+    assert unknown is not None
+    with pytest.raises(LaunchError, match="knows no cluster"):
+        unknown.reach()

@@ -266,6 +266,16 @@ def test_a_task_without_an_answer_succeeds_with_an_empty_one(bench: Bench) -> No
     assert end(bench.start("nothing")) == Succeeded({})
 
 
+def test_the_system_that_work_goes_to_answers(bench: Bench) -> None:
+    """O-05, X-10: asked by `doctor`; tasks of one system have one, and nothing begins there."""
+    first, second = (bench.launcher.system(bench.launch(task).spec) for task in ("echo", "nothing"))
+    assert first == second
+    assert (first is None) is (bench.kind not in ERRANDS)
+    if first is not None:
+        first.reach()
+        assert hash(first) == hash(second)
+
+
 def test_a_failure_tells_why_and_keeps_the_output(bench: Bench) -> None:
     """X-10, X-06: failure is mapped; `state` written before it is not lost."""
     failed = end(bench.start("fail"))

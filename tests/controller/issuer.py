@@ -13,12 +13,16 @@ AUDIENCE = "triggerctl"
 
 
 class Issuer:
-    """Serves between `with` and its end; `asked` counts what was asked for. Its keys can be rotated."""
+    """Serves between `with` and its end; `asked` counts what was asked for. Its keys can be rotated.
+
+    `status` other than 200 is what it answers to everything; `keys_at` is where it says that its keys are.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.keys: dict[str, ec.EllipticCurvePrivateKey] = {}
         self.kid = ""
+        self.status = 200
         self.rotate("first")
         issuer = self
 
@@ -26,7 +30,7 @@ class Issuer:
             def do_GET(self) -> None:
                 issuer.asked.append(self.path)
                 content = json.dumps(issuer.documents[self.path]).encode()
-                self.send_response(200)
+                self.send_response(issuer.status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -36,6 +40,7 @@ class Issuer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.keys_at = f"{self.url}/keys"
 
     @property
     def documents(self) -> dict[str, Any]:
@@ -43,7 +48,7 @@ class Issuer:
             jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True) | {"kid": kid, "use": "sig"}
             for kid, key in self.keys.items()
         ]
-        discovery = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        discovery = {"issuer": self.url, "jwks_uri": self.keys_at}
         return {"/.well-known/openid-configuration": discovery, "/keys": {"keys": public}}
 
     def rotate(self, kid: str) -> None:

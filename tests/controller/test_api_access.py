@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from controller import settings
 from controller.api import rights
+from controller.api.origin import OwnPagesOnly
 from controller.api.rights import Where, find
 from controller.app import create_app
 from controller.errors import KINDS
@@ -25,6 +26,7 @@ from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import Grant, Reach, Role
 from revisions.clock import HandClock
+from revisions.store import runs
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
 from tests.controller.conftest import Network
@@ -141,6 +143,7 @@ def test_a_token_of_one_project_sees_that_one_only(as_role: Callable[..., Api], 
     assert viewer.get(f"/runs/{runs['acme']}").status_code == 200
     for part in ("", "/logs"):
         assert viewer.get(f"/runs/{runs['other']}{part}").status_code == 404, part
+    assert viewer.client.get("/metrics").status_code == 403  # they name projects
     page = viewer.client.get("/", headers={"Accept": "text/html"}).text
     assert "acme/" in page
     assert "other/" not in page
@@ -261,11 +264,13 @@ def test_refusals_are_written_down(
     observations.subscribe(metrics.subscriber)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
+    as_role(None).client.post("/hooks/tct_guess%0aline")
     told = [(one["actor"], one["address"], one["method"], one["path"], one["of"]) for one in heard]
     place = "/api/v1/triggers/{project}/{domain}/{task}/{name}/fire"
     assert told == [
         ("viewer-some", "127.0.0.1", "POST", place, "acme/production/report/tick"),
         (None, "127.0.0.1", "GET", "/api/v1/runs", None),
+        (None, "127.0.0.1", "POST", None, None),
     ]
     assert all(one["why"] for one in heard)
     assert "guess" not in str(heard)
@@ -273,7 +278,33 @@ def test_refusals_are_written_down(
         metrics.registry.get_sample_value("triggerctl_access_refused_total", {"reason": reason})
         for reason in ("forbidden", "unauthenticated")
     ]
-    assert counted == [1, 1]
+    assert counted == [1, 2]
+
+
+def test_what_a_route_refuses_by_itself_is_written_down(
+    as_role: Callable[..., Api], admin: Api, services: Services, observations: Observations
+) -> None:
+    """O-06: a project that stands in a query or a body, more than one may hand out, a foreign page; once each."""
+    heard: list[dict[str, Any]] = []
+    observations.subscribe(lambda name, facts: heard.append(facts) if name == "access.refused" else None)
+    some = as_role(Role.ADMIN)
+    some.get("/triggers", project="other")
+    some.post("/freeze", {"project": "other", "reason": "r"})
+    some.post("/tokens", {"name": "eve", "role": "admin"})
+    served = create_app(services)
+    served.add_middleware(OwnPagesOnly, settings=services.settings, access=services.access)
+    with httpx.Client(transport=Network(served), headers={"Origin": "https://evil.example"}) as page:
+        page.post("http://test/sign-out")
+        page.get("http://test/tct_0123456789")
+    told = [(one["reason"], one["actor"], one["method"], one["path"]) for one in heard]
+    assert told == [
+        ("forbidden", "admin-some", "GET", "/api/v1/triggers"),
+        ("forbidden", "admin-some", "POST", "/api/v1/freeze"),
+        ("forbidden", "admin-some", "POST", "/api/v1/tokens"),
+        ("forbidden", None, "POST", "/sign-out"),
+        ("forbidden", None, "GET", None),
+    ]
+    assert "tct_" not in str(heard)
 
 
 @pytest.mark.parametrize(
@@ -309,6 +340,28 @@ def test_who_changed_something_stands_in_its_line(as_role: Callable[..., Api], o
     assert heard["trigger.changed"]["actor"] == heard["hold.changed"]["actor"] == "root-2"
     made = heard["token.created"]
     assert (made["bearer"], made["role"], made["projects"], made["actor"]) == ("eve", "viewer", ["acme"], "root-2")
+
+
+def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
+    """X-02: run and trigger, whether it fires or backfills; what a person asks for is caused by nothing."""
+    deployer, path = as_role(Role.DEPLOYER, name="ci"), "/triggers/acme/production/report/mine"
+    deployer.create(path, overlap="allow")
+    first = deployer.post(f"{path}/fire").json()
+    assert first["caused_by_run_id"] is None
+    with database.write() as connection:
+        now = database.clock.now(connection)
+        found = claim(connection, now, claimed_by="w", lease=timedelta(0), limit=1, max_running=1)
+        token = for_runs(connection, found, guarded=True)[first["id"]]
+    own = {"Authorization": f"Bearer {token}"}
+    past = {"from": "2026-03-02T07:58:00Z", "to": "2026-03-02T07:59:00Z"}
+    fired = admin.client.post(f"/api/v1{path}/fire", json={"overlap": "allow"}, headers=own).json()
+    [filled] = admin.client.post(f"/api/v1{path}/backfill", json=past, headers=own).json()["items"]
+    for run_id in (fired["id"], filled["run_id"]):
+        assert admin.get(f"/runs/{run_id}").json()["caused_by_run_id"] == first["id"]
+        with database.read() as connection:
+            made = runs.get(connection, run_id)
+        assert made is not None
+        assert made.caused_by_trigger_id == found[0].run.trigger_id
 
 
 def test_a_run_speaks_for_itself_alone(
@@ -409,6 +462,8 @@ def test_a_name_means_one_thing(admin: Api) -> None:
     ("said", "path"),
     [
         ({"name": "Ann", "role": "viewer"}, "name"),
+        ({"name": "system", "role": "viewer"}, "name"),
+        ({"name": "local", "role": "viewer"}, "name"),
         ({"name": "ann", "role": "owner"}, "role"),
         ({"name": "ann", "role": "viewer", "projects": []}, "projects"),
         ({"name": "ann", "role": "viewer", "projects": ["A"]}, "projects[0]"),

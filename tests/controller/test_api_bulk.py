@@ -31,14 +31,14 @@ def test_by_name_with_the_revisions_last_read(three: Api) -> None:
     assert answer.status_code == 200
     assert answer.json() == {
         "items": [
-            {"trigger": f"{BASE}/a", "old_revision": 1, "new_revision": 2, "changed": True},
-            {"trigger": f"{BASE}/c", "old_revision": 1, "new_revision": 2, "changed": True},
+            {"trigger": f"{BASE}/a", "old_revision": 1, "new_revision": 2, "changed": True, "warnings": []},
+            {"trigger": f"{BASE}/c", "old_revision": 1, "new_revision": 2, "changed": True, "warnings": []},
         ],
         "next_cursor": None,
     }
     assert three.get(f"/triggers/{BASE}/a").json()["status"]["deactivated_reason"] == "quiet"
     again = three.post("/triggers:deactivate", {"names": named(a=2)}).json()["items"]
-    assert again == [{"trigger": f"{BASE}/a", "old_revision": 2, "new_revision": 2, "changed": False}]
+    assert again == [{"trigger": f"{BASE}/a", "old_revision": 2, "new_revision": 2, "changed": False, "warnings": []}]
     three.post("/triggers:activate", {"names": named(a=2, c=2)})
     three.post("/triggers:delete", {"names": named(c=3)})
     assert actions(three) == [

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.attempts import claiming
+from reconcile.observe import Observations
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, T
@@ -16,8 +17,8 @@ def run(api: Api, database: Database, clock: HandClock) -> str:
     """A run in its first attempt."""
     api.create()
     run: str = api.post(f"{T}/fire").json()["id"]
-    with database.write() as connection:
-        claiming.claim(connection, clock.now(), claimed_by="w", lease=timedelta(seconds=60), limit=1, max_running=1)
+    lease = timedelta(seconds=60)
+    claiming.take(database, Observations(), claimed_by="w", lease=lease, limit=1, max_running=1)
     return run
 
 

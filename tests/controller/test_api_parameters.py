@@ -50,3 +50,20 @@ def test_no_route_is_left_out(api: Api, app: FastAPI) -> None:
                 assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "nobody_has_this"), path
                 tried += 1
     assert tried > 20
+
+
+def test_no_parameter_takes_what_the_database_cannot(api: Api, app: FastAPI) -> None:
+    """R-18: a NUL character is refused where it stands, in whatever parameter of a route that reads."""
+    api.create()
+    tried = 0
+    for path, methods in app.openapi()["paths"].items():
+        asked = [one for one in methods.get("get", {}).get("parameters", []) if one["in"] == "query"]
+        if path.startswith("/api/v1") and not (set("{}") & set(path.replace("{project}/{domain}/{task}/{name}", ""))):
+            filled = path.replace("{project}/{domain}/{task}/{name}", T.removeprefix("/triggers/"))
+            needed = {one["name"]: "2026-03-02T07:00:00Z" for one in asked if one["required"]}
+            for name in (one["name"] for one in asked):
+                answer = api.client.get(filled, params=needed | {name: "\0"})
+                assert answer.status_code == 422, (filled, name)
+                assert name in [fault["path"] for fault in answer.json()["errors"]], (filled, name)
+                tried += 1
+    assert tried > 40

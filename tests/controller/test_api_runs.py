@@ -35,6 +35,7 @@ def test_a_run_fired_by_hand(api: Api) -> None:
         "output": None,
         "error": None,
         "cost": None,
+        "caused_by_run_id": None,
         "approved_at": None,
         "approved_by": None,
         "cancel_requested_at": None,

@@ -38,6 +38,7 @@ def test_a_new_trigger_is_answered_whole(api: Api) -> None:
             "run_count": 0,
             "consecutive_failures": 0,
             "deactivated_reason": None,
+            "stopped_for": None,
             "paused_until": None,
             "held": None,
             "quarantined": None,

@@ -74,7 +74,7 @@ def test_all_with_a_tag(cli: Cli) -> None:
     assert (paused.status, paused.err) == (0, "")
     assert [line.split() for line in paused.out.splitlines()[1:]] == [[T, "2", "3", "yes"], [TOCK, "1", "2", "yes"]]
     assert answer(cli("--output", "json", "activate", "--tag", "y")) == {
-        "items": [{"trigger": TOCK, "old_revision": 2, "new_revision": 3, "changed": True}],
+        "items": [{"trigger": TOCK, "old_revision": 2, "new_revision": 3, "changed": True, "warnings": []}],
         "next_cursor": None,
     }
     assert answer(cli("--output", "json", "show", T))["status"]["deactivated_reason"] == "quiet"

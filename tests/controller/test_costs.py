@@ -50,6 +50,20 @@ def test_activating_what_has_used_up_its_budget_warns(api: Api, database: Databa
     assert "warning: its budget is used up" in cli("activate", path).err
 
 
+def test_activating_many_warns_of_each(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
+    """X-08, R-16: by its name; of what still buys something nothing is said."""
+    world, path = World(database, clock), "acme/production/report/c"
+    world.create("c", tags=["mine"], limits={"max_cost": 4, "estimate": 1})
+    world.create("d", tags=["mine"], active=False, limits={"max_cost": 4})
+    world.firing.fire(key("c"), None, Caller("ann"))
+    world.finish(cost=5)
+    warned = cli("activate", "--tag", "mine").err
+    assert warned.startswith(f"warning: {path}: its budget is used up")
+    assert len(warned.splitlines()) == 1
+    again = api.post("/triggers:activate", {"tag": "mine"}).json()["items"]
+    assert [len(item["warnings"]) for item in again] == [1, 0]
+
+
 def test_costs_by_the_command(cli: Cli) -> None:
     """X-08, U-01: a table with its sum."""
     said = cli("costs", "--by", "project")

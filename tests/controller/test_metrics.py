@@ -8,11 +8,13 @@ from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.stored import OTHERS, PROJECTS, lateness
 from reconcile.byhand.backlogs import Backlogs
+from reconcile.byhand.firing import Firing
 from reconcile.holding import Holding
 from reconcile.passes import surveying
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from reconcile.rules.retry import Outcome
+from revisions.ids import TaskKey
 from revisions.store import quarantines
 from revisions.store.census import Cause, Late
 from tests.world import World, key
@@ -43,6 +45,22 @@ def test_a_backlog_that_was_given_up_counts_as_missed(world: World, metrics: Met
 def test_skips_are_counted_from_0_on(metrics: Metrics, outcome: str) -> None:
     """O-02: so that the first is an increase, whatever the outcome."""
     assert value(metrics, "skips_total", reason=outcome) == 0
+
+
+def test_runs_that_are_cancelled_before_they_begin_have_ended_too(world: World, metrics: Metrics) -> None:
+    """O-02: for another one, by a schedule or by hand, and with their task."""
+    world.create(overlap="cancel")
+    ended = []
+    for _ in range(2):
+        world.advance(minutes=1)
+        world.resync()
+        ended.append(value(metrics, "runs_total", outcome="cancelled", source="schedule"))
+    firing = Firing(world.database, world.observations)
+    firing.fire(key("tick"), None, Caller("ann"), overlap="terminate")
+    ended.append(value(metrics, "runs_total", outcome="cancelled", source="schedule"))
+    world.registering.delete(TaskKey("acme", "production", "report", "v1"), Caller("ann"))
+    assert ended == [0, 1, 2]
+    assert value(metrics, "runs_total", outcome="cancelled", source="manual") == 1
 
 
 def test_how_long_a_start_waited_for_its_token(world: World, metrics: Metrics) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,10 +37,14 @@ def now(clock: HandClock) -> datetime:
 @pytest.fixture
 def api(database: Database, issuer: Issuer) -> Iterator[Api]:
     """The API with the issuer in its settings."""
-    chosen = settings.load(
-        oidc_issuer=issuer.url, oidc_audience=AUDIENCE, oidc_grants=GRANTS, oidc_key_wait=timedelta(0)
-    )
-    app = create_app(Services.over(database, chosen, Observations()))
+    with served(database, issuer, timedelta(0)) as api:
+        yield api
+
+
+@contextmanager
+def served(database: Database, issuer: Issuer, key_wait: timedelta) -> Iterator[Api]:
+    given = {"oidc_issuer": issuer.url, "oidc_audience": AUDIENCE, "oidc_grants": GRANTS, "oidc_key_wait": key_wait}
+    app = create_app(Services.over(database, settings.load(**given), Observations()))
     with httpx.Client(transport=Network(app), base_url="http://test") as client:
         yield Api(client)
 
@@ -110,7 +115,10 @@ def test_what_is_refused(api: Api, issuer: Issuer, now: datetime, clock: HandClo
         "nobody": issuer.token(now, groups=["guests"], sub=None),
         "an empty name": issuer.token(now, groups=["guests"], sub=" "),
     }
-    for part in (wrong, more):
+    times = {
+        str(end)[:20]: issuer.token(now, groups=["guests"], exp=end) for end in (float("nan"), 1e300, 10**400, "1")
+    }
+    for part in (wrong, more, times):
         clock.advance(timedelta(minutes=2))  # what one address may fail is bounded
         for name, token in part.items():
             refused = ask(api, token)
@@ -126,3 +134,37 @@ def test_an_issuer_that_cannot_be_asked_is_no_fault_of_the_token(
     with httpx.Client(transport=Network(app), base_url="http://test") as client:
         asked = [ask(Api(client), issuer.token(clock.now())) for _ in range(12)]
     assert {(answer.status_code, answer.json()["code"]) for answer in asked} == {(503, "unavailable")}
+
+
+def test_an_issuer_that_fails_is_left_alone_for_a_while(
+    database: Database, clock: HandClock, issuer: Issuer, now: datetime
+) -> None:
+    """O-06: so that whoever sends tokens cannot have it asked, and everybody wait, over and over."""
+    issuer.status = 500
+    token = issuer.token(now, groups=["guests"])
+    with served(database, issuer, timedelta(seconds=10)) as api:
+        assert [ask(api, token).status_code for _ in range(3)] == [503] * 3
+        assert len(issuer.asked) == 1
+        issuer.status = 200
+        clock.advance(timedelta(seconds=10))
+        assert ask(api, token).status_code == 200
+
+
+def test_known_keys_count_while_the_issuer_fails(database: Database, issuer: Issuer, now: datetime) -> None:
+    """O-06: a token with a key that nobody knows keeps nobody else out."""
+    good = issuer.token(now, groups=["guests"])
+    with served(database, issuer, timedelta(0)) as api:
+        assert ask(api, good).status_code == 200
+        issuer.status = 500
+        assert ask(api, issuer.token(now, headers={"kid": "third"})).status_code == 503
+        assert ask(api, good).status_code == 200
+
+
+def test_keys_are_taken_from_a_protected_place_alone(api: Api, issuer: Issuer, now: datetime) -> None:
+    """O-06: the issuer's discovery is no reason to take keys that anybody on the way may have put there."""
+    issuer.keys_at = "http://keys.example/keys"
+    refused = ask(api, issuer.token(now, groups=["guests"]))
+    assert (refused.status_code, "http://keys.example/keys, which is not https" in refused.json()["detail"]) == (
+        503,
+        True,
+    )

@@ -211,12 +211,32 @@ def test_a_foreign_page_is_refused(up: Up) -> None:
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
         {"Host": "127.0.0.1.evil.example"},
+        {"Host": "["},
+        {"Origin": "http://["},
     ):
         refused = up.client.post("/api/v1/triggers/a/b/c/d/fire", headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), headers
     assert up.client.get("/healthz", headers={"Host": "localhost:8080"}).status_code == 200
     own = str(up.client.base_url).rstrip("/")
     assert up.client.get("/readyz", headers={"Origin": own}).status_code == 200
+
+
+@pytest.mark.parametrize(("trusted", "status"), [(None, 429), ("127.0.0.1", 401)])
+def test_who_is_not_trusted_says_for_nobody_else(
+    real: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str | None, status: int
+) -> None:
+    """O-06: whose address counts for wrong credentials, only a proxy that the operator names may say, here too."""
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
+    if trusted:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
+    process = Up(real, tmp_path / "work", without=("loop", "runner"), access="required")
+    try:
+        for number in range(11):
+            headers = {"X-Forwarded-For": f"192.0.2.{number}", "Authorization": "Bearer tct_wrong"}
+            answer = process.client.get("/api/v1/triggers", headers=headers)
+        assert answer.status_code == status
+    finally:
+        process.stop()
 
 
 def test_a_disabled_controller_has_no_timer_and_no_thread(real: Database, tmp_path: Path) -> None:

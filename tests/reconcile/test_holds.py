@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 
 from reconcile import loop as loops
-from reconcile.attempts import claiming
 from reconcile.holding import Holding, Scope
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from revisions.errors import Conflict, Invalid, NotFound
-from revisions.store import runs
 from tests.waiting import eventually
 from tests.world import World, key
 
@@ -95,11 +93,7 @@ def test_a_frozen_project_launches_nothing_that_waits(world: World) -> None:
 
 
 def claim(world: World) -> int:
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        lease = timedelta(minutes=1)
-        return len(claiming.claim(connection, now, claimed_by="w", lease=lease, limit=10, max_running=10))
+    return len(world.claim(limit=10, max_running=10))
 
 
 def test_a_manual_fire_is_refused_with_reason_and_end(world: World) -> None:

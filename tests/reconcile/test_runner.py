@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from threading import Condition
 from typing import Any
 
 import pytest
 
 from reconcile.holding import Holding
 from reconcile.observe import Observations
-from reconcile.ports import LaunchError, Lost
+from reconcile.ports import Launch, LaunchError, Lost
 from reconcile.revising import Caller
 from reconcile.rules.stopping import Stop
 from reconcile.runner import Runner, RunnerSettings
@@ -21,6 +22,7 @@ from revisions.store import census, logs, orders, runs, status
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.triggers import StopReason
+from tests.reconcile import scripted
 from tests.reconcile.scripted import ScriptedLauncher, ScriptedWork
 from tests.rows import Rows
 from tests.waiting import eventually
@@ -462,6 +464,54 @@ def test_an_end_that_cannot_be_written_keeps_nobody(scene: Scene) -> None:
     assert scene.run(poisoned).status == "succeeded"
 
 
+class Unreadable:
+    """Work whose launcher breaks at whatever is asked of it."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def broken(*_: Any, **options: Any) -> Any:
+            self.asked.append(f"{name} by force" if options.get("force") else name)
+            raise KeyError(name)
+
+        return broken
+
+
+def test_work_that_cannot_be_looked_at_keeps_nobody(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-05, X-10: others start, are renewed and end; its own timeout ends it, by force, and then it is given up."""
+    scene.rows.task(version="v2", timeout="90s")
+    runner = scene.runner()
+    with monkeypatch.context() as patched:
+        patched.setattr(scripted, "ScriptedWork", Unreadable)
+        broken, work = scene.started(runner, task_version="v2", max_attempts=1)
+    other, good = scene.started(runner)
+    scene.advance(89 * SECOND, runner, step=SECOND)
+    good.succeed()
+    runner.run_pass()
+    assert (scene.run(other).status, scene.run(broken).status) == ("succeeded", "running")
+    assert "cancel" not in work.asked
+    scene.advance(21 * SECOND, runner, step=SECOND)
+    assert [name for name in work.asked if name.startswith("cancel")][:2] == ["cancel", "cancel by force"]
+    run = scene.run(broken)
+    assert (run.status, run.error) == ("timed_out", "timed out: cannot be looked at: KeyError('poll')")
+    assert runner.run_pass().live == 0
+    assert set(scene.names()) >= {"work.unreadable", "attempt.left_behind"}
+    assert "runner.failed" not in scene.names()
+
+
+def test_work_that_cannot_be_asked_to_end_is_cancelled(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-11: for nobody waits for a launcher that breaks."""
+    runner = scene.runner()
+    with monkeypatch.context() as patched:
+        patched.setattr(scripted, "ScriptedWork", Unreadable)
+        broken, _ = scene.started(runner)
+    scene.cancel(broken)
+    scene.advance(22 * SECOND, runner, step=SECOND)
+    assert scene.run(broken).status == "cancelled"
+
+
 def test_stopping_hands_back_what_does_not_end_in_time(scene: Scene) -> None:
     """X-07: a hand-back on SIGTERM uses no attempt; the next worker begins it anew."""
     runner = scene.runner()
@@ -483,6 +533,17 @@ def test_stopping_hands_back_what_does_not_end_in_time(scene: Scene) -> None:
     following.run_pass()
     run = scene.run(run_id)
     assert (run.status, run.attempt) == ("succeeded", 1)
+
+
+def test_stopping_waits_for_nothing_once_all_is_handed_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-07: the pass that hands the last work back is the last thing a stop does."""
+    runner = scene.runner()
+    run_id, _ = scene.started(runner)
+    live_while_waiting: list[int] = []
+    monkeypatch.setattr(Condition, "wait", lambda *_: live_while_waiting.append(runner.live))
+    runner.stop(timedelta(0))
+    assert scene.run(run_id).status == "pending"
+    assert all(live_while_waiting)
 
 
 def test_stopping_lets_work_end_within_the_grace(scene: Scene) -> None:

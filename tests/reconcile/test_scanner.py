@@ -5,14 +5,13 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from reconcile.attempts import claiming
 from reconcile.passes import replica as replicas
 from reconcile.passes.replica import Replica
 from reconcile.rules.pace import Pace
 from reconcile.scanner import Kind
 from revisions.ids import TaskKey
 from revisions.store import replicas as replica_store
-from revisions.store import runs, tasks
+from revisions.store import tasks
 from revisions.store.tables import trigger_status
 from tests.world import World
 
@@ -82,10 +81,7 @@ def test_a_claim_that_nobody_renews_or_takes_over_is_given_up(world: World) -> N
     world.create()
     world.advance(minutes=1)
     world.resync()
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        claiming.claim(connection, now, claimed_by="gone", lease=timedelta(minutes=1), limit=1, max_running=1)
+    world.claim(limit=1, by="gone")
     (run,) = world.runs()
     world.advance(seconds=90)
     world.resync()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from reconcile.observe import Observations
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
 from reconcile.rules.state import LARGEST
 from reconcile.rules.stopping import Stop
-from reconcile.settle import LONGEST_ERROR, Settled, settle
+from reconcile.settle import LONGEST_ERROR, Ending, Settled, settle, settle_all
 from revisions.clock import HandClock
-from revisions.store import claims, logs, orders, runs, states, status
+from revisions.manifests import LARGEST_COST
+from revisions.store import claims, costs, logs, orders, runs, states, status
 from revisions.store.database import Database
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
@@ -40,9 +42,12 @@ class Scene:
 
     def claimed(self, trigger: Trigger | None = None, **values: Any) -> Run:
         self.rows.run(trigger or self.trigger, **values)
-        with self.database.write() as connection:
-            (one,) = claiming.claim(connection, self.rows.now, claimed_by="w", lease=LEASE, limit=1, max_running=99)
-        return one.run
+        return self.claim()
+
+    def claim(self) -> Run:
+        """The run whose turn it is."""
+        taken = claiming.take(self.database, Observations(), claimed_by="w", lease=LEASE, limit=1, max_running=99)
+        return taken.claimed[0].run
 
     def settle(self, run: Run, ended: Ended, *printed: Piece) -> Settled:
         return settle(self.database, self.observations, run, ended, printed)
@@ -55,6 +60,16 @@ class Scene:
             found = runs.get(connection, run.id)
         assert found is not None
         return found
+
+    def kept(self, trigger: Trigger) -> dict[str, Any]:
+        """What all runs of a trigger left behind, in words that name neither."""
+        with self.database.read() as connection:
+            row, state = status.get(connection, trigger.trigger_id), states.get(connection, trigger.trigger_id)
+            of = sorted(runs.page(connection, None, 100, trigger_id=trigger.trigger_id), key=lambda run: run.id)
+        assert row is not None
+        seen = [(run.status, run.attempt, run.claim, run.output, run.error, run.cost) for run in of]
+        counts = (row.consecutive_failures, row.success_count, row.last_error, row.last_success_at)
+        return {"runs": seen, "counts": counts, "state": state and state.state}
 
     @property
     def state(self) -> str | None:
@@ -117,13 +132,20 @@ def test_costs_of_all_attempts_add_up(scene: Scene, clock: HandClock) -> None:
     """X-08: a failed attempt was paid for too; what is no cost is none."""
     scene.settle(run := scene.claimed(), Ended(Outcome.FAILED, "broken", {"cost": 1.5}))
     clock.advance(timedelta(seconds=2))
-    with scene.database.write() as connection:
-        (one,) = claiming.claim(connection, clock.now(), claimed_by="w", lease=LEASE, limit=1, max_running=9)
-    scene.settle(one.run, Ended(Outcome.SUCCEEDED, output={"cost": 1}))
+    scene.settle(scene.claim(), Ended(Outcome.SUCCEEDED, output={"cost": 1}))
     assert scene.run(run).cost == 2.5
     for wrong in (-1, True, "1", None):
         scene.settle(other := scene.claimed(), Ended(Outcome.SUCCEEDED, output={"cost": wrong}))
         assert scene.run(other).cost is None
+
+
+def test_no_cost_is_too_large_for_a_sum(scene: Scene) -> None:
+    """X-08: two runs with a fault in their sums leave the costs and the budget readable, and the budget crossed."""
+    for _ in range(2):
+        scene.settle(run := scene.claimed(), Ended(Outcome.SUCCEEDED, output={"cost": 1.7e308}))
+        assert scene.run(run).cost == LARGEST_COST
+    with scene.database.read() as connection:
+        assert [one.amount for one in costs.within(connection, None, None)] == [2 * LARGEST_COST]
 
 
 def test_a_hand_back_uses_no_attempt(scene: Scene) -> None:
@@ -271,3 +293,46 @@ def test_a_claim_no_longer_held_keeps_no_state(scene: Scene) -> None:
         claims.take_over(connection, [run], scene.rows.now, claimed_by="other", lease=LEASE)
     assert scene.settle(run, answered(Outcome.SUCCEEDED, "late")) == Settled(None)
     assert scene.state is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_ends_together_comes_to_the_same(scene: Scene, seed: int) -> None:
+    """X-06, X-07, X-08: runs, status and the first reason to stop are those of one end after the other."""
+    chance = Random(seed)
+    of = {"deactivate_after": 3, "limits": {"max_cost": 4, "period": "day", "max_runs": 4}}
+    alone, together = scene.rows.trigger("alone", **of), scene.rows.trigger("together", **of)
+    ends = [
+        Ended(
+            chance.choice([Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT, Outcome.HANDED_BACK, Outcome.LOST]),
+            chance.choice([None, "broken"]),
+            chance.choice([None, {"cost": 1}, {"state": number}]),
+        )
+        for number in range(8)
+    ]
+    attempts = [chance.choice([1, 3]) for _ in ends]
+    separate, joined = ([scene.claimed(of, max_attempts=most) for most in attempts] for of in (alone, together))
+    one_by_one = [scene.settle(run, end) for run, end in zip(separate, ends, strict=True)]
+    endings = [Ending(run, end) for run, end in zip(joined, ends, strict=True)]
+    at_once = settle_all(scene.database, scene.observations, endings)
+    assert [one.decision for one in at_once] == [one.decision for one in one_by_one]
+    assert [one.stop for one in at_once if one.stop][:1] == [one.stop for one in one_by_one if one.stop][:1]
+    assert scene.kept(together) == scene.kept(alone)
+
+
+def test_a_lost_claim_among_others_changes_nothing(scene: Scene) -> None:
+    """X-05: the others that ended with it are settled; the lost one is told of."""
+    lost, other = scene.claimed(), scene.claimed()
+    with scene.database.write() as connection:
+        claims.take_over(connection, [lost], scene.rows.now, claimed_by="other", lease=LEASE)
+    settled = settle_all(scene.database, scene.observations, [Ending(lost, OK), Ending(other, OK)])
+    assert [one.decision for one in settled] == [None, Final("succeeded")]
+    assert (scene.run(lost).status, scene.run(other).status) == ("running", "succeeded")
+    assert [name for name, _ in scene.seen] == ["claim.lost", "attempt.ended", "run.settled"]
+
+
+def test_a_trigger_that_stops_is_asked_once(scene: Scene) -> None:
+    """X-07: of failures that end together the one that is too many stops the trigger, and nobody after it."""
+    ours = [scene.claimed(max_attempts=1) for _ in range(7)]
+    settled = settle_all(scene.database, scene.observations, [Ending(run, BROKEN) for run in ours])
+    assert [one.stop for one in settled] == [None] * 4 + [Stop(StopReason.FAILURES)] + [None] * 2
+    assert scene.status.consecutive_failures == 7

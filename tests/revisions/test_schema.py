@@ -1,11 +1,13 @@
 """Migrations, and the guards they end with."""
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from sqlalchemy import Column, MetaData, Text, text
+from sqlalchemy import Column, Connection, MetaData, Text, event, text
 
+from reconcile.history.rebuilding import Rebuilding
 from revisions import chain
 from revisions.errors import Invalid, Unavailable
 from revisions.store import guards, schema
@@ -36,13 +38,18 @@ def _everything(database: Database, like: MetaData) -> dict[str, list[tuple[obje
 
 @pytest.mark.parametrize("previous", schema.versions()[:-1])
 def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: str) -> None:
-    """R-19: a database of an earlier schema with data upgrades, and downgrades, without loss; its chains verify."""
+    """R-19: a database of an earlier schema with data upgrades, and downgrades, without loss; its chains verify, and
+    the current rows are what they say."""
     world.create("a", tags=["x"], catchup={"policy": "all"})
     world.create("b", input={"ü": [1.5, None]})
+    world.create("done", schedule={"at": "2026-03-02T08:30:00Z"})
+    world.create("by-hand")
+    world.deactivate("by-hand", 1, "completed")
     world.advance(minutes=90)
     world.resync()
     world.deactivate("a", 1, "pause")
     world.delete("b", 1)
+    world.update("done", 2, schedule={"at": "2026-03-02T08:30:00Z"}, description="it is left alone")
     schema.downgrade(world.database, previous)
     earlier = MetaData()
     earlier.reflect(world.database.engine)
@@ -50,6 +57,7 @@ def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: 
     schema.upgrade(world.database)
     world.database.check_schema()
     assert _everything(world.database, earlier) == before
+    assert Rebuilding(world.database, world.observations).compare().differences == []
     for name in "ab":
         for revision in world.history(name):
             assert chain.link(revision) == revision.hash
@@ -99,3 +107,25 @@ def test_an_unknown_version_is_refused(database: Database) -> None:
     with pytest.raises(Invalid) as refused:
         schema.upgrade(database, "7777")
     assert refused.value.errors[0].hint == f"one of {', '.join(schema.versions())}"
+
+
+def test_a_migration_may_take_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-19, O-08: so may each of its statements, and the migration it waits for; for a table it waits no longer than
+    others do."""
+    if database.is_sqlite:
+        pytest.skip("SQLite has no such timeouts")
+    asked, names = [], ("lock_timeout", "statement_timeout", "transaction_timeout")
+
+    def settings(connection: Connection) -> list[str | None]:
+        return [connection.exec_driver_sql(f"SELECT current_setting('{name}', true)").scalar() for name in names]
+
+    def when_waiting(connection: Connection, _: object, statement: str, *__: object) -> None:
+        if "pg_advisory_xact_lock" in statement:
+            asked.append(settings(connection))
+
+    event.listen(database.engine, "after_cursor_execute", when_waiting)
+    monkeypatch.setattr(command, "upgrade", lambda config, _: asked.append(settings(config.attributes["connection"])))
+    schema.upgrade(database)
+    waiting, working = asked
+    assert (waiting[:2], working[:2]) == (["0", "0"], ["5s", "0"])
+    assert {waiting[2], working[2]} <= {"0", None}  # PostgreSQL has it since 17

@@ -26,7 +26,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- merge $own .root.Values.labels | toYaml }}
 {{- end }}
 
-{{- /* The Deployments: what each is called, leaves out and runs with. Another component is another name, for a selector cannot change. */}}
+{{- /* The Deployments: what each is called, leaves out and runs with; where there are two, the key of checkpoints is kept from tasks. Another component is another name, for a selector cannot change. */}}
 {{- define "triggerctl.parts" -}}
 {{- $full := include "triggerctl.fullname" . }}
 {{- if .Values.split.enabled }}
@@ -37,6 +37,7 @@ app.kubernetes.io/component: {{ .component }}
   replicas: {{ .Values.split.apiReplicaCount }}
   resources: {{ default .Values.resources .Values.split.apiResources | toJson }}
   launches: false
+  checkpoints: {{ .Values.checkpoints.existingSecret | quote }}
 - component: worker
   fullname: {{ $full }}-worker
   service: {{ $full }}-worker
@@ -44,6 +45,7 @@ app.kubernetes.io/component: {{ .component }}
   replicas: {{ .Values.replicaCount }}
   resources: {{ .Values.resources | toJson }}
   launches: true
+  checkpoints: ""
 {{- else }}
 - component: controller
   fullname: {{ $full }}
@@ -52,6 +54,7 @@ app.kubernetes.io/component: {{ .component }}
   replicas: {{ .Values.replicaCount }}
   resources: {{ .Values.resources | toJson }}
   launches: true
+  checkpoints: {{ .Values.checkpoints.existingSecret | quote }}
 {{- end }}
 {{- end }}
 

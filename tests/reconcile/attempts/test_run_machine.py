@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from datetime import timedelta
 from itertools import count
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reconcile.attempts.attempt import Ended
 from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
-from reconcile.settle import settle, stop
+from reconcile.settle import Ending, Settled, settle, settle_all, stop
 from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import claims, orders, runs
@@ -33,6 +34,8 @@ SPECS: dict[str, dict[str, Any]] = {
 MOST_RUNNING = 4
 LEASE = timedelta(seconds=60)
 ROUNDS = count(1)
+CLAIM = attrgetter("id", "claim")
+ENDS = st.builds(Ended, st.sampled_from(Outcome), output=st.sampled_from([{}, {"cost": 0.1}, {"cost": 0.3}]))
 
 
 class Machine(RuleBasedStateMachine):
@@ -73,22 +76,31 @@ class Machine(RuleBasedStateMachine):
                 now = self.database.clock.now(connection)
                 claims.renew(connection, [run], now, LEASE)
 
-    @rule(data=st.data(), outcome=st.sampled_from(Outcome), cost=st.sampled_from([None, 0.1, 0.3]))
-    def settle(self, data: st.DataObject, outcome: Outcome, cost: float | None) -> None:
-        """Also by a worker whose claim is no longer its own: then nothing is changed."""
-        if run := self._one(data):
-            self.held.remove(run)
-            before = self._get(run)
-            output = {} if cost is None else {"cost": cost}
-            settled = settle(self.database, self.world.observations, run, Ended(outcome, output=output))
-            if settled.stop:
-                stop(self.world.observations, self.world.deploying.stop, run, settled.stop)
-            is_ours = before.status == "running" and before.claim == run.claim
-            assert (settled.decision is not None) == is_ours
-            if not is_ours:
-                assert self._get(run) == before
-            elif outcome is not Outcome.HANDED_BACK:
-                self.costs[run.trigger_id] += cost or 0.0
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        """Some at once; also by a worker whose claim is no longer its own: then nothing is changed."""
+        if not self.held:
+            return
+        some = data.draw(st.lists(st.sampled_from(self.held), min_size=1, max_size=3, unique_by=CLAIM))
+        before = {CLAIM(run): self._get(run) for run in some}
+        endings = [Ending(run, data.draw(ENDS)) for run in some]
+        self.held = [run for run in self.held if run not in some]
+        ours = set()
+        for ending, settled in zip(endings, self._settle(*endings), strict=True):
+            run, was = ending.run, before[CLAIM(ending.run)]
+            assert (settled.decision is not None) == (was.status == "running" and was.claim == run.claim)
+            if settled.decision is not None:
+                ours.add(run.id)
+                if ending.ended.outcome is not Outcome.HANDED_BACK:
+                    self.costs[run.trigger_id] += (ending.ended.output or {}).get("cost", 0.0)
+        assert all(self._get(run) == before[CLAIM(run)] for run in some if run.id not in ours)
+
+    def _settle(self, *endings: Ending) -> list[Settled]:
+        settled = settle_all(self.database, self.world.observations, endings)
+        for ending, one in zip(endings, settled, strict=True):
+            if one.stop:
+                stop(self.world.observations, self.world.deploying.stop, ending.run, one.stop)
+        return settled
 
     @rule()
     def reap(self) -> None:

@@ -69,7 +69,8 @@ def test_it_stands_for_the_run_within_its_project(scene: Scene, by: str) -> None
     scene.runner(guarded=by == "setting").run_pass()
     asking = scene.principal(scene.shown())
     assert asking is not None
-    assert (asking.actor, asking.run_id) == (f"run:{run_id} of acme/production/report/morning", run_id)
+    assert asking.cause is not None
+    assert (asking.actor, asking.cause.run_id) == (f"run:{run_id} of acme/production/report/morning", run_id)
     assert [asking.rights.role_in(project) for project in ("acme", "other")] == [Role.DEPLOYER, None]
 
 
@@ -80,7 +81,7 @@ def test_each_run_has_its_own(scene: Scene) -> None:
     scene.runner(guarded=True).run_pass()
     tokens = {work.launch.environment["TRIGGERCTL_TOKEN"] for work in scene.launcher.works}
     found = {scene.principal(token) for token in tokens}
-    assert {asking.run_id for asking in found if asking} == runs
+    assert {asking.cause.run_id for asking in found if asking and asking.cause} == runs
 
 
 @pytest.mark.parametrize("end", ["succeeds", "fails", "is retried", "is handed back"])

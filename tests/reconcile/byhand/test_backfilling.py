@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reconcile.attempts import claiming
 from reconcile.byhand import backfilling
 from reconcile.byhand.backfilling import Backfilled, Wish
 from reconcile.holding import Holding
@@ -17,7 +16,7 @@ from reconcile.revising import Caller
 from reconcile.rules.audit import Kind
 from reconcile.rules.pace import Pace
 from revisions.errors import Conflict, Invalid, NotFound
-from revisions.store import occurrences, runs
+from revisions.store import occurrences
 from tests.world import UNLIMITED, World, key
 
 MINUTE = timedelta(minutes=1)
@@ -39,11 +38,7 @@ def is_clean(world: World) -> bool:
 
 def claimed(world: World, number: int = 10) -> list[int]:
     """The scheduled minutes of what a worker gets that asks for some runs."""
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        got = claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=number, max_running=100)
-    return [round((one.run.scheduled_at - world.start) / MINUTE) for one in got]
+    return [round((run.scheduled_at - world.start) / MINUTE) for run in world.claim(limit=number)]
 
 
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,10 +206,7 @@ def test_the_limit_of_running_runs_holds(world: World) -> None:
     world.create()
     world.advance(minutes=9)
     assert len(world.backfill(1, 10, overlap="allow").made) == 9
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        assert len(claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=9, max_running=4)) == 4
+    assert len(world.claim(limit=9, max_running=4)) == 4
 
 
 @pytest.mark.parametrize(("first", "end"), [(4, 4), (5, 4)])

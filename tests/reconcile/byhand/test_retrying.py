@@ -4,14 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from reconcile.attempts import claiming
 from reconcile.attempts.attempt import Ended
 from reconcile.holding import Holding
 from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle
 from revisions.errors import Conflict, NotFound
-from revisions.store import expiry, logs, orders, runs
+from revisions.store import logs, orders, runs
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
 from tests.world import World, key
@@ -28,12 +27,9 @@ def fired(world: World, name: str = "tick") -> Run:
 def attempted(world: World, ended: Ended, printed: bytes = b"") -> Run:
     """The run whose turn it is, claimed and settled at once."""
     world.advance(minutes=10)
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        (one,) = claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
-    settle(world.database, world.observations, one.run, ended, [Piece(0, printed)])
-    return get(world, one.run)
+    (run,) = world.claim(limit=1)
+    settle(world.database, world.observations, run, ended, [Piece(0, printed)])
+    return get(world, run)
 
 
 def failed(world: World, name: str = "tick") -> Run:
@@ -132,15 +128,9 @@ def test_it_does_not_start_beside_another_where_that_was_not_allowed(world: Worl
     [run] = world.runs()
     assert attempted(world, BROKEN).status == "failed"
     world.firing.fire(key("tick"), None, ANN)
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100)
+    world.claim(limit=1, by="w")
     assert world.retrying.retry(run.id, ANN).overlap == "queue_all"
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        assert claiming.claim(connection, now, claimed_by="w", lease=LEASE, limit=1, max_running=100) == []
+    assert world.claim(limit=1) == []
 
 
 def test_who_retried_is_told(world: World) -> None:
@@ -163,18 +153,15 @@ def test_what_never_began_has_its_time_to_start_within_anew(world: World, ended:
     """X-16, X-18: what came too late once is not too late again; it begins when there is room."""
     world.create(start_within="5m", retry={"max_attempts": 1})
     run = fired(world)
-    with world.database.write() as connection:
-        if ended == "cancelled":
+    if ended == "cancelled":
+        with world.database.write() as connection:
             orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
-        world.advance(minutes=6)
-        runs.lock_queue(connection)
-        expiry.expire(connection, world.clock.now(connection))
+    world.advance(minutes=6)
+    assert list(world.claim()) == []
     assert get(world, run).status == ended
     again = world.retrying.retry(run.id, ANN)
     assert (again.status, again.start_by) == ("pending", world.clock_now() + timedelta(minutes=5))
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        assert expiry.expire(connection, world.clock.now(connection)) == []
+    assert [one.id for one in world.claim()] == [run.id]
 
 
 def test_dead_letters_are_what_failed_for_good(world: World) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from reconcile.attempts import claiming
 from reconcile.attempts.attempt import Ended
 from reconcile.calendaring import Calendaring
 from reconcile.reports.auditing import Auditing
@@ -18,7 +17,6 @@ from reconcile.settle import settle
 from revisions.errors import Invalid
 from revisions.ids import utc_text
 from revisions.manifests import Calendar
-from revisions.store import runs
 from revisions.store.runs import Run
 from tests.world import World, key
 
@@ -172,11 +170,8 @@ def test_a_calendar_takes_days_off_and_its_change_plans_anew(world: World) -> No
 
 def claimed(world: World) -> Run:
     """The oldest pending run, claimed by somebody."""
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        now = world.clock.now(connection)
-        (one,) = claiming.claim(connection, now, claimed_by="w", lease=timedelta(minutes=1), limit=1, max_running=100)
-    return one.run
+    (run,) = world.claim(limit=1)
+    return run
 
 
 def succeed(world: World, **output: Any) -> None:

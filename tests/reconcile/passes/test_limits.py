@@ -91,6 +91,7 @@ def test_the_expiry_can_be_moved_while_it_has_not_come(world: World) -> None:
         ({"estimate": 2}, {"every": "1m"}, "spec.limits.estimate"),
         ({"budget_period": "day"}, {"every": "1m"}, "spec.limits.budget_period"),
         ({"max_cost": 0}, {"every": "1m"}, "spec.limits.max_cost"),
+        ({"max_cost": 1e13}, {"every": "1m"}, "spec.limits.max_cost"),
         ({"max_cost": "1"}, {"every": "1m"}, "spec.limits.max_cost"),
         ({"max_runs": 0}, {"every": "1m"}, "spec.limits.max_runs"),
         ({"max_run": 3}, {"every": "1m"}, "spec.limits.max_run"),
@@ -120,6 +121,42 @@ def test_so_many_successes_are_enough(world: World) -> None:
     assert standing(world)[0]
 
 
+@pytest.mark.parametrize("overlap", ["allow", "queue_all"])
+def test_no_more_go_on_than_are_still_to_succeed(world: World, overlap: str) -> None:
+    """X-08: what goes on is counted, and one that fails makes room for another; so the last success is the last run."""
+    world.create(overlap=overlap, limits={"max_runs": 3}, retry={"max_attempts": 1})
+    minute(world, 5)
+    assert len(world.runs()) == 3
+    assert [(skip.outcome, skip.reason, skip.count) for skip in world.skips()] == [("concurrency", "max_runs", 1)] * 2
+    world.finish(Outcome.FAILED)
+    minute(world, 2)
+    assert len(world.runs()) == 4
+    for _ in range(3):
+        world.finish()
+    assert standing(world) == (False, "max_runs", None)
+    assert [run.status for run in world.runs()].count("succeeded") == 3
+
+
+def test_a_backlog_waits_for_what_is_still_to_succeed(world: World) -> None:
+    """X-08: what is live takes all places; when one of them fails the oldest that waits takes its."""
+    world.create(overlap="allow", catchup={"policy": "all"}, limits={"max_runs": 2}, retry={"max_attempts": 1})
+    world.advance(minutes=30)
+    for _ in range(3):
+        world.resync()
+    assert len(world.runs()) == 2
+    world.finish(Outcome.FAILED)
+    world.resync()
+    assert [run.scheduled_at.minute for run in world.runs()] == [1, 29, 30]
+    assert world.skips() == []
+
+
+def test_a_run_that_takes_anothers_place_is_still_wanted(world: World) -> None:
+    """X-08, X-09: under `cancel` what goes on is not counted on."""
+    world.create(overlap="cancel", limits={"max_runs": 1})
+    minute(world, 2)
+    assert [run.status for run in world.runs()] == ["cancelled", "pending"]
+
+
 def test_a_pause_between_does_not_count_successes_anew(world: World) -> None:
     """X-08: only what ended for them begins anew."""
     world.create(overlap="allow", limits={"max_runs": 2})
@@ -140,6 +177,19 @@ def test_what_was_killed_before_it_stopped_the_trigger_starts_nothing_more(world
     world.resync()
     assert len(world.runs()) == 1
     assert standing(world) == (False, "max_runs", None)
+
+
+def test_what_a_person_gives_as_a_reason_is_not_the_systems_word(world: World) -> None:
+    """X-08: whoever pauses with `budget` holds back no run, and with `max_runs` has nothing counted anew."""
+    world.create(overlap="queue_all", limits={"max_runs": 9})
+    minute(world, 2)
+    world.finish()
+    world.deactivate("tick", 1, "budget")
+    world.finish()
+    world.activate("tick", 2)
+    world.deactivate("tick", 3, "max_runs")
+    world.activate("tick", 4)
+    assert world.status().success_count == 2
 
 
 def test_a_budget_of_one_stops_after_the_run_that_crosses_it(world: World) -> None:
@@ -191,8 +241,55 @@ def test_queued_runs_wait_for_the_next_period_too(world: World) -> None:
     spend(world, 5.0)
     assert world.claim() == []
     world.update("tick", 2, overlap="queue_all", limits={"max_cost": 10, "estimate": 0.1})
-    world.activate("tick", 3)
     assert len(world.claim()) == 1
+
+
+@pytest.mark.parametrize("reason", ["holiday", "budget"])
+def test_queued_runs_of_a_paused_trigger_keep_to_the_budget(world: World, reason: str) -> None:
+    """X-08: whoever paused it, what waits goes on until the budget is used up, and then in the next period."""
+    world.create(overlap="queue_all", limits={"max_cost": 1, "estimate": 0.1})
+    minute(world, 3)
+    world.deactivate("tick", 1, reason)
+    spend(world, 0.2, 5.0)
+    assert world.claim() == []
+    assert standing(world) == (False, reason, None)
+    world.advance(days=30)
+    assert len(world.claim()) == 1
+
+
+def test_queued_runs_keep_to_the_budget_whatever_else_stops_the_trigger(world: World) -> None:
+    """X-08: the run that fails once too often is the one that crosses the budget, too."""
+    limits = {"max_cost": 1, "estimate": 0.1}
+    world.create(overlap="queue_all", limits=limits, deactivate_after=1, retry={"max_attempts": 1})
+    minute(world, 2)
+    world.finish(Outcome.FAILED, cost=5)
+    assert standing(world) == (False, "failures", None)
+    assert world.claim() == []
+
+
+def test_activating_frees_nothing_while_the_budget_is_used_up(world: World) -> None:
+    """X-08: a deploy that raises it does, and one that changes something else does not."""
+    limits = {"max_cost": 1, "estimate": 0.1}
+    world.create(overlap="queue_all", limits=limits)
+    minute(world, 3)
+    spend(world, 5.0)
+    world.activate("tick", 2)
+    assert world.claim() == []
+    world.update("tick", 3, overlap="queue_all", limits=limits, description="the same")
+    assert world.claim() == []
+    world.update("tick", 4, overlap="queue_all", limits={"max_cost": 10, "estimate": 0.1})
+    assert len(world.claim()) == 1
+
+
+def test_lowering_the_budget_holds_back_what_waits(world: World) -> None:
+    """X-08: as soon as the trigger is stopped for it."""
+    world.create(overlap="queue_all", limits={"max_cost": 10, "estimate": 1})
+    minute(world, 3)
+    spend(world, 1.0)
+    world.update("tick", 1, overlap="queue_all", limits={"max_cost": 1})
+    minute(world)
+    assert standing(world)[:2] == (False, "budget")
+    assert world.claim() == []
 
 
 def test_people_start_no_more_than_the_budget_buys(world: World) -> None:

@@ -1,5 +1,7 @@
 """What `doctor` finds in a whole installation: each check seen well and not well, on both databases."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from reconcile.holding import Holding, Scope
 from reconcile.passes import replica as replicas
 from reconcile.passes.pruning import Pruning
 from reconcile.passes.replica import Replica
+from reconcile.ports import LaunchError
+from reconcile.reports import examining, systems
 from reconcile.reports.examining import Examining
 from reconcile.revising import Caller
 from reconcile.rules.checks import Check, Level
@@ -22,6 +26,7 @@ from revisions.manifests import Task
 from revisions.store import guards, occurrences
 from revisions.store.database import Database, ServerClock
 from revisions.store.tables import runs, trigger_status
+from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, key, task_document
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
@@ -114,15 +119,62 @@ def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> No
 
 def test_launchers_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """O-05, X-10: of tasks that something triggers; by what is missing here, told once for each kind."""
-    document = task_document("v2") | {"spec": {"launcher": "celery", "celery": {"task": "reports.weekly"}}}
-    world.registering.register(Task.read(document), Caller("ann"))
+    for version in ("v2", "v3"):
+        document = task_document(version) | {"spec": {"launcher": "celery", "celery": {"task": "reports.weekly"}}}
+        world.registering.register(Task.read(document), Caller("ann"))
+    assert examine(world)["launchers"].detail == "all that registered tasks need is here"
     world.create("later", task_version="v2")
-    assert examine(world)["launchers"].level is OK
+    monkeypatch.delenv("CELERY_BROKER_URL", raising=False)
+    check = examine(world)["launchers"]
+    assert (check.level, check.detail.count("celery (the controller's environment has no CELERY_BROKER_URL)")) == (
+        WARNING,
+        1,
+    )
     monkeypatch.setattr(blocks, "find_spec", lambda name: None)
     check = examine(world)["launchers"]
     assert (check.level, "celery (needs celery, not installed here)" in check.detail) == (WARNING, True)
     world.deactivate("later", 1)
     assert examine(world)["launchers"].level is OK
+
+
+@dataclass(frozen=True)
+class Faraway:
+    """A system that says what it is asked with; `place` is where it is."""
+
+    place: str
+    asked: Callable[[], None] = field(compare=False)
+
+    def reach(self) -> None:
+        self.asked()
+        if self.place == "down":
+            raise LaunchError("nobody is there")
+
+
+def test_the_systems_of_tasks_are_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05, X-10: each of them once, whatever number of tasks goes there, and no transaction is open meanwhile."""
+    used = []
+
+    class Elsewhere(ScriptedLauncher):
+        def system(self, spec: Any) -> Faraway:
+            return Faraway(spec["command"][0], lambda: used.append(world.database.pool_use().used))
+
+    monkeypatch.setattr(examining, "launchers", lambda: {"process": Elsewhere()})
+    for version, place in (("v2", "up"), ("v3", "up"), ("v4", "down")):
+        document = task_document(version) | {"spec": {"launcher": "process", "process": {"command": [place]}}}
+        world.registering.register(Task.read(document), Caller("ann"))
+    for version in ("v2", "v3"):
+        world.create(version, task_version=version)
+    check = examine(world)["launchers"]
+    assert (check.level, check.detail) == (
+        OK,
+        "all that registered tasks need is here, and 1 system that they go to answers",
+    )
+    world.create("v4", task_version="v4")
+    check = examine(world)["launchers"]
+    assert (check.level, check.detail) == (WARNING, "cannot be used by this process: process (nobody is there)")
+    assert used == [0, 0, 0]
+    monkeypatch.setattr(systems, "MOST", 1)
+    assert "1 more was not asked" in examine(world)["launchers"].detail
 
 
 def test_notices_are_tried(world: World, postgresql_url: str) -> None:

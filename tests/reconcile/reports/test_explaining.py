@@ -458,3 +458,18 @@ def test_a_pending_run_waits_for_the_end_of_a_freeze(world: World) -> None:
     Holding(world.database, world.observations).freeze("acme", None, Caller("ann", "release"))
     assert world.claim() == []
     assert "The run is pending: it waits for the end of the freeze by ann." in told(world, 1)[1]
+
+
+def test_what_max_runs_keeps_out_is_told(world: World) -> None:
+    """U-03, X-08: that what went on may be all that is still to succeed."""
+    world.create(overlap="allow", limits={"max_runs": 1})
+    live(world, 2)
+    assert "the runs that went on were all that `limits.max_runs` still lets succeed" in told(world, 2)[1]
+
+
+def test_a_persons_word_is_not_taken_for_the_systems(world: World) -> None:
+    """U-03, X-08: whoever pauses with the reason `budget` is told that it is a pause like any other."""
+    world.create()
+    world.deactivate("tick", 1, "budget")
+    live(world, 1)
+    assert "`triggerctl activate acme/production/report/tick` resumes it from then on" in told(world, 1)[1]

@@ -49,6 +49,8 @@ def test_what_is_spent_and_set_aside_is_no_longer_there() -> None:
     assert affordable(budget(estimate=0.3), spending(spent=0.4, reserved=0.3, live=1)) == 1
     assert affordable(budget(estimate=0.1), spending(spent=0.7)) == 3  # 0.1 · 3 is more than 0.3 in floating point
     assert affordable(budget(estimate=0), spending(spent=0.5)) is None
+    assert affordable(budget(), spending(dearest=5e-324)) is None
+    assert affordable(budget(), spending(dearest=1e-320, spent=0.5)) is None
 
 
 def test_the_dearest_of_the_last_runs_is_the_estimate() -> None:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -165,10 +166,10 @@ def test_an_exit_code_cut_short_is_none(place: Place) -> None:
 @pytest.mark.parametrize(
     ("made", "outcome"),
     [
-        ("mkdir", Failed("output cannot be read: Is a directory")),
+        ("mkdir", Failed("output is not a regular file")),
         ("mkfifo", Failed("output is not a regular file")),
         ("ln -s /nowhere", Succeeded({})),
-        ("ln -s /", Failed("output cannot be read: Is a directory")),
+        ("ln -s /", Failed("output is not a regular file")),
         ("ln -s output.json", Failed("output cannot be read: Too many levels of symbolic links")),
     ],
 )
@@ -177,11 +178,61 @@ def test_an_output_that_is_no_file_does_not_block(place: Place, made: str, outco
     assert end(place.start(f'{made} "$TRIGGERCTL_OUTPUT"')) == outcome
 
 
+@pytest.mark.parametrize("made", ["mkfifo", "mkdir", "ln -s /dev/zero", "printf 'no code\\n' >"])
+def test_an_exit_code_that_is_none_does_not_block(place: Place, made: str) -> None:
+    """X-10: nor does what a task puts where its exit code belongs."""
+    child = place.start(f'{made} "${{TRIGGERCTL_OUTPUT%/*}}/exit"; touch "$ROOT/made"; kill -KILL $PPID')
+    place.sees("made")
+    assert isinstance(end(child), Lost)
+
+
+@pytest.mark.parametrize("made", ["mkfifo", "mkdir", "ln -s /dev/zero"])
+def test_a_log_that_is_no_file_does_not_block(place: Place, made: str) -> None:
+    """X-17: it reads as empty, and the run fails without last words."""
+    child = place.start(f'log="${{TRIGGERCTL_OUTPUT%/*}}/log"; rm "$log"; {made} "$log"; exit 3')
+    assert end(child) == Failed("exited with code 3")
+    assert (child.log_size(), child.read_log(0, 100)) == (0, b"")
+
+
+def test_asking_to_end_does_not_block(place: Place) -> None:
+    """X-10: whatever stands where the request is noted."""
+    child = place.start('mkfifo "${TRIGGERCTL_OUTPUT%/*}/cancel"; touch "$ROOT/ready"; sleep 1000')
+    place.sees("ready")
+    child.cancel()
+    assert end(child) == Failed("killed by SIGTERM")
+
+
+@pytest.mark.parametrize("text", ["0\n", "1\n", "-1\n", "", "none\n", "12"])
+def test_nobody_elses_group_is_ended(place: Place, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: 0 is the controller's own group, and 1 every process there is."""
+    place.start('touch "$ROOT/ready"; sleep 1000')
+    place.sees("ready")
+    adopted = place.adopt()
+    assert adopted
+    (place.folder / "pid").write_text(text)
+    asked: list[int] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", lambda group, _: asked.append(group))
+        adopted.cancel(force=True)
+    assert asked == []
+
+
 def test_a_folder_without_write_permission_is_removed(place: Place) -> None:
     """X-12: as Go's module cache leaves them."""
     end(child := place.start("mkdir -p a/b; touch a/b/c; chmod 500 a/b a"))
     child.forget()
     assert not place.folder.exists()
+
+
+def test_a_folder_that_leads_elsewhere_is_removed_alone(place: Place, tmp_path: Path) -> None:
+    """X-12: where a task put a link in its folder's place, nothing beyond it is removed or opened to anybody."""
+    other = tmp_path / "other"
+    (other / "below").mkdir(parents=True)
+    (other / "below").chmod(0o755)
+    end(child := place.start(f'folder=$(dirname "$TRIGGERCTL_INPUT"); rm -r "$folder"; ln -s {other} "$folder"'))
+    child.forget()
+    assert not place.folder.is_symlink()
+    assert stat.S_IMODE((other / "below").stat().st_mode) == 0o755
 
 
 def test_a_command_that_cannot_be_run_leaves_no_folder(place: Place) -> None:

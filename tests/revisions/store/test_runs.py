@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import literal_column, select, text
 
 from reconcile.attempts import claiming
+from reconcile.observe import Observations
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
 from revisions.store import census, claims, orders, runs
@@ -31,10 +32,8 @@ def rows(database: Database) -> Rows:
 
 
 def claim(database: Database, by: str = "worker", limit: int = 100, max_running: int = 100) -> list[Claimed]:
-    with database.write() as connection:
-        runs.lock_queue(connection)
-        now = database.clock.now(connection)
-        return claiming.claim(connection, now, claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
+    taken = claiming.take(database, Observations(), claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
+    return [*taken.claimed]
 
 
 def claimed_ids(database: Database, **options: int) -> list[str]:

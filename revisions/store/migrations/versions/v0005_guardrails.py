@@ -11,8 +11,19 @@ branch_labels = None
 depends_on = None
 
 _HOLDS_A_KEY = sa.text("status = 'running' AND serialize_key IS NOT NULL")
-_OVER_BUDGET = sa.text("deactivated_reason = 'budget'")
+_OVER_BUDGET = sa.text("over_budget_until IS NOT NULL")
 _SHOWN = sa.text("token_hash IS NOT NULL")
+_STOPPED = """
+UPDATE triggers SET stopped_for = deactivated_reason WHERE deactivated_reason IS NOT NULL AND EXISTS (
+    SELECT 1 FROM trigger_revisions AS stop
+    WHERE stop.trigger_id = triggers.trigger_id AND stop.action = 'DEACTIVATE' AND stop.actor = 'system'
+    AND stop.revision = (
+        SELECT max(revision) FROM trigger_revisions AS other
+        WHERE other.trigger_id = triggers.trigger_id AND (other.active OR other.action <> 'DEPLOY')
+    )
+)
+"""
+"""What the revisions say: a deploy of what is inactive leaves standing why it is."""
 
 
 def upgrade() -> None:
@@ -33,10 +44,13 @@ def upgrade() -> None:
         postgresql_where=_HOLDS_A_KEY,
         sqlite_where=_HOLDS_A_KEY,
     )
+    op.add_column("triggers", sa.Column("stopped_for", sa.Text(), nullable=True))
+    op.execute(_STOPPED)
+    op.add_column("trigger_status", sa.Column("over_budget_until", Instant(), nullable=True))
     op.create_index(
-        "triggers_over_budget_idx",
-        "triggers",
-        ["trigger_id"],
+        "trigger_status_over_budget_idx",
+        "trigger_status",
+        ["over_budget_until"],
         unique=False,
         postgresql_where=_OVER_BUDGET,
         sqlite_where=_OVER_BUDGET,
@@ -129,7 +143,9 @@ def downgrade() -> None:
     op.drop_index(op.f("tokens_name_idx"), "tokens")
     op.drop_table("tokens")
     op.drop_table("costs")
-    op.drop_index("triggers_over_budget_idx", "triggers")
+    op.drop_index("trigger_status_over_budget_idx", "trigger_status")
+    op.drop_column("trigger_status", "over_budget_until")
+    op.drop_column("triggers", "stopped_for")
     op.drop_index("runs_key_idx", "runs")
     for column in ("approved_by", "approved_at", "parked"):
         op.drop_column("runs", column)

@@ -1,0 +1,40 @@
+"""Systems that tasks are handed to, asked by `doctor`."""
+
+import threading
+
+from reconcile.reports import systems
+
+
+class System:
+    """Answers, or raises what it was given, or does not come back."""
+
+    def __init__(self, error: Exception | None = None, until: threading.Event | None = None) -> None:
+        self._error, self._until = error, until
+
+    def reach(self) -> None:
+        if self._until:
+            self._until.wait(60)
+        if self._error:
+            raise self._error
+
+
+def test_what_does_not_answer_is_told_and_holds_up_nobody() -> None:
+    """O-05: all at once, each with its own words; what is silent is not waited for."""
+    over = threading.Event()
+    asked = {
+        System(): "well",
+        System(ValueError("it is closed")): "closed",
+        System(KeyError()): "odd",
+        System(until=over): "silent",
+        System(until=over): "silent too",
+    }
+    try:
+        found = systems.troubles(asked, seconds=0.2)
+    finally:
+        over.set()
+    assert found == [
+        ("closed", "it is closed"),
+        ("odd", "KeyError()"),
+        ("silent", "did not answer within 0.2 s"),
+        ("silent too", "did not answer within 0.2 s"),
+    ]
