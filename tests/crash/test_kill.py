@@ -65,7 +65,8 @@ def _check_occurrences(site: Site, name: str) -> None:
     made = site.runs(name)
     seconds = account(made, site.skips(name), deployed.at, deactivated.at)
     assert seconds.wrong == {}, name
-    assert len(seconds.run) >= 0.9 * len(seconds.passed), site.skips(name)
+    left_out = len(seconds.passed) - len(seconds.run)
+    assert left_out <= max(1, 0.1 * len(seconds.passed)), site.skips(name)  # one may fall into the schedule's very end
     assert len({run.occurrence_id for run in made}) == len(made)
     assert site.status(name).run_count == len(made)
 
