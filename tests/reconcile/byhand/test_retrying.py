@@ -10,7 +10,7 @@ from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle
 from revisions.errors import Conflict, NotFound
-from revisions.store import expiry, logs, orders, runs
+from revisions.store import logs, orders, runs
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
 from tests.world import World, key
@@ -153,18 +153,15 @@ def test_what_never_began_has_its_time_to_start_within_anew(world: World, ended:
     """X-16, X-18: what came too late once is not too late again; it begins when there is room."""
     world.create(start_within="5m", retry={"max_attempts": 1})
     run = fired(world)
-    with world.database.write() as connection:
-        if ended == "cancelled":
+    if ended == "cancelled":
+        with world.database.write() as connection:
             orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
-        world.advance(minutes=6)
-        runs.lock_queue(connection)
-        expiry.expire(connection, world.clock.now(connection))
+    world.advance(minutes=6)
+    assert world.claim() == []
     assert get(world, run).status == ended
     again = world.retrying.retry(run.id, ANN)
     assert (again.status, again.start_by) == ("pending", world.clock_now() + timedelta(minutes=5))
-    with world.database.write() as connection:
-        runs.lock_queue(connection)
-        assert expiry.expire(connection, world.clock.now(connection)) == []
+    assert [one.id for one in world.claim()] == [run.id]
 
 
 def test_dead_letters_are_what_failed_for_good(world: World) -> None:
