@@ -66,12 +66,16 @@ class Access:
             found = self._of(credential)
         except Unauthenticated:
             self._throttle.failed(address)
+            self._forget(credential)
             raise
         self._remember(credential, found)
         return found
 
     def met(self, credential: str) -> Principal | None:
-        """Whom a credential stood for within the last hour: for diagnosis, while nobody can say if it still does."""
+        """Whom a credential stood for when it was last shown, within the last hour; None where it stood for nobody.
+
+        For diagnosis, while nobody can say if it still does.
+        """
         with self._meeting:
             found, at = self._met.get(hashed(credential), (None, 0.0))
         return found if found and self._database.clock.monotonic() - at <= MET_SECONDS else None
@@ -103,6 +107,10 @@ class Access:
             self._met.move_to_end(key)
             while len(self._met) > MOST_MET:
                 self._met.popitem(last=False)
+
+    def _forget(self, credential: str) -> None:
+        with self._meeting:
+            self._met.pop(hashed(credential), None)
 
     def _of(self, credential: str) -> Principal:
         if credential.startswith((PREFIX, OF_RUNS)):

@@ -1,6 +1,6 @@
 """A whole product without threads: one database, a clock driven by hand, passes called by hand."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reconcile.attempts import claiming
@@ -33,6 +33,8 @@ from revisions.store.status import StatusRow
 from revisions.triggers import Revision
 
 UNLIMITED = Pace(execution_qps=0, max_catchup_runs_per_loop=1_000_000)
+EVER = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+"""From the first instant there is to the last."""
 
 
 def task_document(version: str = "v1", name: str = "report", **spec: Any) -> dict[str, Any]:
@@ -163,7 +165,7 @@ class World:
     def skips(self, name: str = "tick") -> list[Skip]:
         """Oldest scheduled first."""
         with self.database.read() as connection:
-            return occurrences.skips_of(connection, self.id(name))
+            return occurrences.skips_within(connection, self.id(name), *EVER)
 
     def status(self, name: str = "tick") -> StatusRow:
         with self.database.read() as connection:

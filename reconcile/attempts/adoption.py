@@ -5,11 +5,11 @@ Only the first one's attempts can be adopted: their work is here, and nobody els
 anywhere by its name is started again under that name, and so found.
 """
 
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from reconcile.attempts import handed, launching
 from reconcile.attempts.attempt import Attempt, Ended, Key
@@ -17,6 +17,7 @@ from reconcile.attempts.workplace import WorkPlace
 from reconcile.ports import Launcher, LaunchError
 from reconcile.rules.masks import Mask
 from reconcile.rules.retry import Outcome
+from reconcile.work import folders
 from revisions.ids import TriggerKey
 from revisions.store import claims, logs
 from revisions.store.claims import Claimed
@@ -106,8 +107,7 @@ class Adoption:
             if work := launching.launcher_of(one, self._launchers).adopt(folder):
                 work.cancel(force=True)
                 work.forget()
-        shutil.rmtree(folder, ignore_errors=True)
-        handed.forget(folder)
+        _remove(folder)
 
     def _of_workers(self, workers: Sequence[str], known: Collection[Key]) -> tuple[list[Run], list[Taken]]:
         with self._database.read() as connection:
@@ -145,10 +145,16 @@ class Adoption:
             return Ended(Outcome.LOST, f"cannot be adopted: {str(error) or repr(error)}")
         if work is None:
             # The attempt will begin anew in this folder. Whoever might have started it is no more (or is us).
-            handed.forget(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
             return Ended(Outcome.HANDED_BACK)
         spent = max(timedelta(0), now - (one.run.started_at or now))
         deadline = self._database.clock.monotonic() + (timeout - spent).total_seconds()
         mask = Mask(handed.recall(folder))
         return Attempt(one.run, one.trigger, work, deadline, folder=folder, mask=mask, stored=stored)
+
+
+def _remove(folder: Path) -> None:
+    """What can be removed of an attempt's folder, and what it was handed."""
+    with suppress(OSError):
+        folders.remove(folder)
+    handed.forget(folder)

@@ -1,1 +1,1 @@
-"""What people ask of the installation, read in one state of the database."""
+"""What people ask of the installation: what was, what is, and what is not well."""

@@ -12,10 +12,10 @@ MOST = 50
 """Systems that are asked; each takes a thread meanwhile."""
 
 
-def troubles(systems: Mapping[System, str], seconds: float = SECONDS) -> list[tuple[str, str]]:
+def troubles(systems: Mapping[System, str]) -> list[tuple[str, str]]:
     """(kind, what is wrong) of each that does not answer as it should; `systems` are the kinds of launchers by them."""
-    asked = [_Question(system, kind, seconds) for system, kind in systems.items()]
-    end = monotonic() + seconds
+    asked = [_Question(system, kind) for system, kind in systems.items()]
+    end = monotonic() + SECONDS
     for question in asked:
         question.join(max(0.0, end - monotonic()))
     return [(question.kind, wrong) for question in asked if (wrong := question.wrong)]
@@ -24,11 +24,11 @@ def troubles(systems: Mapping[System, str], seconds: float = SECONDS) -> list[tu
 class _Question(threading.Thread):
     """One system, asked from now on; `wrong` is empty once it answered well."""
 
-    def __init__(self, system: System, kind: str, seconds: float) -> None:
+    def __init__(self, system: System, kind: str) -> None:
         super().__init__(name=f"doctor {kind}", daemon=True)
         self._system = system
         self.kind = kind
-        self.wrong = f"did not answer within {seconds:g} s"
+        self.wrong = f"did not answer within {SECONDS:g} s"
         self.start()
 
     def run(self) -> None:

@@ -173,12 +173,12 @@ def _starting(
     if terms.overlap in overlap.DISPLACING:
         older, wanted = (*older, *ranges.of(wanted[:-1], CONCURRENCY)), wanted[-1:]
     beside = wanted[: overlap.room(terms.overlap, at.live)]
-    missing = beside[: at.wanted]
-    starts = tuple(missing[: at.affordable])
+    lacking = beside[: at.wanted]
+    starts = tuple(lacking[: at.affordable])
     left = (
         *older,
-        *ranges.of(missing[len(starts) :], BUDGET),
-        *ranges.of(beside[len(missing) :], CONCURRENCY, MAX_RUNS),
+        *ranges.of(lacking[len(starts) :], BUDGET),
+        *ranges.of(beside[len(lacking) :], CONCURRENCY, MAX_RUNS),
         *ranges.of(wanted[len(beside) :], CONCURRENCY),
     )
     if not starts:

@@ -9,8 +9,6 @@ ONE_AT_A_TIME: Final = frozenset(POLICIES) - {"allow", "skip"}
 """A run with one of these waits until nothing else of its trigger is under way, and for those queued before it."""
 DISPLACING: Final = frozenset({"cancel", "terminate"})
 """A run with one of these has what goes on of its trigger ended."""
-KNOWN_LIVE: Final = 2
-"""More runs that go on than these make no difference to any policy."""
 
 
 def room(policy: str, live: int) -> int | None:

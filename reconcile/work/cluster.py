@@ -73,6 +73,7 @@ class Cluster:
         self._batch: Any = client.BatchV1Api(api)  # what the models say of its answers is not true of plain ones
         self._core: Any = client.CoreV1Api(api)
         self._watches: dict[str, Watch] = {}
+        self._watching = threading.Lock()
 
     def create_job(self, namespace: str, body: Mapping[str, Any]) -> Any:
         return self._ask(self._batch.create_namespaced_job, namespace, body)
@@ -110,7 +111,7 @@ class Cluster:
 
     def watch(self, namespace: str) -> Watch:
         """What it tells of our Jobs there; one for all who ask."""
-        with _CONNECTING:
+        with self._watching:
             return self._watches.setdefault(namespace, Watch(namespace, lambda: self._changes(namespace)))
 
     def _changes(self, namespace: str) -> Iterator[str]:

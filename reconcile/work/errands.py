@@ -174,8 +174,10 @@ class _Carrier(threading.Thread):
         self.start()
 
     def ask_to_end(self, *, force: bool) -> None:
-        self._asked = True
-        self._forced = self._forced or force
+        """Repeated it wakes nobody, so that an end that is not confirmed is given up however often it is asked for."""
+        if self._asked and (self._forced or not force):
+            return
+        self._asked, self._forced = True, force
         with suppress(OSError):  # for whoever else watches the same work
             (self._folder / "cancel").touch()
         self._wake.set()

@@ -38,8 +38,9 @@ class Watch:
         with self._lock:
             self._waiting.add((name, wake))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._follow, name=f"watch {self._namespace}", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._follow, name=f"watch {self._namespace}", daemon=True)
+                thread.start()  # which looks for itself under the lock, and so after the next line
+                self._thread = thread
             return self._is_live
 
     def leave(self, name: str, wake: Callable[[], None]) -> None:

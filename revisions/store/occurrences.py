@@ -40,12 +40,6 @@ def record(connection: Connection, skips: Sequence[Skip]) -> None:
 _COLUMNS = [column.name for column in occurrences.c]
 
 
-def skips_of(connection: Connection, trigger_id: str) -> list[Skip]:
-    """All that was skipped of a trigger, oldest first."""
-    statement = select(occurrences).where(occurrences.c.trigger_id == trigger_id).order_by(occurrences.c.scheduled_at)
-    return [Skip(**row._mapping) for row in connection.execute(statement)]
-
-
 def skips_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> list[Skip]:
     """What was skipped of a trigger in (after, until], ranges that reach into it too, oldest first."""
     of = occurrences.c

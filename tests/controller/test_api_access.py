@@ -216,12 +216,17 @@ def test_what_diagnoses_answers_without_the_database(
     stranger, some = as_role(Role.VIEWER, EVERYWHERE, "never-came"), as_role(Role.VIEWER)
     some.get("/triggers")
     clock.advance(timedelta(hours=1))
-    admin.get("/triggers")
+    revoked = as_role(Role.VIEWER, EVERYWHERE, "revoked")
+    revoked.get("/triggers")
+    [token] = [one["id"] for one in admin.get("/tokens").json()["items"] if one["name"] == "revoked"]
+    admin.delete(f"/tokens/{token}")
+    revoked.get("/triggers")
     monkeypatch.setattr(Database, "read", gone)
-    asked = {"admin": admin, "stranger": stranger, "some": some}
+    asked = {"admin": admin, "stranger": stranger, "revoked": revoked, "some": some}
     paths = ("/metrics", "/api/v1/doctor", "/api/v1/triggers")
     answers = {who: [api.client.get(path).status_code for path in paths] for who, api in asked.items()}
-    assert answers == {"admin": [200, 200, 503], "stranger": [503] * 3, "some": [403, 403, 503]}
+    nobody = [503] * 3
+    assert answers == {"admin": [200, 200, 503], "stranger": nobody, "revoked": nobody, "some": [403, 403, 503]}
     clock.advance(timedelta(seconds=1))
     assert some.client.get("/metrics").status_code == 503
     clock.advance(timedelta(hours=1))

@@ -31,7 +31,7 @@ from revisions.store.runs import LIVE, Run
 from revisions.store.status import StatusRow
 from revisions.triggers import Revision
 from tests.waiting import eventually
-from tests.world import key, task_document, trigger_document
+from tests.world import EVER, key, task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
 SECONDS_TO_START, SECONDS_TO_END = 60.0, 120.0
@@ -200,7 +200,7 @@ class Site:
 
     def skips(self, name: str) -> list[Skip]:
         with self.database.read() as connection:
-            return occurrences.skips_of(connection, self._id(name))
+            return occurrences.skips_within(connection, self._id(name), *EVER)
 
     def history(self, name: str) -> list[Revision]:
         """Oldest first."""

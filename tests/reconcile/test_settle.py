@@ -69,7 +69,7 @@ class Scene:
         assert row is not None
         seen = [(run.status, run.attempt, run.claim, run.output, run.error, run.cost) for run in of]
         counts = (row.consecutive_failures, row.success_count, row.last_error, row.last_success_at)
-        return {"runs": seen, "counts": counts, "state": state and state.state}
+        return {"runs": seen, "counts": counts, "held": row.over_budget_until, "state": state and state.state}
 
     @property
     def state(self) -> str | None:
@@ -299,7 +299,7 @@ def test_a_claim_no_longer_held_keeps_no_state(scene: Scene) -> None:
 def test_what_ends_together_comes_to_the_same(scene: Scene, seed: int) -> None:
     """X-06, X-07, X-08: runs, status and the first reason to stop are those of one end after the other."""
     chance = Random(seed)
-    of = {"deactivate_after": 3, "limits": {"max_cost": 4, "period": "day", "max_runs": 4}}
+    of = {"deactivate_after": 3, "limits": {"max_cost": 4, "budget_period": "day", "max_runs": 4}}
     alone, together = scene.rows.trigger("alone", **of), scene.rows.trigger("together", **of)
     ends = [
         Ended(

@@ -195,6 +195,20 @@ def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str
     assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
 
 
+def test_what_stands_in_the_place_of_an_ended_attempt_is_cleared_away(scene: Scene) -> None:
+    """Invariant 5, X-12: also a link that its task put there; what that leads to stays."""
+    run_id = scene.rows.run(scene.trigger, parked=True)
+    other, place = scene.folder / "other", scene.folder / "work" / f"{run_id}-1"
+    (other / "below").mkdir(parents=True)
+    place.parent.mkdir()
+    place.symlink_to(other)
+    runner = scene.runner()
+    runner.run_pass()
+    assert not place.is_symlink()
+    assert (other / "below").is_dir()
+    runner.stop(timedelta(0))
+
+
 def test_a_live_neighbour_is_left_alone(scene: Scene) -> None:
     """X-05: a second worker on the same machine adopts nothing of one that lives."""
     run_id = scene.rows.run(scene.trigger)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from revisions.store import occurrences, quarantines
+from revisions.store import quarantines
 from revisions.store import runs as run_store
 from revisions.store.quarantines import Quarantine
 from tests.world import World
@@ -124,8 +124,7 @@ def test_nothing_is_recorded_of_what_could_not_be_decided(world: World) -> None:
     before = world.status("bad").watermark
     world.advance(minutes=10)
     world.loop.resync()
-    with world.database.read() as connection:
-        assert occurrences.skips_of(connection, world.id("bad")) == []
+    assert world.skips("bad") == []
     assert world.status("bad").watermark == before
 
 

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from reconcile.reports import systems
 
 
@@ -18,8 +20,9 @@ class System:
             raise self._error
 
 
-def test_what_does_not_answer_is_told_and_holds_up_nobody() -> None:
+def test_what_does_not_answer_is_told_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """O-05: all at once, each with its own words; what is silent is not waited for."""
+    monkeypatch.setattr(systems, "SECONDS", 0.2)
     over = threading.Event()
     asked = {
         System(): "well",
@@ -29,7 +32,7 @@ def test_what_does_not_answer_is_told_and_holds_up_nobody() -> None:
         System(until=over): "silent too",
     }
     try:
-        found = systems.troubles(asked, seconds=0.2)
+        found = systems.troubles(asked)
     finally:
         over.set()
     assert found == [
