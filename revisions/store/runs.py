@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -317,6 +318,10 @@ def unclaimed(parked: bool) -> str:
     return "parked" if parked else "pending"
 
 
+_NAMES = NewRun.__slots__
+_VALUES = attrgetter(*_NAMES)
+
+
 def _columns(run: NewRun) -> dict[str, Any]:
-    values = {name: getattr(run, name) for name in NewRun.__slots__}
+    values = dict(zip(_NAMES, _VALUES(run), strict=True))
     return values | {"available_at": run.created_at, "status": unclaimed(run.parked), "attempt": 0, "claim": 0}
