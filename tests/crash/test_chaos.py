@@ -32,6 +32,8 @@ SETTINGS = {
     "MAX_RUNNING": "2",
     "LEASE_SECONDS": "15",
 }
+NO_DATABASE = 7
+"""What a command exits with that cannot reach its database."""
 SPEC = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}, "overlap": "allow"}
 
 
@@ -64,6 +66,7 @@ class Chaos:
         disturbances: list[Callable[[], None]] = [
             self.kill, self.freeze, self.restart, self.deafen, self.deploy, self.deploy, self.pause, self.pause,
         ]  # fmt: skip
+        self._look_after()
         disturbance = self.chance.choice(disturbances)
         self.happened.append(disturbance.__name__)
         disturbance()
@@ -102,11 +105,18 @@ class Chaos:
     def end(self) -> None:
         """Until all that was due is decided."""
         self.site.comes_to_rest(*self.names)
+        self._look_after()
         for replica in self.replicas:
             assert replica.stop() == 0
 
     def _one(self) -> str:
         return self.chance.choice(self.names)
+
+    def _look_after(self) -> None:
+        """As whoever supervises a replica does: one that found no database when it was to begin is started again."""
+        for number, replica in enumerate(self.replicas):
+            if replica.process.poll() == NO_DATABASE and not replica.said("controller.started"):
+                self.replicas[number] = self._replica(number)
 
     def _replica(self, number: int) -> Controller:
         """One of them runs tasks, too; for as many runs as these there would be no room."""
