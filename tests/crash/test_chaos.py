@@ -14,6 +14,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
+from controller.errors import Exit
 from revisions.errors import Unavailable
 from revisions.store import schema
 from revisions.store.database import Database
@@ -32,8 +33,6 @@ SETTINGS = {
     "MAX_RUNNING": "2",
     "LEASE_SECONDS": "15",
 }
-NO_DATABASE = 7
-"""What a command exits with that cannot reach its database."""
 SPEC = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}, "overlap": "allow"}
 
 
@@ -115,7 +114,7 @@ class Chaos:
     def _look_after(self) -> None:
         """As whoever supervises a replica does: one that found no database when it was to begin is started again."""
         for number, replica in enumerate(self.replicas):
-            if replica.process.poll() == NO_DATABASE and not replica.said("controller.started"):
+            if replica.process.poll() == Exit.NOT_REACHABLE and not replica.said("controller.started"):
                 self.replicas[number] = self._replica(number)
 
     def _replica(self, number: int) -> Controller:
