@@ -7,13 +7,16 @@ import hashlib
 import json
 from collections.abc import Iterable
 from datetime import datetime
-from json.encoder import encode_basestring as quoted  # RFC 8785 of a string; a property test holds it against rfc8785
+from json.encoder import encode_basestring
 from typing import Any
 
 import rfc8785
 
 from revisions.ids import TriggerKey, utc_text
 from revisions.triggers import Action, Revision
+
+quoted = encode_basestring
+"""RFC 8785 of a string; a property test holds it against rfc8785."""
 
 ORIGIN = ""
 """What stands as `previous_hash` in a trigger's first revision."""

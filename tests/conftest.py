@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from _pytest.nodeid import coerce_node_id
@@ -31,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SERVER] = Server(os.environ.get("TEST_DATABASE_URL", ""))
 
 
-def pytest_configure_node(node: object) -> None:
+def pytest_configure_node(node: Any) -> None:
     """Hands the one server's address to each xdist worker."""
     server = node.config.stash[SERVER]
     node.workerinput["postgresql"] = server.url

@@ -28,7 +28,7 @@ class Pooler:
         assert PGBOUNCER is not None
         self._folder = Path(tempfile.mkdtemp(prefix="pooler-"))
         behind = make_url(database_url)
-        server = {"user": behind.username, "password": behind.password, "port": behind.port}
+        server: dict[str, object] = {"user": behind.username, "password": behind.password, "port": behind.port}
         server["host"] = behind.host or behind.query.get("host")
         chosen = {
             "pool_mode": "transaction",

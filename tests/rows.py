@@ -38,16 +38,14 @@ class Rows:
         self, name: str = "morning", task: str = "report", *, author: str | None = None, **spec: Any
     ) -> Trigger:
         """An active trigger in revision 1; its task version must be there. `author` is the name of a token."""
-        plain = _PLAIN if author is None else (*_PLAIN[:-1], scopes_of(f"token:{author}"))
+        scopes = _EVERYTHING if author is None else scopes_of(f"token:{author}")
         text = canonical({"task_version": "v1", "schedule": {"every": "1h"}} | spec)
         key = TriggerKey("acme", "production", task, name)
-        return self._revision(None, Revision(fresh(self.now), key, 1, *_FIRST, self.now, True, *plain, text, "", ""))
+        return self._deploy(None, fresh(self.now), key, text, scopes)
 
     def redeploy(self, trigger: Trigger, **spec: Any) -> Trigger:
         text = canonical(json.loads(trigger.spec) | spec)
-        number = trigger.revision + 1
-        revision = Revision(trigger.trigger_id, trigger.key, number, *_FIRST, self.now, True, *_PLAIN, text, "", "")
-        return self._revision(trigger, revision)
+        return self._deploy(trigger, trigger.trigger_id, trigger.key, text, _EVERYTHING)
 
     def run(self, trigger: Trigger, occurrence: str | None = None, **values: Any) -> str:
         """A pending run of the trigger's current revision; answers its id."""
@@ -56,8 +54,27 @@ class Rows:
             runs.create(connection, [new])
         return new.id
 
-    def _revision(self, previous: Trigger | None, revision: Revision) -> Trigger:
+    def _deploy(self, previous: Trigger | None, trigger_id: str, key: TriggerKey, spec: str, scopes: str) -> Trigger:
         now = self.now
+        revision = Revision(
+            trigger_id=trigger_id,
+            key=key,
+            revision=1 if previous is None else previous.revision + 1,
+            action=Action.DEPLOY,
+            actor="test",
+            reason="",
+            at=now,
+            active=True,
+            tags=(),
+            until=None,
+            origin=None,
+            idempotency_key=None,
+            resolved="{}",
+            scopes=scopes,
+            spec=spec,
+            previous_hash="",
+            hash="",
+        )
         baseline = Baseline(now, now + timedelta(hours=1)) if previous is None else None
         with self.database.write() as connection:
             return triggers.append(connection, previous, revision, baseline)
@@ -85,5 +102,4 @@ def new_run(trigger: Trigger, now: datetime, occurrence: str | None = None, **va
     return NewRun(**(defaults | values))
 
 
-_FIRST = (Action.DEPLOY, "test", "")
-_PLAIN = ((), None, None, None, "{}", '["*"]')
+_EVERYTHING = '["*"]'

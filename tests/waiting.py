@@ -7,7 +7,7 @@ from typing import TypeVar
 Seen = TypeVar("Seen")
 
 
-def eventually(look: Callable[[], Seen], seconds: float = 10.0, *, every: float = 0.002) -> Seen:
+def eventually(look: Callable[[], Seen | None], seconds: float = 10.0, *, every: float = 0.002) -> Seen:
     """The first thing worth the name that `look` answers; fails when there is none within `seconds`.
 
     It looks again `every` so many seconds, which spares a look that costs something.

@@ -117,9 +117,10 @@ def launcher() -> ScriptedLauncher:
 @pytest.fixture
 def runner(world: World, launcher: ScriptedLauncher, tmp_path: Path) -> Runner:
     """Runs passes by hand."""
-
-    def deactivate(trigger_id: str, reason: str) -> None:
-        world.deploying.stop(trigger_id, reason)
-
-    where = RunnerSettings(tmp_path / "attempts", tmp_path)
-    return Runner(world.database, world.observations, {"process": launcher}, settings=where, deactivate=deactivate)
+    return Runner(
+        world.database,
+        world.observations,
+        {"process": launcher},
+        settings=RunnerSettings(tmp_path / "attempts", tmp_path),
+        deactivate=world.deploying.stop,
+    )

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -24,7 +25,7 @@ BOTH = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirec
 CONTRAST = Path(__file__).with_name("contrast.js").read_text()
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
 TICK = "/triggers/acme/production/report/tick"
-ONE_TRY = {"retry": {"max_attempts": 1}}
+ONE_TRY: dict[str, Any] = {"retry": {"max_attempts": 1}}
 
 
 def run_once(world: World, runner: Runner, launcher: ScriptedLauncher, error: str | None, log: bytes = b"") -> str:
@@ -205,7 +206,7 @@ def test_hostile_text_is_text(reader: Reader, world: World, runner: Runner, laun
 def test_why_something_rests_or_is_gone(reader: Reader, world: World) -> None:
     """R-08, R-20, U-04: paused, finished and deleted triggers say until when, why and by whom."""
     world.create("paused")
-    world.deactivate("paused", 1, "office is closed", until=world.clock.now().replace(hour=20))
+    world.deactivate("paused", 1, "office is closed", until=world.clock_now().replace(hour=20))
     world.create("once", schedule={"at": "2026-03-02T08:00:30Z"})
     world.create("gone")
     world.deploying.delete(key("gone"), Expected(revision=1), Caller("bob", "replaced by tick"))
@@ -231,7 +232,7 @@ def test_what_keeps_an_active_trigger_from_starting(reader: Reader, world: World
         world.create(name)
     with world.database.write() as connection:
         quarantines.put(connection, world.id("bad"), "every: '1 fortnight'", world.clock.now(connection))
-    until = world.clock.now().replace(hour=20)
+    until = world.clock_now().replace(hour=20)
     Holding(world.database, world.observations).freeze("acme", until, Caller("ann", "stocktaking"))
     reader.open()
     expect(reader.row("bad")).to_contain_text("quarantined")
@@ -327,7 +328,12 @@ def test_what_is_not_there_is_a_page_too(reader: Reader, site: Site, world: Worl
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_read_it(
-    scheme: str, browser: Browser, site: Site, world: World, runner: Runner, launcher: ScriptedLauncher
+    scheme: Literal["light", "dark"],
+    browser: Browser,
+    site: Site,
+    world: World,
+    runner: Runner,
+    launcher: ScriptedLauncher,
 ) -> None:
     """U-04: contrast AA in light and dark, no sideways scrolling on a phone, whole without JavaScript."""
     world.create(description="a" * 300, tags=["t" * 60], **ONE_TRY)

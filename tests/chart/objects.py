@@ -92,8 +92,7 @@ def merged(*values: Mapping[str, Any]) -> dict[str, Any]:
     for given in values:
         for name, value in given.items():
             below = result.get(name)
-            inner = isinstance(below, dict) and isinstance(value, Mapping)
-            result[name] = merged(below, value) if inner else value
+            result[name] = merged(below, value) if isinstance(below, dict) and isinstance(value, Mapping) else value
     return result
 
 

@@ -80,7 +80,7 @@ class FilesInAPod:
         running = [
             pod.metadata.name
             for pod in self._core.list_namespaced_pod(self._namespace, label_selector=selector).items
-            if pod.status.phase == "Running"
+            if pod.metadata and pod.status and pod.status.phase == "Running"
         ]
         if not running:
             return GONE

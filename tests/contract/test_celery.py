@@ -26,7 +26,7 @@ class Sender:
     def __init__(self, folder: Path, workers: Workers) -> None:
         self.folder, self.workers = folder, workers
         self.attempt = folder / "attempt"
-        self.values = {"runs": str(folder / "runs"), "go": str(folder / "go")}
+        self.values: dict[str, Any] = {"runs": str(folder / "runs"), "go": str(folder / "go")}
         self.started: list[Work] = []
 
     def start(self, task: str, environment: Mapping[str, str] | None = None, **values: Any) -> Work:

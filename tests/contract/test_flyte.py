@@ -26,7 +26,7 @@ class Caller:
 
     def __init__(self, folder: Path, flyte: Flyte) -> None:
         self.folder, self.flyte = folder, flyte
-        self.values = {"runs": str(folder / "runs"), "go": str(folder / "go")}
+        self.values: dict[str, Any] = {"runs": str(folder / "runs"), "go": str(folder / "go")}
         self.started: list[Work] = []
 
     def start(self, task: str, attempt: int = 2, folder: str = "attempt", **values: Any) -> Work:

@@ -103,7 +103,7 @@ def failed(progress: Progress) -> str:
 
 def test_the_job_is_valid_and_says_whose_it_is(starter: Starter) -> None:
     """X-10: named by run and attempt, labelled, once, and ended by the cluster when nobody is there to do it."""
-    block = {
+    block: dict[str, Any] = {
         "args": ["a"],
         "env": {"LEVEL": "info", "PRICE": "$(5)", "TRIGGERCTL_RUN_ID": "mine"},
         "namespace": "batch",
@@ -236,17 +236,16 @@ def test_a_refusal_is_told_in_the_clusters_words(starter: Starter) -> None:
     assert starter.cluster.calls.count(Call("POST", JOBS)) == 1
 
 
-def test_a_job_without_its_secret_does_not_stay(starter: Starter) -> None:
+def test_a_job_without_its_secret_does_not_stay(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-12: refused halfway, the attempt fails and its Job goes."""
     cluster = starter.cluster
-    monitored = cluster.create_secret
 
     def refused(body: Any, namespace: str) -> Any:
         raise Status(403, "no Secrets for you")
 
-    cluster.create_secret = refused
-    assert "no Secrets for you" in failed(end(starter.start()))
-    cluster.create_secret = monitored
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "create_secret", refused)
+        assert "no Secrets for you" in failed(end(starter.start()))
     eventually(lambda: not cluster.jobs)
 
 

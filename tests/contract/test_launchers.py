@@ -82,7 +82,7 @@ WRONG_BLOCKS: Mapping[str, list[tuple[Any, str]]] = {
         (flyte.block("a.example", "b"), "endpoint"),
         (flyte.block("http://a:99999", "b"), "endpoint"),
         (flyte.block("https://ann:secret@a", "b"), "endpoint"),
-        (flyte.block("http://a", 1), "task"),
+        (flyte.block("http://a", "b") | {"task": 1}, "task"),
         (flyte.block("http://a", "b", version="v" * 64), "version"),
         (flyte.block("http://a", "b", token="Bearer eyJ"), "token"),
         (flyte.block("http://a", "b", token="TRIGGERCTL_DATABASE_URL"), "token"),

@@ -5,10 +5,10 @@ import io
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import pytest
@@ -87,7 +87,12 @@ class Said:
     err: str
 
 
-Cli = Callable[..., Said]
+class Cli(Protocol):
+    def __call__(self, *arguments: str, stdin: str = "", database: str | None = ...) -> Said: ...
+
+
+class Write(Protocol):
+    def __call__(self, name: str, *documents: Any) -> str: ...
 
 
 @pytest.fixture
@@ -125,7 +130,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, Any], str]:
+def write(tmp_path: Path) -> Write:
     """Writes a file, documents as JSON (which is YAML), and answers its name."""
     import json
 

@@ -1,12 +1,13 @@
 """A controller that tells its spans to a test, as one process does to its collector."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.util.types import AnyValue
 
 from controller.spans import Spans
 from controller.tracing import Tracing
@@ -39,11 +40,16 @@ class Telling:
         [span] = self.named(name)
         return span
 
-    def runner(self, world: World, launchers: dict[str, Launcher], folder: Path) -> Runner:
+    def runner(self, world: World, launchers: Mapping[str, Launcher], folder: Path) -> Runner:
         """A runner of this controller, in a folder that others may have used before."""
         database: Database = world.database
         settings = RunnerSettings(work_dir=folder, task_root=folder, traceparent=self.spans.traceparent)
         return Runner(database, world.observations, launchers, settings=settings, deactivate=world.deploying.stop)
+
+
+def fact(span: ReadableSpan, name: str) -> AnyValue:
+    """What a span says of itself under a name. Raises KeyError where it says nothing."""
+    return (span.attributes or {})[name]
 
 
 def header(span: ReadableSpan) -> str:

@@ -1,5 +1,7 @@
 """Looking ahead over HTTP."""
 
+from typing import Any
+
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, NAME, Api, T, manifest
@@ -71,7 +73,7 @@ def test_a_preview_refuses_what_a_deploy_would(api: Api) -> None:
 MORNINGS = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
 
 
-def days(answer: dict[str, object]) -> list[str]:
+def days(answer: dict[str, Any]) -> list[str]:
     return [fire["local"][:10] for fire in answer["fires"]]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -12,12 +11,11 @@ from reconcile.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from revisions.store.tables import runs
-from tests.controller.conftest import Cli
+from tests.controller.conftest import Cli, Write
 from tests.world import World, task_document, trigger_document
 
 T = "acme/production/report/tick"
 BEGINNING = "2026-03-02T08:00:00Z"
-Write = Callable[..., str]
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Bad input by command: an exit status of its own, the message on standard error alone, no traceback."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,11 +8,10 @@ from sqlalchemy import select, text
 
 from revisions.store import schema, tables
 from revisions.store.database import Database
-from tests.controller.conftest import Cli, Said
+from tests.controller.conftest import Cli, Said, Write
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
-Write = Callable[..., str]
 
 
 def failed(said: Said, status: int, *words: str) -> None:

@@ -1,7 +1,6 @@
 """Backfills, retries and firing many by command."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,12 +8,11 @@ from sqlalchemy import update
 
 from revisions.store.database import Database
 from revisions.store.tables import runs
-from tests.controller.conftest import Cli
+from tests.controller.conftest import Cli, Write
 from tests.world import task_document, trigger_document
 
 T, OTHER = "acme/production/report/tick", "acme/production/report/other"
 SPAN = ("--from", "2026-03-02T07:57:00Z", "--to", "2026-03-02T07:59:00Z")
-Write = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

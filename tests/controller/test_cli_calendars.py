@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.controller.conftest import Cli, Said
+from tests.controller.conftest import Cli, Said, Write
 from tests.world import World, task_document, trigger_document
 
 HOLIDAYS = "acme/holidays"
 AT_NINE = {"cron": "0 9 * * *", "calendars": ["holidays"]}
-Write = Callable[..., str]
 
 
 def calendar_document(*dates: str, name: str = "holidays", **spec: Any) -> dict[str, Any]:

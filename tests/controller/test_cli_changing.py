@@ -1,17 +1,15 @@
 """Going back, taking another name, and many at once, by command."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.controller.conftest import Cli, Said
+from tests.controller.conftest import Cli, Said, Write
 from tests.world import task_document, trigger_document
 
 T, TOCK = "acme/production/report/tick", "acme/production/report/tock"
-Write = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

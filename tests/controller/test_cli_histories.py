@@ -2,7 +2,6 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,10 @@ import pytest
 
 from revisions.store.database import Database
 from tests import tampering
-from tests.controller.conftest import Cli
+from tests.controller.conftest import Cli, Write
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
-Write = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

@@ -1,18 +1,16 @@
 """Freezes, blackouts and backlogs by command."""
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from revisions.clock import HandClock
-from tests.controller.conftest import Cli, Said
+from tests.controller.conftest import Cli, Said, Write
 from tests.world import World, trigger_document
 
 T = "acme/production/report/tick"
-Write = Callable[..., str]
 
 
 def answer(said: Said) -> Any:

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from revisions.clock import HandClock
-from tests.controller.conftest import ON_SQLITE, Cli
+from tests.controller.conftest import ON_SQLITE, Cli, Write
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
 ROOT = Path(__file__).parents[2]
-Write = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from revisions.store import logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.store.tables import SCHEMA
-from tests.controller.conftest import Cli
+from tests.controller.conftest import Cli, Write
 from tests.world import World, key, task_document, trigger_document
 
 T = "acme/production/report/tick"
@@ -30,9 +30,6 @@ class Followed(NamedTuple):
     world: World
     run: Run
     child: subprocess.Popen[str]
-
-
-Write = Callable[..., str]
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """The state of a trigger by command."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tests.controller.conftest import Cli
+from tests.controller.conftest import Cli, Write
 from tests.world import World
 
 T = "acme/production/report/tick"
-Write = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

@@ -1,17 +1,15 @@
 """Triggers by command: each command from file or name to answer."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import ruamel.yaml
 
-from tests.controller.conftest import Cli
+from tests.controller.conftest import Cli, Write
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
-Write = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

@@ -1,16 +1,14 @@
 """What commands say to people: nothing that says nothing, everything once, and always the way on."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.controller.conftest import Cli, Said
+from tests.controller.conftest import Cli, Said, Write
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
-Write = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

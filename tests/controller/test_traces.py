@@ -25,7 +25,7 @@ from reconcile.runner import Runner, RunnerSettings
 from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.controller.conftest import Cli, Network
-from tests.controller.telling import Telling, header, is_child, links, place
+from tests.controller.telling import Telling, fact, header, is_child, links, place
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.waiting import eventually
 from tests.world import World
@@ -89,11 +89,12 @@ def test_a_deploy_is_one_trace_from_its_request(traced: Api, telling: Telling) -
     """O-04: in the trace of whoever sent it; the revision's change hangs below the request."""
     assert traced.put(T, manifest(), IS_NEW | {"traceparent": BUILD}).status_code == 201
     request, change = telling.one("PUT /api/v1/triggers/{project}/{domain}/{task}/{name}"), telling.one("change")
+    assert request.parent is not None
     assert (request.context.trace_id, request.parent.span_id) == (BUILD_TRACE, BUILD_SPAN)
-    assert request.attributes["http.response.status_code"] == 201
+    assert fact(request, "http.response.status_code") == 201
     assert is_child(change, request)
-    assert change.attributes["triggerctl.trigger"] == "acme/production/report/tick"
-    assert (change.attributes["triggerctl.revision"], change.attributes["triggerctl.actor"]) == (1, "local")
+    assert fact(change, "triggerctl.trigger") == "acme/production/report/tick"
+    assert (fact(change, "triggerctl.revision"), fact(change, "triggerctl.actor")) == (1, "local")
 
 
 def test_a_request_that_is_part_of_nothing_begins_a_trace(traced: Api, telling: Telling) -> None:
@@ -108,7 +109,7 @@ def test_what_is_refused_is_seen_too(traced: Api, telling: Telling) -> None:
     """O-04: with its status; only what goes wrong here is an error."""
     assert traced.put(T, manifest(), at(7)).status_code == 412
     [refused] = telling.all()
-    assert refused.attributes["http.response.status_code"] == 412
+    assert fact(refused, "http.response.status_code") == 412
     assert refused.status.status_code is StatusCode.UNSET
 
 
@@ -135,10 +136,11 @@ def test_an_occurrence_is_one_trace_down_to_the_task(
     assert is_child(telling.one("settle"), attempt)
     assert links(telling.one("occurrence")) == {place(telling.one("due pass")), place(change)}
     assert json.loads(done.output or "")["told"] == header(attempt)
+    assert done.finished_at is not None
     assert (run.start_time, run.end_time) == (nanoseconds(done.created_at), nanoseconds(done.finished_at))
-    assert run.attributes["triggerctl.trigger"] == "acme/production/report/tick"
-    assert run.attributes["triggerctl.run_id"] == done.id
-    assert (run.attributes["triggerctl.status"], run.status.status_code) == ("succeeded", StatusCode.UNSET)
+    assert fact(run, "triggerctl.trigger") == "acme/production/report/tick"
+    assert fact(run, "triggerctl.run_id") == done.id
+    assert (fact(run, "triggerctl.status"), run.status.status_code) == ("succeeded", StatusCode.UNSET)
 
 
 def trace_of(run: Run) -> str:
@@ -160,10 +162,10 @@ def test_attempts_are_spans_of_one_run(world: World, telling: Telling, floor: Fl
     runner.run_pass()
     over, attempts = telling.one("run"), telling.named("attempt")
     assert [header(attempt) for attempt in attempts] == [first, floor.told]
-    assert [attempt.attributes["triggerctl.attempt"] for attempt in attempts] == [1, 2]
+    assert [fact(attempt, "triggerctl.attempt") for attempt in attempts] == [1, 2]
     assert all(is_child(attempt, over) for attempt in attempts)
     assert {span.status.description for span in (over, *attempts)} == {"no such customer"}
-    assert (over.attributes["triggerctl.attempts"], over.attributes["triggerctl.status"]) == (2, "failed")
+    assert (fact(over, "triggerctl.attempts"), fact(over, "triggerctl.status")) == (2, "failed")
     assert over.start_time == nanoseconds(run.created_at)
 
 
@@ -184,7 +186,7 @@ def test_a_restart_in_between_keeps_the_trace(world: World, telling: Telling, fl
     assert is_child(attempt, over)
     assert is_child(telling.one("occurrence"), over)
     assert (over.start_time, attempt.start_time) == (nanoseconds(run.created_at),) * 2
-    assert over.end_time - attempt.start_time == 120 * 10**9
+    assert over.end_time == nanoseconds(run.created_at) + 120 * 10**9
 
 
 def test_what_is_handed_back_begins_anew_as_the_same_attempt(world: World, telling: Telling, floor: Floor) -> None:
@@ -232,7 +234,7 @@ def test_what_never_starts_is_a_run_all_the_same(world: World, telling: Telling,
         assert traced.post(f"/runs/{waiting.id}/cancel").status_code == 200
     world.advance(seconds=31)
     floor.runner(telling).run_pass()
-    assert [span.attributes["triggerctl.status"] for span in telling.named("run")] == ["cancelled", "expired"]
+    assert [fact(span, "triggerctl.status") for span in telling.named("run")] == ["cancelled", "expired"]
     assert all(is_child(child, of) for child, of in zip(telling.named("occurrence"), telling.named("run"), strict=True))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from reconcile.runner import Runner, RunnerSettings
 from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest
-from tests.controller.conftest import Cli
+from tests.controller.conftest import Cli, Write
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, task_document, trigger_document
 
@@ -31,7 +31,7 @@ def test_the_document_says_what_the_trigger_allows(world: World, tmp_path: Path)
     assert said == [(False, True), (False, False)]
 
 
-def test_opting_in_warns_whoever_deploys(api: Api, cli: Cli, write: object) -> None:
+def test_opting_in_warns_whoever_deploys(api: Api, cli: Cli, write: Write) -> None:
     """E-15: in the answer, and on standard error beside it; a change that does not deploy warns of nothing."""
     answer = api.put(T, manifest(allow_destructive=True), IS_NEW).json()
     assert ["allow_destructive" in warning for warning in answer["warnings"]] == [True]

@@ -225,14 +225,13 @@ class Site:
         """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs."""
         self.comes_to_rest(*names)
         for name in names:
-            eventually(lambda name=name: not self._live(name), SECONDS_TO_END)
+            self._ends(name)
 
     def comes_to_rest(self, *names: str) -> None:
         """Waits until all that was due by now is decided, then ends the schedules."""
         until = self.now()
         for name in names:
-            eventually(lambda name=name: self.status(name).watermark >= until, SECONDS_TO_END)
-            eventually(lambda name=name: not self.backlogs(name), SECONDS_TO_END)
+            self._gets_decided(name, until)
             self.deactivate(name)
 
     def lets_go(self) -> None:
@@ -257,6 +256,13 @@ class Site:
             if child := children.adopt(folder):
                 child.forget()
         self.database.close()
+
+    def _gets_decided(self, name: str, until: datetime) -> None:
+        eventually(lambda: self.status(name).watermark >= until, SECONDS_TO_END)
+        eventually(lambda: not self.backlogs(name), SECONDS_TO_END)
+
+    def _ends(self, name: str) -> None:
+        eventually(lambda: not self._live(name), SECONDS_TO_END)
 
     def _live(self, name: str) -> str | None:
         with self.database.read() as connection:

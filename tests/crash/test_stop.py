@@ -126,6 +126,12 @@ def check_every_second(site: Site, name: str) -> None:
     assert site.began() == Counter((run.id, 1) for run in site.runs())
 
 
+def fires_on(site: Site, name: str) -> None:
+    """Waits for three more runs."""
+    before = len(site.runs(name))
+    eventually(lambda: len(site.runs(name)) >= before + 3, SECONDS_TO_END)
+
+
 def test_a_rolling_restart(postgresql_site: Site) -> None:
     """L-14: replicas that overlap and follow one another make exactly one run of every second, done once."""
     site = postgresql_site
@@ -136,8 +142,7 @@ def test_a_rolling_restart(postgresql_site: Site) -> None:
     for _ in range(2):
         new = site.up(**UNLIMITED)
         new.until("controller.started")
-        before = len(site.runs("tick"))
-        eventually(lambda before=before: len(site.runs("tick")) >= before + 3, SECONDS_TO_END)
+        fires_on(site, "tick")
         assert old.stop() == 0
         old = new
     check_every_second(site, "tick")

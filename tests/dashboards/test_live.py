@@ -113,8 +113,9 @@ def test_every_variable_offers_what_there_is(watched: Watched, name: str) -> Non
     """O-03: the installation, and every project that has active triggers."""
     offered = {}
     for variable, query in boards.variables(name).items():
-        selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", boards.filled(query, "")).groups()
-        offered[variable] = watched.prometheus.labels(selector, label)
+        found = re.fullmatch(r"label_values\((.*), (\w+)\)", boards.filled(query, ""))
+        assert found is not None, query
+        offered[variable] = watched.prometheus.labels(found[1], found[2])
     assert offered["job"] == [JOB]
     if "project" in offered:
         assert offered["project"] == [PROJECT, BUSY, FROZEN]

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 import typer
+from pydantic import BaseModel
 
 from controller.app import create_app
 from controller.cli.main import app, hoisted
@@ -134,8 +135,8 @@ def test_every_problem_code_stands_in_the_docs() -> None:
 def test_every_manifest_field_stands_in_the_docs() -> None:
     """R-18, U-05: manifests.md names each field that is supported, and each that is refused as a later version's."""
     page = pages.text("docs/manifests.md")
-    models = (manifests.TriggerSpec, manifests.Schedule, manifests.TriggerMetadata, manifests.TaskSpec)
-    models += (manifests.CalendarSpec, manifests.CalendarMetadata)
+    models: list[type[BaseModel]] = [manifests.TriggerSpec, manifests.Schedule, manifests.TriggerMetadata]
+    models += [manifests.TaskSpec, manifests.CalendarSpec, manifests.CalendarMetadata]
     fields = {field.alias or name for model in models for name, field in model.model_fields.items()}
     fields |= {f"catchup.{name}" for name in manifests.Catchup.model_fields}
     fields |= {f"retry.{name}" for name in manifests.Retry.model_fields}
@@ -199,8 +200,8 @@ def test_every_manifest_that_is_shown_is_accepted_or_refused_as_it_says(text: st
     assert refused.value.detail == expected[1]
 
 
-def judged(document: Any) -> None:
-    """As a deploy or a registration would judge it. Raises Invalid."""
+def judged(document: Any) -> manifests.Task | manifests.Trigger | manifests.Calendar:
+    """What a deploy or a registration would take. Raises Invalid."""
     found = manifests.read(document)
     match found:
         case manifests.Trigger():
@@ -212,6 +213,7 @@ def judged(document: Any) -> None:
     if faults:
         path, message = faults[0].path, faults[0].message
         raise Invalid(f"{path}: {message}", [])
+    return found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

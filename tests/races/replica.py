@@ -21,7 +21,7 @@ from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.retention import Retention
 from reconcile.runner import Runner, RunnerSettings
-from revisions.errors import TriggerctlError, Unavailable
+from revisions.errors import Fault, TriggerctlError, Unavailable
 from revisions.ids import TaskKey
 from revisions.manifests import Task, Trigger
 from revisions.store import orders, runs, triggers
@@ -67,8 +67,11 @@ class AtOnce:
 
     finds_anywhere = False
 
-    def faults(self, spec: Any) -> list[tuple[str, str, str]]:
+    def faults(self, spec: Any) -> list[Fault]:
         return []
+
+    def system(self, spec: Any) -> None:
+        return None
 
     def start(self, launch: Launch) -> Over:
         return Over(launch)

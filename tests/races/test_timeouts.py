@@ -87,7 +87,12 @@ def test_every_session_has_its_timeouts(database: Database, monkeypatch: pytest.
         expected["transaction_timeout"] = "40s"
     made: list[psycopg.Connection[Any]] = []
     connect = psycopg.connect
-    monkeypatch.setattr(psycopg, "connect", lambda *given, **named: made.append(connect(*given, **named)) or made[-1])
+
+    def connecting(*given: Any, **named: Any) -> psycopg.Connection[Any]:
+        made.append(connect(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(psycopg, "connect", connecting)
     listener = Listener(database, {CHANGES: lambda: None})
     listener.start()
     eventually(lambda: listener.connected)

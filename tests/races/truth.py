@@ -7,6 +7,7 @@ from itertools import pairwise
 from sqlalchemy import select
 
 from revisions.chain import ORIGIN, link
+from revisions.ids import TaskKey
 from revisions.store import revisions as revision_store
 from revisions.store import runs as run_store
 from revisions.store import status, tasks
@@ -77,7 +78,7 @@ def _summaries(connection: Connection, current: Sequence[Trigger]) -> Iterator[s
     there = {}
     for row in connection.execute(select(task_table.c.project, task_table.c.domain, task_table.c.name).distinct()):
         for version in connection.execute(select(task_table.c.version).where(task_table.c.name == row.name)).scalars():
-            key = tasks.TaskKey(*row, version)
+            key = TaskKey(*row, version)
             there[key] = tasks.get(connection, key)
     for key, task in there.items():
         assert task is not None

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded
+from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded, System
+from revisions.errors import Fault
 
 
 class ScriptedWork:
@@ -57,8 +58,11 @@ class ScriptedLauncher:
     def last(self) -> ScriptedWork:
         return self.works[-1]
 
-    def faults(self, spec: Any) -> list[tuple[str, str, str]]:
+    def faults(self, spec: Any) -> list[Fault]:
         return []
+
+    def system(self, spec: Any) -> System | None:
+        return None
 
     def start(self, launch: Launch) -> ScriptedWork:
         if self.refuses is not None:

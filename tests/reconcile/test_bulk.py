@@ -80,11 +80,11 @@ def test_a_tag_with_quotes_and_signs_is_a_tag(world: World) -> None:
 def test_a_pause_of_many_ends_by_itself(world: World) -> None:
     """R-20: an end is kept with each; one that is past is refused as what it is, a wrong input."""
     world.create("a", tags=["x"])
-    until = world.clock.now().replace(hour=23)
+    until = world.clock_now().replace(hour=23)
     (paused,) = world.deploying.change_all("x", Action.DEACTIVATE, WHO, until=until)
     assert paused.trigger.until == until
     with pytest.raises(Invalid, match="until"):
-        world.deploying.change_all("x", Action.DEACTIVATE, WHO, until=world.clock.now())
+        world.deploying.change_all("x", Action.DEACTIVATE, WHO, until=world.clock_now())
 
 
 def test_one_that_cannot_be_resumed_holds_back_the_others(world: World) -> None:

@@ -43,7 +43,7 @@ def test_a_stale_revision_changes_nothing_and_says_who_was_first(world: World) -
         with pytest.raises(PreconditionFailed) as refused:
             attempt()
         assert (refused.value.current_revision, refused.value.changed_by) == (2, "ann")
-        assert refused.value.changed_at == world.clock.now()
+        assert refused.value.changed_at == world.clock_now()
     assert len(world.history()) == 2
 
 
@@ -84,7 +84,7 @@ def test_a_deleted_trigger_comes_back_as_new(world: World) -> None:
         True,
         False,
     )
-    assert world.status().watermark == world.clock.now()
+    assert world.status().watermark == world.clock_now()
 
 
 def test_deploying_the_same_appends_nothing(world: World) -> None:
@@ -153,7 +153,7 @@ def test_revisions_are_chained_over_the_text_that_was_written(world: World) -> N
 def test_the_current_row_is_the_fold_of_the_revisions(world: World) -> None:
     """R-03: whatever happened, the current row is what all revisions amount to (invariant 1)."""
     world.create()
-    world.deactivate("tick", 1, "pause", until=world.clock.now() + timedelta(hours=1))
+    world.deactivate("tick", 1, "pause", until=world.clock_now() + timedelta(hours=1))
     world.update("tick", 2, tags=["x"])
     world.activate("tick", 3)
     world.delete("tick", 4)
@@ -237,7 +237,7 @@ def test_inputs_must_be_declared(world: World) -> None:
 
 def test_a_redeploy_leaves_a_pause_alone(world: World) -> None:
     """R-20: a deploy that does not name `active` keeps activation, the pause's end and its reason."""
-    until = world.clock.now() + timedelta(days=1)
+    until = world.clock_now() + timedelta(days=1)
     world.create()
     world.deactivate("tick", 1, "holiday", until=until)
     after = world.update("tick", 2, description="new").trigger
@@ -248,7 +248,7 @@ def test_a_redeploy_leaves_a_pause_alone(world: World) -> None:
 def test_a_pause_ends_by_itself_as_of_its_time(world: World) -> None:
     """R-20: `until` is recorded as an ACTIVATE by the system; R-21: with the pause's end as baseline."""
     world.create(catchup={"policy": "all"})
-    until = world.clock.now() + timedelta(minutes=10)
+    until = world.clock_now() + timedelta(minutes=10)
     world.deactivate("tick", 1, until=until)
     world.advance(minutes=5)
     world.resync()
@@ -266,7 +266,7 @@ def test_a_past_end_of_a_pause_is_refused(world: World) -> None:
     """R-20: a pause cannot end in the past."""
     world.create()
     with pytest.raises(Invalid, match="until"):
-        world.deactivate("tick", 1, until=world.clock.now())
+        world.deactivate("tick", 1, until=world.clock_now())
 
 
 @pytest.mark.parametrize("change", ["schedule", "deactivate", "delete", "activate again"])
@@ -274,7 +274,7 @@ def test_a_new_baseline_records_what_was_undecided(world: World, change: str) ->
     """R-21: a changed schedule, a pause and a deletion set the watermark and record the undecided as one range."""
     world.create(catchup={"policy": "all"})
     world.advance(minutes=5)
-    now = world.clock.now()
+    now = world.clock_now()
     match change:
         case "schedule":
             world.update("tick", 1, catchup={"policy": "all"}, schedule={"every": "2m"})
@@ -289,7 +289,7 @@ def test_a_new_baseline_records_what_was_undecided(world: World, change: str) ->
         world.advance(hours=2)
         world.activate("tick", 2)
         assert len(world.skips()) == 1
-        assert world.status().watermark == world.clock.now()
+        assert world.status().watermark == world.clock_now()
     world.resync()
     assert world.runs() == []
 
@@ -372,7 +372,7 @@ def test_the_database_itself_wants_exactly_one_automation(world: World) -> None:
 def test_a_pause_that_outlives_its_schedule_stays(world: World) -> None:
     """S-15: a trigger with no fire left is not activated, neither by a person nor by the end of its pause."""
     world.create(schedule={"at": "2026-03-02T09:00:00Z"})
-    world.deactivate("tick", 1, until=world.clock.now() + timedelta(hours=2))
+    world.deactivate("tick", 1, until=world.clock_now() + timedelta(hours=2))
     world.advance(hours=3)
     world.resync()
     assert len(world.history()) == 2

@@ -10,6 +10,7 @@ from reconcile.holding import Holding, Scope
 from reconcile.revising import Caller
 from reconcile.rules.pace import Pace
 from revisions.errors import Conflict, Invalid, NotFound
+from revisions.store.runs import Run
 from tests.waiting import eventually
 from tests.world import World, key
 
@@ -56,13 +57,18 @@ def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.M
     monkeypatch.setattr(loops, "POLL_SECONDS", 0.02)
     world.create()
     holding(world).freeze("acme", None, ANN)
+
+    def a_second_later() -> list[Run]:
+        world.advance(seconds=1)
+        return world.runs()
+
     world.loop = world.another_loop(Pace(execution_qps=0, resync_interval=timedelta(hours=1)))
     world.loop.start()
     try:
         eventually(lambda: [name for name, _ in world.observed if name == "loop.resynced"])
         world.advance(seconds=70)
         holding(world).unfreeze("acme", ANN)
-        eventually(lambda: world.advance(seconds=1) or world.runs())
+        eventually(a_second_later)
     finally:
         world.loop.stop()
     assert minutes(world)[0] == 1

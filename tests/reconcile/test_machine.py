@@ -2,10 +2,11 @@
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,8 +45,14 @@ CHOICES: dict[str, list[Any]] = {
 }
 
 
-def some(*names: str) -> dict[str, st.SearchStrategy[Any]]:
-    return {name: st.sampled_from(CHOICES[name]) for name in names}
+Step = TypeVar("Step", bound=Callable[..., None])
+
+
+def chosen(*names: str) -> Callable[[Step], Step]:
+    """A rule whose arguments of these names are choices."""
+    choices: dict[str, Any] = {name: st.sampled_from(CHOICES[name]) for name in names}
+    decorator: Callable[[Step], Step] = rule(**choices)
+    return decorator
 
 
 PROJECTS = count(1)
@@ -91,8 +98,9 @@ class Histories(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.clock = self.database.clock
-        assert isinstance(self.clock, HandClock)
+        clock = self.database.clock
+        assert isinstance(clock, HandClock)
+        self.clock = clock
         self.project = f"p{next(PROJECTS)}"
         observations = Observations()
         self.deploying = Deploying(self.database, observations)
@@ -103,7 +111,7 @@ class Histories(RuleBasedStateMachine):
         self.minutes = 0
         self.deploy("a", "ann", "right", None, None, word="", tags=(), version="v1")
 
-    @rule(**some("name", "actor", "read", "key", "active", "word", "tags", "version"))
+    @chosen("name", "actor", "read", "key", "active", "word", "tags", "version")
     def deploy(self, name: str, actor: str, read: str, key: str | None, active: bool | None, **said: Any) -> None:
         model = self.model.get(name)
         exists = model is not None and not model.deleted
@@ -134,7 +142,7 @@ class Histories(RuleBasedStateMachine):
                 target.until = None
             target.append(made)
 
-    @rule(**some("name", "actor", "read", "key", "pause"))
+    @chosen("name", "actor", "read", "key", "pause")
     def deactivate(self, name: str, actor: str, read: str, key: str | None, pause: int | None) -> None:
         until = self.clock.now() + timedelta(minutes=pause) if pause else None
         wanted = {"action": "DEACTIVATE", "active": False}
@@ -147,21 +155,21 @@ class Histories(RuleBasedStateMachine):
 
         self._toggle(name, actor, read, key, wanted, change, after, retryable=pause is None)
 
-    @rule(**some("name", "actor", "read", "key"))
+    @chosen("name", "actor", "read", "key")
     def activate(self, name: str, actor: str, read: str, key: str | None) -> None:
         def change(expected: Expected) -> object:
             return self.deploying.activate(self._key(name), expected, Caller(actor, "why", key))
 
         self._toggle(name, actor, read, key, {"action": "ACTIVATE", "active": True}, change, _unpaused)
 
-    @rule(**some("name", "actor", "read", "key"))
+    @chosen("name", "actor", "read", "key")
     def delete(self, name: str, actor: str, read: str, key: str | None) -> None:
         def change(expected: Expected) -> object:
             return self.deploying.delete(self._key(name), expected, Caller(actor, "why", key))
 
         self._toggle(name, actor, read, key, {"action": "DELETE", "active": False}, change, _unpaused)
 
-    @rule(**some("name", "actor", "to"))
+    @chosen("name", "actor", "to")
     def roll_back(self, name: str, actor: str, to: int) -> None:
         model = self.model.get(name)
         if model is None:
@@ -182,7 +190,7 @@ class Histories(RuleBasedStateMachine):
                 model.until = None
             model.append(made)
 
-    @rule(**some("name", "new", "actor"))
+    @chosen("name", "new", "actor")
     def rename(self, name: str, new: str, actor: str) -> None:
         model = self.model.get(name)
         foreseen: type[TriggerctlError] | None = None
@@ -197,7 +205,7 @@ class Histories(RuleBasedStateMachine):
             model.append(replace(model.last, action="DEPLOY", actor=actor, key=None, reason=f"renamed from {name}"))
             self.model[new] = self.model.pop(name)
 
-    @rule(**some("minutes"))
+    @chosen("minutes")
     def let_time_pass(self, minutes: int) -> None:
         self.clock.advance(timedelta(minutes=minutes))
         self.minutes += minutes

@@ -107,7 +107,7 @@ def test_the_old_name_is_free_again(world: World) -> None:
 
 def test_a_pause_outlasts_a_rename(world: World) -> None:
     """R-20: reason and end of a pause stay."""
-    until = world.clock.now().replace(hour=23)
+    until = world.clock_now().replace(hour=23)
     world.create()
     world.deactivate("tick", 1, "holiday", until=until)
     after = rename(world, "tick", "tock", 2).trigger

@@ -102,7 +102,7 @@ def test_a_rollback_brings_a_deleted_trigger_back_as_it_was(world: World, was: s
     back = rollback(world, last, last + 1)
     assert (back.created, back.trigger.deleted, back.trigger.revision) == (True, False, last + 2)
     assert back.trigger.active == (was == "active")
-    assert world.status().watermark == world.clock.now()
+    assert world.status().watermark == world.clock_now()
     world.resync()
     assert world.runs() == []
 

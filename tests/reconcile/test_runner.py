@@ -505,6 +505,7 @@ def test_work_that_cannot_be_looked_at_keeps_nobody(scene: Scene, monkeypatch: p
     good.succeed()
     runner.run_pass()
     assert (scene.run(other).status, scene.run(broken).status) == ("succeeded", "running")
+    assert isinstance(work, Unreadable)
     assert "cancel" not in work.asked
     scene.advance(21 * SECOND, runner, step=SECOND)
     assert [name for name in work.asked if name.startswith("cancel")][:2] == ["cancel", "cancel by force"]

@@ -299,7 +299,7 @@ def test_a_claim_no_longer_held_keeps_no_state(scene: Scene) -> None:
 def test_what_ends_together_comes_to_the_same(scene: Scene, seed: int) -> None:
     """X-06, X-07, X-08: runs, status and the first reason to stop are those of one end after the other."""
     chance = Random(seed)
-    of = {"deactivate_after": 3, "limits": {"max_cost": 4, "budget_period": "day", "max_runs": 4}}
+    of: dict[str, Any] = {"deactivate_after": 3, "limits": {"max_cost": 4, "budget_period": "day", "max_runs": 4}}
     alone, together = scene.rows.trigger("alone", **of), scene.rows.trigger("together", **of)
     ends = [
         Ended(

@@ -82,7 +82,7 @@ def test_the_envelope_is_canonical_json(
     """R-10: what is hashed is the canonical text of the whole envelope, whatever its fields hold."""
     values = {"actor": actor, "reason": reason, "origin": origin, "active": active, "tags": tuple(tags)}
     made = revision(1, ORIGIN, **values, at=at, until=at, idempotency_key=origin)
-    envelope = {
+    envelope: dict[str, Any] = {
         "action": "DEPLOY",
         "active": active,
         "actor": actor,

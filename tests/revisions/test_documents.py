@@ -1,5 +1,7 @@
 """Text into values, and what is refused on the way."""
 
+from typing import Any
+
 import pytest
 
 from revisions import documents
@@ -129,7 +131,7 @@ def test_a_number_where_a_text_belongs_is_told_to_be_quoted() -> None:
         ({"webhook": {"scheme": "github"}}, "spec.webhook", "leave it out"),
     ],
 )
-def test_unknown_fields_name_the_nearest_known(spec: dict[str, object], path: str, hint: str) -> None:
+def test_unknown_fields_name_the_nearest_known(spec: dict[str, Any], path: str, hint: str) -> None:
     """R-18: an unknown field is an error that names it and the nearest known one."""
     with pytest.raises(Invalid) as refused:
         Trigger.read(trigger_document(**spec))

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 
 import psycopg
 import pytest
@@ -183,7 +184,7 @@ def test_writers_all_at_once_and_a_reader_beside_them(database: Database, rows: 
 
     def write_all() -> None:
         try:
-            at_once([lambda trigger=trigger: write(trigger) for trigger in written])
+            at_once([partial(write, trigger) for trigger in written])
         finally:
             ended.set()
 

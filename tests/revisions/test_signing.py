@@ -80,6 +80,7 @@ def test_another_key_is_refused() -> None:
     """R-10: signed is not enough: by whom is what counts."""
     with pytest.raises(Invalid, match="was expected"):
         checkpoints.read(checkpoint(), PrivateKey.fresh().public)
+    wrong: Any
     for wrong in (None, [], "x", 1):
         with pytest.raises(Invalid):
             checkpoints.read(wrong, None)

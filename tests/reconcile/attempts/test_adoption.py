@@ -92,7 +92,7 @@ class Scene:
 
     def worker(self, point: str, **variables: str) -> "subprocess.Popen[bytes]":
         root = Path(plugins.__file__).parents[1]
-        command = [sys.executable, "-c", WORKER, self.url, self.folder, point]
+        command = [sys.executable, "-c", WORKER, self.url, str(self.folder), point]
         return subprocess.Popen(command, cwd=root, env=os.environ | variables)
 
     def runner(self) -> Runner:
@@ -242,7 +242,8 @@ def test_what_a_task_does_not_finish_is_ended_and_handed_back(scene: Scene) -> N
 def test_a_place_knows_who_is_gone(tmp_path: Path) -> None:
     """X-05: by the lock alone; a worker that was never here is not known to be gone."""
     here, other = WorkPlace(tmp_path, "A"), WorkPlace(tmp_path, "B")
-    here.occupy(), other.occupy()
+    here.occupy()
+    other.occupy()
     assert (here.dead(), here.is_shared(), here.is_dead("C"), here.is_dead(None)) == ([], True, False, False)
     here.remove(["B"])
     assert other.is_shared()

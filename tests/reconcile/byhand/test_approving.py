@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,9 +34,9 @@ class Scene:
             deactivate=world.deploying.stop,
         )
 
-    def parked(self, minutes: int = 1, **spec: object) -> list[Run]:
+    def parked(self, minutes: int = 1, **spec: Any) -> list[Run]:
         """The runs of a trigger that asks for approval, after some minutes."""
-        self.world.create(**({"requires_approval": True, "overlap": "allow"} | spec))
+        self.world.create(**{"requires_approval": True, "overlap": "allow", **spec})
         for _ in range(minutes):
             self.minute()
         return self.world.runs()

@@ -18,7 +18,7 @@ from tests.reconcile.scripted import ScriptedLauncher
 from tests.tampering import edit
 from tests.world import World, key
 
-HOUR = {"schedule": {"every": "1h"}, "expect": {"within": "10m"}}
+HOUR: dict[str, Any] = {"schedule": {"every": "1h"}, "expect": {"within": "10m"}}
 
 
 class Scene:

@@ -53,7 +53,7 @@ def test_only_the_newest_of_paused_time_under_latest(world: World) -> None:
 def test_a_pause_that_ends_by_itself_is_caught_up_too(world: World) -> None:
     """R-20, R-21: from where it was paused, not only from the end of the pause."""
     world.create(catchup=COUNTS)
-    world.deactivate("tick", 1, until=world.clock.now() + timedelta(minutes=10))
+    world.deactivate("tick", 1, until=world.clock_now() + timedelta(minutes=10))
     world.advance(minutes=12)
     world.resync()
     world.resync()
@@ -67,7 +67,7 @@ def test_a_changed_schedule_begins_anew_all_the_same(world: World) -> None:
     world.update("tick", 1, catchup=COUNTS, schedule={"every": "5m"})
     (skip,) = world.skips()
     assert (skip.outcome, skip.count) == ("superseded", 10)
-    assert world.status().watermark == world.clock.now()
+    assert world.status().watermark == world.clock_now()
 
 
 def test_without_it_paused_time_has_no_occurrences(world: World) -> None:

@@ -372,7 +372,7 @@ def test_a_day_off_is_one_from_when_the_calendar_says_so(world: World) -> None:
     text = canonical({"owner": "ops", "reason": "holidays", "dates": ["2026-03-04"]})
 
     def write(revision: int, spec: str) -> None:
-        row = CalendarRow("acme", "holidays", revision, False, "ann", world.clock.now(), spec)
+        row = CalendarRow("acme", "holidays", revision, False, "ann", world.clock_now(), spec)
         with world.database.write() as connection:
             calendars.append(connection, row)
 

@@ -1,6 +1,7 @@
 """Why a trigger fired at a time, or did not, in sentences (U-03)."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -244,7 +245,7 @@ def test_undecided_in_a_freeze_and_in_quarantine(world: World) -> None:
     """U-03, S-13, L-13: whose freeze, why and until when; what went wrong and when it is tried again."""
     world.create()
     world.advance(minutes=2)
-    now = world.clock.now()
+    now = world.clock_now()
     with world.database.write() as connection:
         quarantines.put(connection, world.id("tick"), "a hand-edited row", now)
     assert "It could not be decided since 2026-03-02T08:02:00Z: a hand-edited row." in told(world, 1)[1]
@@ -319,7 +320,7 @@ def test_what_is_spread_waits_for_its_place(world: World) -> None:
     ],
     ids=["queue", "key", "trigger", "task", "budget"],
 )
-def test_what_keeps_a_run_from_its_start_is_told(world: World, spec: dict[str, object], words: str) -> None:
+def test_what_keeps_a_run_from_its_start_is_told(world: World, spec: dict[str, Any], words: str) -> None:
     """U-03, X-04, X-08: the run before it, the key's holder, the limit that is reached, or the budget."""
     world.register("v2", concurrency={"limit": 1})
     world.create(**{"overlap": "allow", **spec})

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from reconcile import ports
 from reconcile.reports import systems
 
 
@@ -24,7 +25,7 @@ def test_what_does_not_answer_is_told_and_holds_up_nobody(monkeypatch: pytest.Mo
     """O-05: all at once, each with its own words; what is silent is not waited for."""
     monkeypatch.setattr(systems, "SECONDS", 0.2)
     over = threading.Event()
-    asked = {
+    asked: dict[ports.System, str] = {
         System(): "well",
         System(ValueError("it is closed")): "closed",
         System(KeyError()): "odd",

@@ -31,7 +31,8 @@ def history(*changes: tuple[Any, ...]) -> list[Revision]:
     """Revisions of (minute, action, active, spec, …): who made it and when its pause ends may follow."""
     found = []
     for number, (minute, action, active, spec, *more) in enumerate(changes, 1):
-        who, until = (*more, *("ann", None)[len(more) :])
+        who = more[0] if more else "ann"
+        until = more[1] if len(more) > 1 else None
         found.append(
             Revision(
                 trigger_id="x",

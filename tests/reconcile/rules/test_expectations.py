@@ -80,7 +80,7 @@ def test_both_stand_in_one_order() -> None:
 
 
 HOURLY = {"every": "1h"}
-WITHIN_2H = {"schedule": HOURLY, "expect": {"within": "2h"}}
+WITHIN_2H: dict[str, Any] = {"schedule": HOURLY, "expect": {"within": "2h"}}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What is hidden of secret values in what tasks say."""
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -44,6 +45,10 @@ def test_an_output_keeps_its_form() -> None:
     assert NOTHING.value(output) == output
 
 
+def reading(log: bytes) -> Callable[[int, int], bytes]:
+    return lambda at, most: log[at : at + most]
+
+
 def stored(mask: Mask, text: bytes, sizes: list[int], *, limit: int = 1_000) -> bytes:
     """What is stored of a log that grows to each of these sizes and is read after each."""
     kept = b""
@@ -51,8 +56,8 @@ def stored(mask: Mask, text: bytes, sizes: list[int], *, limit: int = 1_000) -> 
         grown = text[:size]
         for _ in range(1 + len(text) // limit):
             end = min(len(grown), len(kept) + limit)
-            kept += mask.log(lambda at, most, log=grown: log[at : at + most], len(kept), end, whole=False)
-    return kept + mask.log(lambda at, most: text[at : at + most], len(kept), len(text), whole=True)
+            kept += mask.log(reading(grown), len(kept), end, whole=False)
+    return kept + mask.log(reading(text), len(kept), len(text), whole=True)
 
 
 @pytest.mark.parametrize("size", range(len(f"a {KEY} b {KEY[:6]}{KEY}")))

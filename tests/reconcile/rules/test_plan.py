@@ -42,7 +42,7 @@ def said(*found: dict[str, Any]) -> list[Declared]:
 def steps(*found: dict[str, Any], prune: bool = False, **rows: Row) -> list[tuple[Verb, str]]:
     there = Server(TASKS, {key(name): row for name, row in rows.items()})
     made = decide(said(*found), there, "team", prune=prune)
-    return [(change.verb, change.key[-1] if change.kind == "Task" else change.key[3]) for change in made.changes]
+    return [(change.verb, change.key[-1]) for change in made.changes]
 
 
 def only(document: dict[str, Any], row: Row, origin: str | None = "team") -> Change:

@@ -128,7 +128,7 @@ def test_an_escaped_daemon_does_not_keep_the_attempt_alive(place: Place) -> None
     (place.root / "daemon.py").write_text(f"{daemon}\nwhile True: time.sleep(1000)\n")
     child = place.start(f'{sys.executable} -S "$ROOT/daemon.py" & touch "$ROOT/ready"; sleep 1000')
     place.sees("ready")
-    pid = int(eventually(lambda: (place.root / "pid").exists() and (place.root / "pid").read_text()))
+    pid = int(eventually(lambda: (place.root / "pid").read_text() if (place.root / "pid").exists() else None))
     try:
         adopted = place.adopt()
         assert adopted

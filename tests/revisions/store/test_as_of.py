@@ -45,10 +45,11 @@ def test_it_is_what_the_revisions_up_to_then_amount_to(world: World, history: st
         world.advance(minutes=10)
     revisions = world.history(name)[::-1]
     assert len(revisions) == len(steps)
+    now = world.clock_now()
     with world.database.read() as connection:
         for number, revision in enumerate(revisions, 1):
             for later in (timedelta(), timedelta(minutes=10, microseconds=-1)):
                 found = revision_store.as_of(connection, world.id(name), revision.at + later)
                 assert found == fold(revisions[:number])
-        assert revision_store.as_of(connection, world.id(name), world.clock.now()) == store.get(connection, key(name))
+        assert revision_store.as_of(connection, world.id(name), now) == store.get(connection, key(name))
         assert revision_store.as_of(connection, world.id(name), world.start - timedelta(microseconds=1)) is None

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import literal_column, select, text
@@ -36,7 +37,7 @@ def claim(database: Database, by: str = "worker", limit: int = 100, max_running:
     return [*taken.claimed]
 
 
-def claimed_ids(database: Database, **options: int) -> list[str]:
+def claimed_ids(database: Database, **options: Any) -> list[str]:
     return [one.run.id for one in claim(database, **options)]
 
 
