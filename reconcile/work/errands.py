@@ -106,9 +106,10 @@ def start(launch: Launch, make: Make) -> "Errand":
 def adopt(folder: Path, make: Make) -> "Errand | None":
     """The attempt of an earlier controller; None when the folder shows no start, and then there never will be one."""
     folder = folder.absolute()
+    is_ruled_out = folders.rule_out(folder)
     if outcome.recorded(folder):
         return Errand(folder)
-    return None if folders.rule_out(folder) else Errand(folder, make(_launch(folder)))
+    return None if is_ruled_out else Errand(folder, make(_launch(folder)))
 
 
 def _started_before(folder: Path, make: Make) -> "Errand":
