@@ -127,9 +127,9 @@ class ClusterJob:
     def _follow(self, pod: str, *, to_the_end: bool) -> None:
         """Copies the log from a thread while the work runs; what that missed is read when it is over."""
         if self._printing is None:
-            arguments = (pod, True)
-            self._printing = threading.Thread(target=self._copy_log, args=arguments, name=f"log {pod}", daemon=True)
-            self._printing.start()
+            printing = threading.Thread(target=self._copy_log, args=(pod, True), name=f"log {pod}", daemon=True)
+            printing.start()
+            self._printing = printing
         elif not self._printing.is_alive() and not to_the_end:
             self._printing = None
         if to_the_end and self._printing:

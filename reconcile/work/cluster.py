@@ -98,7 +98,7 @@ class Cluster:
         found = self._ask(
             self._core.list_namespaced_pod, namespace, label_selector=f"batch.kubernetes.io/job-name={job}"
         )
-        return max(found["items"], key=lambda pod: pod["metadata"]["creationTimestamp"], default=None)
+        return max(found.get("items") or (), key=lambda pod: pod["metadata"]["creationTimestamp"], default=None)
 
     def log(self, namespace: str, pod: str, follow: bool) -> Iterator[bytes]:
         how = {"_preload_content": False, "_request_timeout": (SECONDS[0], SECONDS_OF_SILENCE)}
@@ -132,7 +132,7 @@ class Cluster:
         with _translated():
             answer = call(*arguments, **options, _preload_content=False, _request_timeout=timeout)
             try:
-                return json.loads(answer.data)
+                return _object(answer.data)
             finally:
                 answer.release_conn()
 
@@ -159,8 +159,16 @@ def _translated() -> Iterator[None]:
         yield
     except ApiException as error:
         raise Refused(f"answered {error.status} {error.reason}", error.status or None, _message(error.body)) from None
-    except (HTTPError, OSError, ValueError) as error:  # ValueError: no JSON, of something that stands in between
+    except (HTTPError, OSError, ValueError) as error:  # ValueError: no JSON object
         raise Refused(f"cannot be reached: {error}") from None
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    """Raises ValueError for anything else, as it comes from something that stands in between."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("its answer is no object")
+    return found
 
 
 def _message(body: Any) -> str:

@@ -18,6 +18,7 @@ it does not know to be submitted, and only to a system that takes the same name 
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -35,9 +36,12 @@ LOOK_WHEN_TOLD = 30.0
 """Seconds between two looks at what says by itself when it has changed: for what it may have failed to say."""
 SECONDS_TO_CONFIRM = 15.0
 """Until an end by force that nobody confirms is taken for one."""
+NOT_NOW = (OSError, RuntimeError)
+"""What this machine lacks for a while says nothing of the work: files, threads."""
 _SECONDS_TO_PART = 1.0
 
 UNSENT = "was ended before it was submitted"
+UNSEEN = "it was not seen to end"
 
 
 class Unreachable(Exception):
@@ -106,9 +110,10 @@ def start(launch: Launch, make: Make) -> "Errand":
 def adopt(folder: Path, make: Make) -> "Errand | None":
     """The attempt of an earlier controller; None when the folder shows no start, and then there never will be one."""
     folder = folder.absolute()
+    is_ruled_out = folders.rule_out(folder)
     if outcome.recorded(folder):
         return Errand(folder)
-    return None if folders.rule_out(folder) else Errand(folder, make(_launch(folder)))
+    return None if is_ruled_out else Errand(folder, make(_launch(folder)))
 
 
 def _started_before(folder: Path, make: Make) -> "Errand":
@@ -137,8 +142,8 @@ class Errand:
 
     def poll(self) -> Progress:
         if self._end is None:
-            kept = self._carrier.kept if self._carrier else None
-            self._end = outcome.recorded(self._folder) or kept
+            carried = self._carrier.kept or self._carrier.given_up() if self._carrier else None
+            self._end = outcome.recorded(self._folder) or carried
         if self._end is None and (self._folder / "started").is_dir():
             self._end = Lost(folders.GIVEN_UP)
         return self._end or Running(elsewhere=(self._folder / "started").exists())
@@ -156,7 +161,7 @@ class Errand:
     def forget(self) -> None:
         """Raises OSError for files that cannot be removed. The thread goes on with ending what it has not ended."""
         self.cancel(force=True)
-        if self._carrier:
+        if self._carrier and not self._carrier.given_up():
             self._carrier.join(_SECONDS_TO_PART)
         folders.remove(self._folder)
 
@@ -168,19 +173,27 @@ class _Carrier(threading.Thread):
         super().__init__(name=f"errand {folder.name}", daemon=True)
         self._folder = folder
         self._remote = remote
-        self._asked = self._forced = False
+        self._asked = False
+        self._forced_at: float | None = None
+        self._trouble = UNSEEN
         self._wake = threading.Event()
         self.kept: Progress | None = None
         self.start()
 
     def ask_to_end(self, *, force: bool) -> None:
         """Repeated it wakes nobody, so that an end that is not confirmed is given up however often it is asked for."""
-        if self._asked and (self._forced or not force):
+        if self._asked and (self._forced_at is not None or not force):
             return
-        self._asked, self._forced = True, force
+        self._asked, self._forced_at = True, time.monotonic() if force else None
         with suppress(OSError):  # for whoever else watches the same work
             (self._folder / "cancel").touch()
         self._wake.set()
+
+    def given_up(self) -> Failed | None:
+        """How it ended when nobody confirms its end by force for long, also for want of any answer."""
+        if self._forced_at is None or time.monotonic() < self._forced_at + SECONDS_TO_CONFIRM:
+            return None
+        return Failed(f"was given up: {self._trouble}")
 
     def run(self) -> None:
         try:
@@ -240,27 +253,26 @@ class _Carrier(threading.Thread):
         return False
 
     def _watch(self) -> Succeeded | Failed | Lost:
-        pause, confirming = FIRST_LOOK, 0.0
+        pause = FIRST_LOOK
         while True:
             self._wake.clear()
-            told, trouble = False, "it was not seen to end"
+            told, is_asked = False, self._asked
             try:
                 told = self._remote.told(self._wake.set)
-                if self._asked:
+                if is_asked:
                     with suppress(Unreachable, LaunchError):  # what ended meanwhile may refuse to be ended
-                        self._remote.cancel(force=self._forced)
+                        self._remote.cancel(force=self._forced_at is not None)
                 progress = self._remote.look()
-            except (Unreachable, LaunchError) as error:  # it may also be that only looking is not allowed, for now
-                told, progress, trouble = False, Running(), str(error)
+            except (Unreachable, LaunchError, *NOT_NOW) as error:  # it may also be that only looking is not allowed
+                told, progress, self._trouble = False, Running(), str(error)
+            else:
+                self._trouble = UNSEEN
             match progress:
-                case Lost(gone) if self._asked or (self._folder / "cancel").exists():
+                case Lost(gone) if is_asked or (self._folder / "cancel").exists():
                     return Failed(gone)
                 case Succeeded() | Failed() | Lost():
                     return progress
-            if confirming >= SECONDS_TO_CONFIRM:
-                return Failed(f"was given up: {trouble}")
-            if self._wake.wait(LOOK_WHEN_TOLD if told and not self._asked else pause):
-                pause = FIRST_LOOK
-                continue
-            confirming += pause if self._forced else 0.0
-            pause = min(pause * 1.5, LAST_LOOK)
+            if given_up := self.given_up():
+                return given_up
+            self._wake.wait(LOOK_WHEN_TOLD if told and not is_asked else pause)
+            pause = min(pause * 1.5, LAST_LOOK) if is_asked == self._asked else FIRST_LOOK

@@ -30,11 +30,18 @@ def make(folder: Path) -> bool:
 
 
 def rule_out(folder: Path) -> bool:
-    """Rules out that the attempt ever begins; False when it has begun."""
+    """Rules out that the attempt ever begins; False when it has begun.
+
+    Raises NotADirectoryError where its task has put something else in the folder's place: a link leads into another's.
+    """
     make(folder)
-    with suppress(FileExistsError):
-        (folder / "started").mkdir()
-    return (folder / "started").is_dir()
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir("started", dir_fd=descriptor)
+        return stat.S_ISDIR(os.stat("started", dir_fd=descriptor).st_mode)
+    finally:
+        os.close(descriptor)
 
 
 def write_new(path: Path, text: str) -> None:
@@ -101,9 +108,9 @@ def log_size(folder: Path) -> int:
 
 
 def remove(folder: Path) -> None:
-    """A link is removed itself, not what it leads to. Raises OSError for files that cannot be removed."""
-    if folder.is_symlink():
-        folder.unlink()
+    """What stands in its place is removed itself: of a link not what it leads to. Raises OSError where that fails."""
+    if folder.is_symlink() or not folder.is_dir():
+        folder.unlink(missing_ok=True)
         return
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():  # a task left folders without write permission, as Go's module cache does

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 PAUSES = (1.0, 30.0)
-"""Seconds between two streams: after one that told something, and at most."""
+"""Seconds between two streams: at least, and at most; a stream that lasts for longer than these is no failure."""
 
 Waiter = tuple[str, Callable[[], None]]
 """A name, and what wakes who waits for it."""
@@ -51,11 +51,13 @@ class Watch:
         shortest, longest = PAUSES
         pause = shortest
         while self._is_wanted():
+            begun = time.monotonic()
             with suppress(Exception):  # whatever is wrong with it: they look by themselves meanwhile
                 for name in self._stream():
-                    pause = shortest
                     self._tell(name)
             self._break_off()
+            if time.monotonic() - begun > longest:
+                pause = shortest
             time.sleep(pause)
             pause = min(pause * 2, longest)
 

@@ -260,6 +260,18 @@ def test_a_cluster_that_is_away_does_not_fail_its_work(starter: Starter) -> None
     assert end(work) == Succeeded({})
 
 
+def test_an_answer_of_something_in_between_does_not_fail_its_work(starter: Starter) -> None:
+    """X-10: a proxy that answers what no cluster would, be it with success."""
+    work, cluster = starter.waiting(), starter.cluster
+    odd: list[Any] = [None, [], {"items": None}]
+    real = cluster.pods_of
+    cluster.pods_of = lambda job: odd.pop() if odd else real(job)
+    cluster.break_off = [None]
+    eventually(lambda: not odd)
+    (starter.folder / "go").touch()
+    assert end(work) == Succeeded({})
+
+
 def test_an_end_that_nobody_confirms_is_taken_for_one(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10, X-05: a timeout holds although the cluster is away; the error says that it was not seen to end."""
     monkeypatch.setattr(errands, "SECONDS_TO_CONFIRM", 0.1)

@@ -472,6 +472,20 @@ def test_an_attempt_given_up_can_never_start(bench: Bench) -> None:
         bench.start("nothing")
 
 
+def test_what_a_link_in_an_attempts_place_leads_to_is_no_attempt(bench: Bench) -> None:
+    """Invariant 5, X-05: a task that puts one there has nothing of another's found, ended or written to."""
+    work = bench.start("echo", "another")
+    assert isinstance(end(work), Succeeded)
+    other, empty = bench.root / "runs" / "another", bench.root / "empty"
+    empty.mkdir()
+    for target in (other, empty):
+        link = bench.root / "runs" / f"link-to-{target.name}"
+        link.symlink_to(target)
+        with pytest.raises(NotADirectoryError):
+            bench.launcher.adopt(link)
+    assert list(empty.iterdir()) == []
+
+
 def test_giving_up_and_starting_race_for_one_outcome(bench: Bench) -> None:
     """Invariant 5: a controller comes back while the supervisor only just begins; one of them wins."""
     outcomes = set()

@@ -195,17 +195,21 @@ def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str
     assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
 
 
-def test_what_stands_in_the_place_of_an_ended_attempt_is_cleared_away(scene: Scene) -> None:
-    """Invariant 5, X-12: also a link that its task put there; what that leads to stays."""
+@pytest.mark.parametrize("what", ["a link", "a file"])
+def test_what_stands_in_the_place_of_an_ended_attempt_is_cleared_away(scene: Scene, what: str) -> None:
+    """Invariant 5, X-12: also what its task put there; what a link leads to stays as it was."""
     run_id = scene.rows.run(scene.trigger, parked=True)
     other, place = scene.folder / "other", scene.folder / "work" / f"{run_id}-1"
     (other / "below").mkdir(parents=True)
     place.parent.mkdir()
-    place.symlink_to(other)
+    if what == "a link":
+        place.symlink_to(other)
+    else:
+        place.touch()
     runner = scene.runner()
     runner.run_pass()
-    assert not place.is_symlink()
-    assert (other / "below").is_dir()
+    assert not os.path.lexists(place)
+    assert [path.name for path in other.iterdir()] == ["below"]
     runner.stop(timedelta(0))
 
 
