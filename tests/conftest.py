@@ -62,7 +62,8 @@ SERVER = pytest.StashKey[Server]()
 def postgresql_url(request: pytest.FixtureRequest) -> str:
     """The session's server, as the URL of its maintenance database."""
     if hasattr(request.config, "workerinput"):
-        return request.config.workerinput["postgresql"]
+        url: str = request.config.workerinput["postgresql"]
+        return url
     return request.config.stash[SERVER].url
 
 

@@ -51,7 +51,7 @@ def test_how_long_something_took(seconds: str, span: str) -> None:
     ],
     ids=str,
 )
-def test_a_schedule_on_one_line(spec: dict, text: str) -> None:
+def test_a_schedule_on_one_line(spec: dict[str, Any], text: str) -> None:
     """U-04: what fires a trigger, whatever kind it is."""
     assert words.schedule(spec) == text
 
@@ -82,7 +82,7 @@ HELD = {"id": "1", "kind": "freeze", "mode": None, "until": None, "owner": "ann"
     ],
     ids=str,
 )
-def test_what_keeps_an_active_trigger_from_starting(status: dict, standing: tuple) -> None:
+def test_what_keeps_an_active_trigger_from_starting(status: dict[str, Any], standing: tuple[Any, ...]) -> None:
     """L-13, S-13, U-04: in one word, why, and until when."""
     known = {"deactivated_reason": None, "stopped_for": None, "paused_until": None, "held": None, "quarantined": None}
     trigger: Any = {"deleted": False, "active": True, "status": known | status}

@@ -50,8 +50,10 @@ class FilesInAPod:
     """By commands in the container; while there is none nothing exists."""
 
     def __init__(self) -> None:
-        from kubernetes import client, config
+        from kubernetes import client
+        from kubernetes import config as untyped
 
+        config: Any = untyped
         context = config.list_kube_config_contexts()[1]["context"]
         config.load_kube_config()
         self._core, self._namespace = client.CoreV1Api(), context.get("namespace", "default")

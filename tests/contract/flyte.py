@@ -90,7 +90,7 @@ class Run:
         return definitions.RunDetails(action=action)
 
 
-class Flyte(RunService, RunLogsService):
+class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no types
     """Both services between `with` and its end."""
 
     def __init__(self, code: str, token: str = "") -> None:

@@ -260,12 +260,14 @@ def test_a_cluster_that_is_away_does_not_fail_its_work(starter: Starter) -> None
     assert end(work) == Succeeded({})
 
 
-def test_an_answer_of_something_in_between_does_not_fail_its_work(starter: Starter) -> None:
+def test_an_answer_of_something_in_between_does_not_fail_its_work(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """X-10: a proxy that answers what no cluster would, be it with success."""
     work, cluster = starter.waiting(), starter.cluster
     odd: list[Any] = [None, [], {"items": None}]
     real = cluster.pods_of
-    cluster.pods_of = lambda job: odd.pop() if odd else real(job)
+    monkeypatch.setattr(cluster, "pods_of", lambda job: odd.pop() if odd else real(job))
     cluster.break_off = [None]
     eventually(lambda: not odd)
     (starter.folder / "go").touch()

@@ -54,7 +54,8 @@ class Api:
         """Creates a trigger and answers it."""
         answer = self.put(path, manifest(**spec), IS_NEW)
         assert answer.status_code == 201, answer.text
-        return answer.json()
+        made: dict[str, Any] = answer.json()
+        return made
 
     def actions(self, path: str = T) -> list[str]:
         """The actions of a trigger's history, oldest first."""

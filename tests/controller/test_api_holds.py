@@ -33,7 +33,8 @@ def live_through(world: World, number: int) -> None:
 def black_out(api: Api, until: str = TEN_PAST, **said: Any) -> dict[str, Any]:
     answer = api.post("/blackouts", {"until": until, "reason": "the move", **said})
     assert answer.status_code == 201, answer.text
-    return answer.json()
+    made: dict[str, Any] = answer.json()
+    return made
 
 
 def test_a_freeze_in_its_shape(api: Api) -> None:

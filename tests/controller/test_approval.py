@@ -16,6 +16,7 @@ def parked(api: Api, world: World) -> dict[str, Any]:
     api.create(requires_approval=True)
     world.advance(minutes=1)
     world.resync()
+    run: dict[str, Any]
     [run] = api.get("/runs", status="parked").json()["items"]
     return run
 

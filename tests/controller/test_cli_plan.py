@@ -55,7 +55,8 @@ def applied(cli: Cli, fill: Fill, world: World) -> dict[str, Any]:
 def plan(cli: Cli, *options: str, status: int = 0) -> dict[str, Any]:
     said = cli("--output", "json", "plan", "f", *options)
     assert said.status == status, said.err
-    return json.loads(said.out)
+    shown: dict[str, Any] = json.loads(said.out)
+    return shown
 
 
 def steps(made: dict[str, Any]) -> list[tuple[str, str]]:

@@ -94,7 +94,8 @@ def test_the_schema_goes_down_and_up(cli: Cli, database_url: str) -> None:
     def version(*arguments: str) -> str | None:
         said = cli("--output", "json", "db", *arguments)
         assert said.status == 0, said.err
-        return json.loads(said.out)["schema"]
+        schema: str | None = json.loads(said.out)["schema"]
+        return schema
 
     assert version("current") == SCHEMA
     assert version("downgrade", "base") is None

@@ -20,7 +20,8 @@ def _registered(cli: Cli, write: Write) -> None:
 def deploy(cli: Cli, write: Write, *options: str, **spec: Any) -> dict[str, Any]:
     said = cli("--output", "json", "deploy", write("trigger.yaml", trigger_document(**spec)), *options)
     assert said.status == 0, said.err
-    return json.loads(said.out)
+    shown: dict[str, Any] = json.loads(said.out)
+    return shown
 
 
 def test_deploying_reading_and_the_history(cli: Cli, write: Write) -> None:

@@ -58,7 +58,8 @@ class Prometheus:
 
     def labels(self, selector: str, label: str) -> list[str]:
         """The values of a label, as Grafana asks for a variable's."""
-        return self._ask(f"/label/{label}/values", **{"match[]": selector})
+        values: list[str] = self._ask(f"/label/{label}/values", **{"match[]": selector})
+        return values
 
     def rules(self) -> list[dict[str, Any]]:
         """The loaded rules, with their health."""

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -34,12 +35,13 @@ def test_a_stale_revision_changes_nothing_and_says_who_was_first(world: World) -
     """R-04: a stale revision is a conflict with the current revision, who made it and when; nothing changes."""
     world.create()
     world.update("tick", 1, description="second")
-    for attempt in (
+    attempts: tuple[Callable[[], object], ...] = (
         lambda: world.update("tick", 1, description="third"),
         lambda: world.activate("tick", 1),  # a conflict even where nothing would change
         lambda: world.deactivate("tick", 1),
         lambda: world.delete("tick", 1),
-    ):
+    )
+    for attempt in attempts:
         with pytest.raises(PreconditionFailed) as refused:
             attempt()
         assert (refused.value.current_revision, refused.value.changed_by) == (2, "ann")

@@ -1,5 +1,7 @@
 """The state of a trigger, read, seeded and removed by people."""
 
+from collections.abc import Callable
+
 import pytest
 
 from reconcile.byhand.seeding import Seeded, Seeding
@@ -63,7 +65,11 @@ def test_a_state_outlives_changes_of_its_trigger(world: World, seeding: Seeding)
     world.rename("tick", "tock", 3)
     world.delete("tock", 4)
     assert seeding.show(key("tock")) == kept
-    for change in (lambda: seeding.seed(key("tock"), 2, ANN), lambda: seeding.clear(key("tock"), ANN)):
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: seeding.seed(key("tock"), 2, ANN),
+        lambda: seeding.clear(key("tock"), ANN),
+    )
+    for change in changes:
         with pytest.raises(NotFound, match="was deleted at revision 5"):
             change()
     world.create("tock")

@@ -1,7 +1,7 @@
 """Everything that is true, moved from one database to another and back."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ def resealed(lines: list[bytes]) -> bytes:
     return content + json.dumps(json.loads(lines[-1]) | {"sha256": hashlib.sha256(content).hexdigest()}).encode()
 
 
-WRONG = {
+WRONG: dict[str, tuple[Callable[[list[bytes]], bytes], str]] = {
     "cut off": (lambda lines: b"".join(lines[:-1]), "cut off"),
     "cut off within a line": (lambda lines: b"".join(lines)[:-20], "cut off"),
     "nothing": (lambda lines: b"", "begin"),

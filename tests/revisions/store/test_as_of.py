@@ -1,5 +1,6 @@
 """How a trigger stood at a time, read without reading its whole history."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,7 @@ from tests.world import World, key
 def test_it_is_what_the_revisions_up_to_then_amount_to(world: World, history: str) -> None:
     """R-09, R-03: at every revision, a moment before it and long after the last."""
     name = "tick"
+    steps: list[Callable[[], object]]
     match history:
         case "toggled":
             steps = [world.create, lambda: world.deactivate("tick", 1, "a"), lambda: world.activate("tick", 2)]
