@@ -22,6 +22,8 @@ UNKNOWN = "PENDING"
 SECONDS_BEYOND = 60
 """What the worker's own limit adds to the timeout, so that the controller's comes first while there is one."""
 SECONDS_TO_CONNECT = 5
+_SHOWN = "['…']"
+"""What workers write into their logs and events instead of the argument, which holds secrets."""
 
 _EXAMPLE = "write task: reports.weekly"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -57,7 +59,7 @@ class Cluster(NamedTuple):
         """Connects to the broker, and asks the backend for an id."""
         with _talking(self) as apps, apps.connection() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=SECONDS_TO_CONNECT)
-            _meta(apps, id)
+            _meta(apps.reader.backend, id)
 
 
 class CeleryTask:
@@ -75,13 +77,14 @@ class CeleryTask:
 
     def submit(self) -> None:
         with _talking(self._cluster) as apps:
-            if _meta(apps, self._id)["status"] != UNKNOWN:
+            if _meta(apps.reader.backend, self._id)["status"] != UNKNOWN:
                 return
             seconds, queue = self._launch.timeout_seconds, self._launch.spec.get("queue")
             with apps.connection() as connection:
                 apps.sender.send_task(
                     self._launch.spec["task"],
                     args=[self._launch.input],
+                    argsrepr=_SHOWN,
                     task_id=self._id,
                     connection=connection,
                     retry=False,
@@ -101,13 +104,18 @@ class CeleryTask:
 
     def look(self) -> Progress:
         with _talking(self._cluster) as apps:
-            meta = _meta(apps, self._id)
+            backend = apps.reader.backend
+            try:
+                meta = _meta(backend, self._id)
+            except _unreadable() as error:
+                hint = "the worker's result_serializer must be json"
+                return Failed(f"its result cannot be read: {type(error).__name__}: {error}; {hint}")
         match meta["status"]:
             case "SUCCESS":
                 return _success(meta["result"])
             case "FAILURE":
                 with suppress(OSError):
-                    (self._launch.folder / "log").write_text(str(meta.get("traceback") or ""))
+                    (self._launch.folder / "log").write_text(str(meta["traceback"] or ""))
                 return _failure(meta["result"])
             case "REVOKED":
                 return Failed("was revoked")
@@ -126,9 +134,17 @@ def _cluster(spec: Mapping[str, Any]) -> Cluster:
     return Cluster(*(spec.get(field, name) for field, name in VARIABLES.items()))
 
 
-def _meta(apps: "Apps", id: str) -> dict[str, Any]:
-    found: dict[str, Any] = apps.reader.backend.get_task_meta(id, cache=False)
-    return found
+def _meta(backend: Any, id: str) -> dict[str, Any]:
+    """What the backend holds of an id; nothing is unpickled. Raises one of `_unreadable` for what is no result."""
+    found: dict[str, Any] = backend.get_task_meta(id, cache=False)
+    return {"status": found["status"], "result": found["result"], "traceback": found.get("traceback")}
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    from celery.exceptions import SecurityError
+    from kombu.exceptions import ContentDisallowed, SerializationError
+
+    return (SerializationError, ContentDisallowed, SecurityError, KeyError, TypeError, ValueError)
 
 
 @contextmanager
@@ -193,6 +209,10 @@ def _success(result: Any) -> Progress:
 
 def _failure(error: Any) -> Failed:
     """With the output that the exception carries as its last argument: a task may keep state when it fails, too."""
+    from celery.utils.serialization import UnpickleableExceptionWrapper
+
+    if isinstance(error, UnpickleableExceptionWrapper):
+        return Failed(" ".join(str(error.text).split())[:300])
     said = list(getattr(error, "args", [error]))
     output = None
     if said and isinstance(said[-1], Mapping):

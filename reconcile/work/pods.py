@@ -77,12 +77,23 @@ def _why(
 ) -> str:
     if condition.get("reason") == "DeadlineExceeded":
         return "ran longer than its deadline in the cluster"
+    if taken := _taken_away(pod):
+        return taken
     if terminated is None or not terminated.get("exitCode"):
-        status = pod.get("status", {}) if pod else {}
-        return _said(status) if status.get("reason") else _said(condition)
+        return _said(condition)
     reason = terminated.get("reason")
     words = [reason] if reason not in (None, "Error", "Completed") else []
     return ": ".join(filter(None, [*words, answers.exit_words(terminated["exitCode"]), last_line]))
+
+
+def _taken_away(pod: Mapping[str, Any] | None) -> str:
+    """Why the cluster itself ended a pod: evicted, preempted, its node shut down; "" where it did not."""
+    status = pod.get("status", {}) if pod else {}
+    if status.get("reason"):
+        return _said(status)
+    conditions = status.get("conditions") or []
+    disrupted = (one for one in conditions if one["type"] == "DisruptionTarget" and one.get("status") == "True")
+    return next(map(_said, disrupted), "")
 
 
 def _said(of: Mapping[str, Any]) -> str:

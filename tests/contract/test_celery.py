@@ -1,6 +1,7 @@
 """What is true of `celery` alone: nothing is sent twice, and what a worker answers is judged."""
 
 import json
+import pickle
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,11 +45,16 @@ class Sender:
         self.started.append(work)
         return work
 
-    def queued(self) -> int:
+    def queued(self) -> list[Any]:
         """Messages that no worker has taken."""
         app = Celery(broker=self.workers.environment["CELERY_BROKER_URL"], set_as_current=False)
         with app.connection_for_read() as connection:
-            return int(connection.default_channel.client.llen("celery"))
+            return [json.loads(one) for one in connection.default_channel.client.lrange("celery", 0, -1)]
+
+    def answer(self, text: bytes) -> None:
+        """Puts a result where the attempt's is looked for."""
+        app = Celery(backend=self.workers.environment["CELERY_RESULT_BACKEND"], set_as_current=False)
+        app.backend.set(app.backend.get_key_for_task(f"triggerctl-{self.folder.name}-2"), text)
 
 
 @pytest.fixture
@@ -81,6 +87,44 @@ def test_what_is_no_output_fails_the_run(sender: Sender, text: str, words: str) 
     assert words in failed(end(sender.start("say", text=text)))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pickle.dumps({"status": "SUCCESS", "result": {}}),
+        b"done",
+        b"null",
+        b'{"status": "SUCCESS"}',
+        b'{"status": "FAILURE", "result": "boom"}',
+        b'{"status": "FAILURE", "result": {"exc_type": "system", "exc_module": "os", "exc_message": "true"}}',
+    ],
+    ids=["pickle", "text", "nothing", "no result", "no exception", "no class"],
+)
+def test_a_result_that_cannot_be_read_fails_the_run(sender: Sender, text: bytes) -> None:
+    """X-10, X-12: at once, for the work is over; what is pickled is not unpickled."""
+    work = sender.start("wait", **sender.values)
+    eventually((sender.attempt / "submitted").exists)
+    sender.answer(text)
+    error = failed(end(work))
+    assert error.startswith("its result cannot be read: ")
+    assert error.endswith("; the worker's result_serializer must be json")
+    (sender.folder / "go").touch()
+
+
+def test_an_exception_that_celery_cannot_hand_on_is_told_in_its_own_words(sender: Sender) -> None:
+    """X-10: one whose class wants other arguments than it keeps."""
+    assert failed(end(sender.start("fail strangely"))) == "Moon('luna is new')"
+
+
+def test_a_worker_is_not_told_to_show_the_document(sender: Sender) -> None:
+    """X-12: what a worker writes into its log and its events of a message it takes."""
+    sender.workers.stop()
+    sender.start("nothing", password=PASSWORD)
+    eventually((sender.attempt / "submitted").exists)
+    [message] = sender.queued()
+    assert PASSWORD not in json.dumps(message["headers"])
+    sender.workers.begin()
+
+
 def test_the_log_of_a_failure_is_its_traceback(sender: Sender) -> None:
     """X-17: a worker keeps no log of one task, but how it failed."""
     work = sender.start("fail")
@@ -101,7 +145,7 @@ def test_work_that_waits_for_a_worker_is_known_from_work_that_is_not_there(sende
     eventually((sender.attempt / "submitted").exists)
     adopted = sender.adopt()
     assert first.poll() == adopted.poll() == Running(elsewhere=True)
-    assert sender.queued() == 1
+    assert len(sender.queued()) == 1
     sender.workers.begin()
     (sender.folder / "go").touch()
     assert end(adopted) == Succeeded({"waited": True})
@@ -133,7 +177,7 @@ def test_what_may_have_been_sent_is_not_sent_again(sender: Sender) -> None:
     adopted.cancel()
     assert end(adopted) == Failed("was revoked")
     assert not (sender.folder / "runs").exists()
-    assert sender.queued() == 0
+    assert sender.queued() == []
 
 
 def test_an_attempt_whose_result_is_there_is_not_sent_again(sender: Sender) -> None:

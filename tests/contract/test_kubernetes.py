@@ -446,6 +446,26 @@ def test_states_are_mapped(condition: Any, terminated: Any, progress: Any) -> No
     assert pods.progress(job, pod, "the last line") == expected
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"reason": "Evicted", "message": "low on memory"},
+        {
+            "conditions": [
+                {"type": "DisruptionTarget", "status": "True", "reason": "Evicted", "message": "low on memory"}
+            ]
+        },
+    ],
+    ids=["by the node", "by the cluster"],
+)
+def test_a_pod_that_is_taken_away_says_why(status: Any) -> None:
+    """X-10: that it was killed is only how; the last line of its log says nothing of it."""
+    job = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
+    state = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    pod = {"status": {"containerStatuses": [{"name": "task", "state": state}], **status}}
+    assert pods.progress(job, pod, "the last line") == Failed("Evicted: low on memory")
+
+
 def test_a_pod_that_finds_no_node_says_so() -> None:
     """X-10: for the error of a timeout."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 1Ti"}

@@ -35,6 +35,14 @@ def traced(self, document):
 def fail(document):
     raise RuntimeError("could not reach the moon", {"state": {"kept": 1}})
 
+class Moon(Exception):
+    def __init__(self, name, phase):
+        super().__init__(f"{name} is {phase}")
+
+@app.task(name="fail strangely")
+def fail_strangely(document):
+    raise Moon("luna", "new")
+
 @app.task(name="sleep")
 def sleep(document):
     pathlib.Path(document["input"]["ready"]).touch()
