@@ -119,7 +119,7 @@ def test_limits_and_keys_are_exact_under_twenty_claimers(world: World) -> None:
         done = 0
         while True:
             with world.database.read() as connection:
-                live = Counter(connection.execute(select(table.c.trigger_id, table.c.status)).tuples().all())
+                live = Counter(map(tuple, connection.execute(select(table.c.trigger_id, table.c.status))))
             for trigger_id, name in ids.items():
                 with lock:
                     most[name] = max(most[name], live[trigger_id, "running"])
