@@ -111,7 +111,7 @@ def adopt(folder: Path, make: Make) -> "Errand | None":
     """The attempt of an earlier controller; None when the folder shows no start, and then there never will be one."""
     folder = folder.absolute()
     is_ruled_out = folders.rule_out(folder)
-    if outcome.recorded(folder):
+    if outcome.recorded(folder) not in (None, Lost(folders.GIVEN_UP)):
         return Errand(folder)
     return None if is_ruled_out else Errand(folder, make(_launch(folder)))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconcile.ports import Failed, Launch, Progress, Running, Succeeded
-from reconcile.work import errands
+from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded
+from reconcile.work import errands, folders
 from tests.waiting import eventually
 
 
@@ -108,3 +108,15 @@ def test_who_is_woken_often_does_not_look_more_often_by_itself(office: Office, m
     office.start(other)
     eventually(lambda: other.looks > 8)
     assert woken.looks == 41
+
+
+def test_an_attempt_that_was_given_up_is_none(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 5: who looked for it before it began may begin anew, also once it has noticed that itself."""
+    remote, may_reach = Remote(office.silence), threading.Event()
+    monkeypatch.setattr(remote, "reach", may_reach.wait)
+    work = office.start(remote)
+    assert errands.adopt(office.folder / "0", lambda launch: remote) is None
+    may_reach.set()
+    assert eventually(lambda: isinstance(end := work.poll(), Lost) and end) == Lost(folders.GIVEN_UP)
+    eventually((office.folder / "0" / "end").exists)
+    assert errands.adopt(office.folder / "0", lambda launch: remote) is None
