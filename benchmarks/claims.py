@@ -15,13 +15,14 @@ from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
 from reconcile.attempts import claiming
 from reconcile.attempts.attempt import Ended
+from reconcile.attempts.endings import Ending
 from reconcile.deploying import Deploying
 from reconcile.observe import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Ending, settle_all
+from reconcile.settle import settle_all
 from revisions.ids import fresh
 from revisions.store import runs
 from revisions.store.database import Database

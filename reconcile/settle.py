@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from reconcile.attempts.attempt import Ended, facts_of
-from reconcile.attempts.endings import LONGEST_ERROR, Ending, Endings, Settled
+from reconcile.attempts.endings import Ending, Endings, Settled
 from reconcile.observe import Observations
 from reconcile.rules import state
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
@@ -17,8 +17,6 @@ from revisions.ids import TriggerKey
 from revisions.store import claims, logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
-
-__all__ = ["LONGEST_ERROR", "Deactivate", "Ending", "Settled", "settle", "settle_all", "stop"]
 
 Deactivate = Callable[[str, Stop], object]
 """Deactivates a trigger (its id, why) as the system."""

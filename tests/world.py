@@ -5,6 +5,7 @@ from typing import Any
 
 from reconcile.attempts import claiming
 from reconcile.attempts.attempt import Ended
+from reconcile.attempts.endings import Settled
 from reconcile.byhand.backfilling import Backfilled, Backfilling, Wish
 from reconcile.byhand.firing import Firing
 from reconcile.byhand.retrying import Retrying
@@ -20,7 +21,7 @@ from reconcile.rules.pace import Pace
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.retention import Retention
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Settled, settle, stop
+from reconcile.settle import settle, stop
 from revisions.clock import Clock, HandClock
 from revisions.ids import TriggerKey
 from revisions.manifests import Task, Trigger

@@ -18,6 +18,7 @@ from revisions.clock import Clock
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import Said
+from revisions.store.columns import storable
 from revisions.store.database import Connection, ask_and_look_at
 from revisions.store.pipeline import Write, write
 from revisions.store.runs import Run
@@ -172,7 +173,8 @@ def _said(run: Run, ended: Ended) -> Said:
     """What the run keeps of what its attempt said; what all its attempts cost together."""
     amount = cost_of(ended.output)
     cost = run.cost if amount is None else (run.cost or 0.0) + amount
-    return Said(_json(ended.output), _text(ended.error), cost)
+    error = None if ended.error is None else storable(ended.error, LONGEST_ERROR)
+    return Said(_json(ended.output), error, cost)
 
 
 def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked | None, now: datetime) -> Asked | None:
@@ -192,10 +194,3 @@ def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked
 
 def _json(output: Mapping[str, Any] | None) -> str | None:
     return None if output is None else json.dumps(output, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _text(error: str | None) -> str | None:
-    """What the database takes and people read: no NUL, no half characters, not endless."""
-    if error is None:
-        return None
-    return error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

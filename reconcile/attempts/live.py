@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from reconcile.attempts.attempt import Attempt, Ended, Key
+from reconcile.attempts.endings import Ending
 from reconcile.observe import Observations
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Deactivate, Ending, settle_all, stop
+from reconcile.settle import Deactivate, settle_all, stop
 from revisions.errors import Unavailable
 from revisions.store import claims, logs
 from revisions.store.claims import Standings

@@ -13,6 +13,7 @@ from pathlib import Path
 from reconcile.attempts import claiming
 from reconcile.attempts.adoption import Adoption, Taken, Unseen
 from reconcile.attempts.attempt import Attempt, Ended, facts_of
+from reconcile.attempts.endings import Ending
 from reconcile.attempts.live import Live
 from reconcile.attempts.starting import Starting
 from reconcile.attempts.vault import Vault
@@ -20,7 +21,7 @@ from reconcile.attempts.workplace import WorkPlace
 from reconcile.observe import Observations
 from reconcile.ports import Launcher
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Deactivate, Ending
+from reconcile.settle import Deactivate
 from revisions.errors import Unavailable
 from revisions.ids import fresh
 from revisions.store.claims import Claimed

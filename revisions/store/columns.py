@@ -1,4 +1,4 @@
-"""Types of columns that are not the same on both databases."""
+"""What goes into columns: types that are not the same on both databases, and what both take of a text."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +8,11 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
 _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def storable(text: str, longest: int) -> str:
+    """Of a text from outside what both databases take: no NUL, no half characters, so many characters at most."""
+    return text[:longest].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
 class Instant(TypeDecorator[datetime]):

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, and_, delete, select, true
 
 from revisions.store.batches import among, insert_if_absent
+from revisions.store.columns import storable
 from revisions.store.tables import quarantines, triggers
 
 FIRST_SECONDS = 30
@@ -35,7 +36,7 @@ def put(connection: Connection, trigger_id: str, error: str, now: datetime) -> Q
         before.since if before else now,
         now + timedelta(seconds=seconds),
         attempts,
-        error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode(),
+        storable(error, LONGEST_ERROR),
     )
     lift(connection, [trigger_id])
     insert_if_absent(connection, quarantines, {name: getattr(made, name) for name in Quarantine.__slots__})

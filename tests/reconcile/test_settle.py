@@ -9,11 +9,12 @@ import pytest
 
 from reconcile.attempts import claiming
 from reconcile.attempts.attempt import Ended
+from reconcile.attempts.endings import LONGEST_ERROR, Ending, Settled
 from reconcile.observe import Observations
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
 from reconcile.rules.state import LARGEST
 from reconcile.rules.stopping import Stop
-from reconcile.settle import LONGEST_ERROR, Ending, Settled, settle, settle_all
+from reconcile.settle import settle, settle_all
 from revisions.clock import HandClock
 from revisions.manifests import LARGEST_COST
 from revisions.store import claims, costs, logs, orders, runs, states, status

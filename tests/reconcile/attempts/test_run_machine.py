@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from reconcile.attempts.attempt import Ended
+from reconcile.attempts.endings import Ending, Settled
 from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
-from reconcile.settle import Ending, Settled, settle, settle_all, stop
+from reconcile.settle import settle, settle_all, stop
 from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import claims, orders, runs
