@@ -40,7 +40,8 @@ class Reader:
         raise AssertionError(f"not reached by {most} tabs")
 
     def wait_a_turn(self) -> None:
-        """The page's time goes on until it has asked again."""
+        """The page's time goes on until it has asked again; what asks is there once the page is loaded."""
+        self.page.wait_for_load_state()
         self.page.clock.run_for(REFRESH_SECONDS * 1000)
 
     def _request(self, request: Request) -> None:
