@@ -6,7 +6,10 @@ from controller.web.answering import REFRESH_SECONDS
 
 
 class Reader:
-    """One tab. `asked` counts requests, `strangers` are those to elsewhere, `complaints` is what the console said."""
+    """One tab. `asked` counts what the page's script asks, `strangers` all that was asked elsewhere, by whomever.
+
+    `complaints` is what the console said.
+    """
 
     def __init__(self, page: Page, site: str) -> None:
         self.page = page
@@ -45,7 +48,7 @@ class Reader:
         self.page.clock.run_for(REFRESH_SECONDS * 1000)
 
     def _request(self, request: Request) -> None:
-        self.asked += 1
+        self.asked += request.resource_type == "fetch"  # the icon comes when the browser pleases
         if not request.url.startswith(f"{self._site}/"):
             self.strangers.append(request.url)
 

@@ -141,18 +141,18 @@ def test_nothing_is_asked_while_nobody_looks(reader: Reader, world: World) -> No
     page = reader.page
     _hide(page, True)
     reader.wait_a_turn()
-    asked = reader.asked
     reader.wait_a_turn()
+    assert reader.asked == 0
     world.update("tick", 1, description="seen later")
     with page.expect_response("**/"):
         _hide(page, False)
     expect(reader.row("tick")).to_contain_text("2 by ann")
-    assert reader.asked == asked + 1
+    assert reader.asked == 1
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("status")).to_have_text("Updates are paused")
     world.deactivate("tick", 2)
     reader.wait_a_turn()
-    assert reader.asked == asked + 1
+    assert reader.asked == 1
     page.get_by_role("button", name="Go on").click()
     expect(reader.row("tick")).to_contain_text("no reason given")
 
