@@ -1,6 +1,5 @@
 """Request bodies: taken in up to a limit, JSON or YAML, judged field by field like manifests."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -30,10 +29,10 @@ class Body:
         except UnicodeDecodeError:
             raise Malformed("body: is not UTF-8") from None
         if self.media_type not in _YAML:
-            return _json(text)
-        found = documents.load(text, "body")
+            return documents.parse(text, "body")
+        found = documents.load(text, "body", most=2)
         if len(found) != 1:
-            raise Malformed(f"body: holds {len(found)} documents, one is taken")
+            raise Malformed(f"body: holds {'more than one document' if found else 'no document'}, one is taken")
         return found[0]
 
     def fields(self, *needed: str, **kinds: type) -> dict[str, Any]:
@@ -121,20 +120,3 @@ def manifest_at(document: Any, kind: str, names: Mapping[str, str]) -> Any:
         documents.check(document)
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
     return {"apiVersion": reading.API_VERSION, "kind": kind} | document | {"metadata": given | dict(names)}
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except json.JSONDecodeError as error:
-        raise Malformed(f"body, line {error.lineno}, column {error.colno}: {error.msg}") from None
-    except (RecursionError, ValueError) as error:
-        raise Malformed(f"body: {error}") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
-    return found

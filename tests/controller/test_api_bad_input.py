@@ -99,7 +99,7 @@ MALFORMED = {
     "a YAML key twice": ("application/yaml", b"spec: {}\nspec: {}\n", "line 2, column 1"),
     "not UTF-8": ("application/json", b"\xff\xfe", "UTF-8"),
     "nothing": ("application/json", b"", "line 1, column 1"),
-    "two documents": ("application/yaml", b"a: 1\n---\nb: 2\n", "2 documents"),
+    "two documents": ("application/yaml", b"a: 1\n---\nb: 2\n", "more than one document"),
     "too deep": ("application/json", b"[" * 100_000, "body"),
 }
 
