@@ -73,7 +73,7 @@ class Starter:
     def waiting(self) -> Work:
         """Work that runs until `go` is there."""
         work = self.start(UNTIL, str(self.folder / "go"))
-        eventually(lambda: work.read_log(0, 9) == b"up\n", 60)
+        eventually(lambda: work.read_log(0, 9) == b"up\n")
         return work
 
 
