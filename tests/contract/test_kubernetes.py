@@ -191,7 +191,7 @@ def test_an_adopter_fills_no_room_that_was_given_back(starter: Starter) -> None:
     """X-17: a pod's log is read from its beginning, and of what was dropped nothing is written again."""
     code = f"print('0' * {3 * 2**20})\n{UNTIL}"
     work = starter.start(code, str(starter.folder / "go"))
-    eventually(lambda: work.log_size() == 3 * 2**20 + 4, 60)
+    eventually(lambda: work.log_size() == 3 * 2**20 + 4)
     work.drop_log(2**20, 2**21)
     adopted = plugins.launcher("kubernetes").adopt(starter.folder / "attempt")
     assert adopted is not None
