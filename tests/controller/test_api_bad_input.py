@@ -1,5 +1,6 @@
 """Bad input over HTTP: each a problem document of its own, nothing half written, nothing of the inside shown."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 from sqlalchemy import select, text
 
 from controller import settings
+from controller.api import bodies
 from controller.app import create_app
 from controller.errors import LONGEST_TEXT
 from controller.services import Services
@@ -260,6 +262,40 @@ def test_a_method_that_does_not_fit(api: Api) -> None:
     answer = api.post(T)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert "PUT" in answer.headers["Allow"] or "GET" in answer.headers["Allow"]
+
+
+def ask_slowly(app: FastAPI, *parts: Any) -> list[Any]:
+    """What the application sends to who signs in and says these parts, and nothing more."""
+    coming, sent = list(parts), list[Any]()
+    headers = [(b"host", b"test"), (b"origin", b"http://test"), (b"content-length", b"100")]
+    scope = {"type": "http", "method": "POST", "path": f"/api/v1{T}/fire", "query_string": b"", "headers": headers}
+
+    async def receive() -> Any:
+        return coming.pop(0) if coming else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope | {"scheme": "http", "client": None, "server": None, "root_path": ""}, receive, send))
+    return sent
+
+
+BEGUN = {"type": "http.request", "body": b"{", "more_body": True}
+
+
+def test_a_body_that_does_not_end_is_given_up(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-01: who only begins one would hold a connection for ever."""
+    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0)
+    begins, body = ask_slowly(app, BEGUN)
+    assert begins["status"] == 400
+    assert b"was not all there after 0 s" in body["body"]
+
+
+def test_who_goes_in_the_middle_of_a_body_is_no_error(api: Api, app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+    """O-05: nobody is answered, and the log, which anybody could fill like that, has no line."""
+    with caplog.at_level(logging.ERROR):
+        assert ask_slowly(app, BEGUN, {"type": "http.disconnect"}) == []
+    assert caplog.text == ""
 
 
 def test_a_bug_shows_nothing_of_the_inside(
