@@ -92,7 +92,8 @@ class Controller:
         self.process.terminate()
 
     def stop(self) -> int:
-        """SIGTERM; answers the exit code."""
+        """SIGTERM once it has started, for until then the signal is Python's; answers the exit code."""
+        self.until("controller.started")
         self.terminate()
         return self.process.wait(PATIENCE)
 
@@ -152,10 +153,10 @@ class Site:
         self.controllers.append(Controller(process, log))
         return self.controllers[-1]
 
-    def register(self, script: str) -> None:
-        """Registers task report v1: a script for `/bin/sh`."""
+    def register(self, script: str, version: str = "v1") -> None:
+        """Registers a version of task report: a script for `/bin/sh`."""
         process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
-        self._registering.register(Task.read(task_document(process=process)), Caller("ann"))
+        self._registering.register(Task.read(task_document(version, process=process)), Caller("ann"))
 
     def deploy(self, name: str, **spec: Any) -> None:
         """Creates a trigger; where the spec says nothing it never fires by itself."""
