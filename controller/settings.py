@@ -4,6 +4,7 @@ import hashlib
 import ipaddress
 import os
 import tempfile
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -63,19 +64,23 @@ def _collector(value: str | None) -> str | None:
 
 
 def _grants(value: dict[str, str]) -> dict[str, str]:
+    """A grant in a project that nothing can be called lets nobody in."""
     for text in value.values():
-        grant_of(text)
+        _named({"project": project} for project in grant_of(text).reach.projects or ())
     return value
 
 
 def _shared(value: dict[str, list[str]]) -> dict[str, list[str]]:
     """A scope or a project that nothing can be called would keep nothing to anybody."""
-    named = [{"secret_scope": scope} for scope in value]
-    named += [{"project": project} for projects in value.values() for project in projects]
-    for one in named:
-        for fault in name_faults("", **one):
-            raise ValueError(f"{fault.path} {next(iter(one.values()))!r}: {fault.message}; {fault.hint}")
+    _named({"secret_scope": scope} for scope in value)
+    _named({"project": project} for projects in value.values() for project in projects)
     return value
+
+
+def _named(names: Iterable[dict[str, str]]) -> None:
+    for name in names:
+        for fault in name_faults("", **name):
+            raise ValueError(f"{fault.message}; {fault.hint}")
 
 
 def is_protected(url: str) -> bool:
@@ -102,6 +107,12 @@ def _kinds(value: str) -> str:
     return ",".join(kinds)
 
 
+def _every(value: timedelta) -> timedelta:
+    if value < timedelta(seconds=1):
+        raise ValueError("is less than 1s")
+    return value
+
+
 def _kept(value: timedelta) -> timedelta:
     if timedelta(0) < value < timedelta(days=1):
         raise ValueError("is less than 1d; 0 keeps for ever")
@@ -121,7 +132,7 @@ def _lower(value: Any) -> Any:
 
 Span = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(0))]
 Kept = Annotated[Span, AfterValidator(_kept)]
-Interval = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(seconds=1))]
+Interval = Annotated[Span, AfterValidator(_every)]
 
 
 class Settings(BaseSettings):

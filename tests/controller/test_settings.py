@@ -70,6 +70,7 @@ def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("oidc_issuer", "http://issuer.example"),
         ("oidc_grants", '{"team": "owner"}'),
         ("oidc_grants", '{"team": "viewer:"}'),
+        ("oidc_grants", '{"team": "viewer:Acme"}'),
         ("secret_scopes", '{"Client 7": ["acme"]}'),
         ("secret_scopes", '{"client-7": ["*"]}'),
         ("secret_scopes", '{"client-7": "acme"}'),
@@ -88,6 +89,7 @@ def test_a_wrong_value_is_told_with_its_setting_and_place(
         settings.load()
     fault = refused.value.errors[0]
     assert fault.path == name
+    assert "timedelta" not in fault.message
     assert f"TRIGGERCTL_{name.upper()}" in fault.hint
 
 

@@ -76,6 +76,13 @@ def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
     assert [parameter.name for parameter in command.params if not parameter.help and parameter.name != "help"] == []
 
 
+def test_every_command_stands_below_a_heading_of_the_help() -> None:
+    """U-01: who looks for one among thirty finds it by what it is for."""
+    panels = {command.rich_help_panel for command in ROOT_COMMAND.commands.values()}  # type: ignore[attr-defined]
+    assert "Commands" not in panels
+    assert len(panels) > 1
+
+
 def test_no_command_stands_in_the_docs_that_does_not_exist() -> None:
     """U-05: each section of cli.md is a command."""
     named = re.findall(r"^### `triggerctl ([a-z ]+[a-z])", pages.text("docs/cli.md"), re.MULTILINE)

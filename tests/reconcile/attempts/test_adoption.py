@@ -42,6 +42,14 @@ with open(os.environ["TRIGGERCTL_OUTPUT"], "w") as file:
 sys.exit(f"no s3: {key}")
 """
 
+FLOOD = """
+import json, os, sys, time
+key = json.load(sys.stdin)["secrets"]["KEY"]
+print(f".{key}" * 2**21, end="", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
 WORKER = """
 import os, signal, sys, time
 from pathlib import Path
@@ -158,6 +166,28 @@ def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
     with scene.database.read() as connection:
         assert logs.read(connection, run_id, 1).head == b"begun\n"
     runner.stop(timedelta(0))
+
+
+def test_what_was_printed_while_no_worker_was_there_gives_its_room_back(scene: Scene) -> None:
+    """X-17, X-05: head and tail are kept byte by byte, secrets that lie across their ends hidden."""
+    (scene.folder / "flood.py").write_text(FLOOD)
+    command = [sys.executable, "-S", "flood.py"]
+    task = scene.rows.task("flood", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
+    run_id = scene.rows.run(scene.rows.trigger("flooding", task.name))
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(30)
+    log = scene.folder / "work" / f"{run_id}-1" / "log"
+    eventually(lambda: log.exists() and log.stat().st_size == 7 * 2**21)
+    runner = scene.runner()
+    runner.run_pass()
+    runner.run_pass()
+    assert log.stat().st_blocks * 512 <= logs.HEAD + logs.TAIL + 4 * 4096
+    scene.go()
+    eventually(lambda: runner.run_pass().settled)
+    runner.stop(timedelta(0))
+    with scene.database.read() as connection:
+        text = logs.read(connection, run_id, 1)
+    hidden = (b"." + b"*" * 6) * 2**21
+    assert (text.head, text.dropped, text.tail) == (hidden[: logs.HEAD], 13 * 2**20, hidden[-logs.TAIL :])
 
 
 def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> None:

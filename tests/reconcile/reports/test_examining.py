@@ -22,6 +22,7 @@ from reconcile.rules.pace import Pace
 from reconcile.rules.retention import Retention
 from reconcile.work import blocks
 from revisions.clock import HandClock
+from revisions.errors import Unavailable
 from revisions.manifests import Task
 from revisions.store import guards
 from revisions.store.database import Database, ServerClock
@@ -49,6 +50,8 @@ NAMES = [
     "queue",
     "approvals",
     "failures",
+    "deadlines",
+    "budgets",
     "rate",
 ]
 
@@ -112,6 +115,14 @@ def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> No
             check = examine(theirs)["permissions"]
             assert (check.level, check.detail) == (FAULT, f"{role} lacks INSERT on runs")
             assert "GRANT" in check.hint
+            by_hand(world, f"REVOKE SELECT ON alembic_version FROM {role}")
+            found = examine(theirs)
+            assert list(found) == ["database", "pooler", "notices", "permissions"]
+            assert "SELECT on alembic_version" in found["permissions"].detail
+            with pytest.raises(Unavailable) as refused:
+                database.check_schema()
+            assert "permission denied for table alembic_version" in refused.value.detail
+            assert "triggerctl doctor" in refused.value.errors[0].hint
     finally:
         by_hand(world, f"DROP OWNED BY {role}")
         by_hand(world, f"DROP ROLE {role}")
@@ -387,6 +398,33 @@ def test_triggers_at_their_failure_limit_and_lately_deactivated(world: World) ->
     assert check.level is OK
     world.advance(days=8)
     assert "no trigger was deactivated" in examine(world)["failures"].detail
+
+
+def test_deadlines_that_were_missed(world: World) -> None:
+    """X-16, O-05: for a week, each trigger with its latest, and where to go on."""
+    world.create(expect={"within": "10m"}, schedule={"every": "1h"})
+    assert examine(world)["deadlines"].detail == "none was missed within 7 days"
+    for _ in range(3):
+        world.advance(hours=1)
+        world.resync()
+    check = examine(world)["deadlines"]
+    assert check.level is WARNING
+    assert check.detail == "missed within 7 days by 1 trigger: acme/production/report/tick at 2026-03-02T10:10:00Z"
+    assert check.hint == "`triggerctl explain acme/production/report/tick` says what became of it"
+    world.advance(days=8)
+    assert examine(world)["deadlines"].level is OK
+
+
+def test_budgets_near_their_end(world: World) -> None:
+    """X-08, O-05: from the share on at which the alert fires, the highest first."""
+    world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.31, "budget_period": "month"})
+    for _ in range(2):
+        world.advance(minutes=1)
+        world.resync()
+    assert examine(world)["budgets"].detail == "no trigger has used more than 90% of its budget"
+    world.advance(minutes=1)
+    world.resync()
+    assert examine(world)["budgets"].detail == "more than 90% is used by 1 trigger: acme/production/report/tick (93%)"
 
 
 def test_looking_changes_nothing(world: World) -> None:
