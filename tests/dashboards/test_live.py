@@ -20,6 +20,7 @@ from tests.dashboards import boards
 from tests.dashboards.line import Line
 from tests.dashboards.load import BUSY, FROZEN, PROJECT, SETTINGS, Load
 from tests.dashboards.prometheus import JOB, Prometheus
+from tests.ports import reserved
 from tests.waiting import eventually
 
 pytestmark = [
@@ -49,7 +50,8 @@ def watched(postgresql_url: str, tmp_path_factory: pytest.TempPathFactory) -> It
         load = Load(controller.url)
         stack.callback(load.close)
         rules = CHART / "rules" / "triggerctl.yaml"
-        prometheus = Prometheus(urlsplit(controller.url).netloc, rules, folder / "prometheus")
+        port = stack.enter_context(reserved())
+        prometheus = Prometheus(urlsplit(controller.url).netloc, rules, folder / "prometheus", port)
         stack.callback(prometheus.stop)
         load.begin()
         held = f'triggerctl_late_seconds{{project="{BUSY}", cause="freeze"}} > 3'

@@ -174,7 +174,7 @@ def test_what_was_printed_while_no_worker_was_there_gives_its_room_back(scene: S
     command = [sys.executable, "-S", "flood.py"]
     task = scene.rows.task("flood", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     run_id = scene.rows.run(scene.rows.trigger("flooding", task.name))
-    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(30)
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(PATIENCE)
     log = scene.folder / "work" / f"{run_id}-1" / "log"
     eventually(lambda: log.exists() and log.stat().st_size == 7 * 2**21)
     runner = scene.runner()
