@@ -75,7 +75,7 @@ def test_an_unknown_name_is_refused_at_every_level(level: str) -> None:
 
 @pytest.mark.parametrize("path", [*filter(None, levels()), *PATHS])
 def test_a_name_with_nothing_behind_it_is_refused(path: str) -> None:
-    """O-01: `ingress:` alone, its lines commented out, would take the defaults away; the schema says what is missing."""
+    """O-01: `ingress:` alone, its lines commented out, would take defaults away; the schema says what is missing."""
     level, _, name = path.rstrip(".").rpartition(".")
     said = refusal(at(path.rstrip("."), None))
     assert f"at '{('/' + level).replace('.', '/') if level else ''}': missing property '{name}'" in said
