@@ -31,6 +31,7 @@ LEVELS = {
     "attempt.over": "info",
     "attempt.left_behind": "warning",
     "work.unreadable": "warning",
+    "log.unbounded": "warning",
     "settle.failed": "error",
     "deactivation.failed": "error",
     "trigger.quarantined": "error",

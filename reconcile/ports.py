@@ -80,6 +80,13 @@ class Work(Protocol):
         """Bytes written to the log so far."""
         ...
 
+    def drop_log(self, start: int, end: int) -> None:
+        """Gives back the room of the log's bytes [start, end), which nobody reads again; its size stays.
+
+        Raises OSError where there is no way to.
+        """
+        ...
+
     def forget(self) -> None:
         """Removes what is left of the attempt: its files, and anything it left running."""
         ...

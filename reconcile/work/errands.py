@@ -158,6 +158,9 @@ class Errand:
     def log_size(self) -> int:
         return folders.log_size(self._folder)
 
+    def drop_log(self, start: int, end: int) -> None:
+        folders.drop_log(self._folder, start, end)
+
     def forget(self) -> None:
         """Raises OSError for files that cannot be removed. The thread goes on with ending what it has not ended."""
         self.cancel(force=True)

@@ -4,12 +4,14 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from controller import settings
 from controller.app import create_app
@@ -20,11 +22,11 @@ from reconcile.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import World
 
-BEGIN = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-"""The browser's time, a second before it stands still."""
+NOW = datetime(2026, 3, 2, 8, 0, 1, tzinfo=UTC)
+"""Where the browser's time stands still."""
 CHROMIUM = (
     "--headless",
     "--no-sandbox",
@@ -42,8 +44,9 @@ def browser() -> Iterator[Browser]:
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("no program named chromium is installed")
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM))
+        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM), timeout=PATIENCE * 1000)
         yield browser
         browser.close()
 
@@ -93,17 +96,24 @@ def site(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     site.stop()
 
 
+@contextmanager
+def profile(browser: Browser, site: Site, width: int = 1280, **options: Any) -> Iterator[BrowserContext]:
+    """A browser as new, which looks at the site."""
+    context = browser.new_context(base_url=site.url, viewport={"width": width, "height": 900}, **options)
+    context.set_default_timeout(PATIENCE * 1000)
+    yield context
+    context.close()
+
+
 @pytest.fixture
 def reader(browser: Browser, site: Site) -> Iterator[Reader]:
     """A person at the page, whose browser's time stands still; nothing may leave the host or fail unseen."""
-    context = browser.new_context(base_url=site.url, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(10_000)
-    page: Page = context.new_page()
-    page.clock.install(time=BEGIN)
-    page.clock.pause_at(BEGIN + timedelta(seconds=1))
-    reader = Reader(page, site.url)
-    yield reader
-    context.close()
+    with profile(browser, site) as context:
+        page = context.new_page()
+        page.clock.install(time=NOW - timedelta(hours=1))  # from there on it goes until it is stopped, and never back
+        page.clock.pause_at(NOW)
+        reader = Reader(page, site.url)
+        yield reader
     assert reader.strangers == []
     assert reader.complaints == []
 

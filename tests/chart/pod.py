@@ -12,7 +12,7 @@ import httpx
 
 from tests.chart.image import UID, as_its_user
 from tests.chart.objects import Rendered
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 PLACES = ("etc/triggerctl", "work", "data", "tmp")
 """The container's folders, which lie elsewhere here."""
@@ -73,7 +73,7 @@ class Pod:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
 
@@ -102,7 +102,7 @@ class Pod:
     def get(self, path: str, token: str = "") -> httpx.Response:
         """Asks as the kubelet and Prometheus do: by the pod's own address."""
         headers = {"Host": "10.1.2.3:8080"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        return httpx.get(self.url + path, headers=headers, timeout=10)
+        return httpx.get(self.url + path, headers=headers, timeout=PATIENCE)
 
     def passes(self, probe: str) -> bool:
         """Whether a probe of the container's succeeds now."""
@@ -114,8 +114,8 @@ class Pod:
             return False
 
     def wait_until_ready(self) -> None:
-        eventually(lambda: self.passes("startupProbe"), seconds=60)
-        eventually(lambda: self.passes("readinessProbe"), seconds=60)
+        eventually(lambda: self.passes("startupProbe"))
+        eventually(lambda: self.passes("readinessProbe"))
         assert self.passes("livenessProbe")
 
     def stop(self) -> int:

@@ -73,7 +73,7 @@ class Starter:
     def waiting(self) -> Work:
         """Work that runs until `go` is there."""
         work = self.start(UNTIL, str(self.folder / "go"))
-        eventually(lambda: work.read_log(0, 9) == b"up\n", 60)
+        eventually(lambda: work.read_log(0, 9) == b"up\n")
         return work
 
 
@@ -185,6 +185,21 @@ def test_a_log_can_be_followed_and_is_not_doubled_by_an_adopter(starter: Starter
     (starter.folder / "go").touch()
     assert end(adopted) == Succeeded({})
     assert adopted.read_log(0, 99) == b"up\n"
+
+
+def test_an_adopter_fills_no_room_that_was_given_back(starter: Starter) -> None:
+    """X-17: a pod's log is read from its beginning, and of what was dropped nothing is written again."""
+    code = f"print('0' * {3 * 2**20})\n{UNTIL}"
+    work = starter.start(code, str(starter.folder / "go"))
+    eventually(lambda: work.log_size() == 3 * 2**20 + 4)
+    work.drop_log(2**20, 2**21)
+    adopted = plugins.launcher("kubernetes").adopt(starter.folder / "attempt")
+    assert adopted is not None
+    (starter.folder / "go").touch()
+    assert end(adopted) == Succeeded({})
+    assert adopted.read_log(2**20 - 1, 3) == b"0\0\0"
+    assert adopted.read_log(2**21 - 1, 3) == b"\x0000"
+    assert adopted.read_log(3 * 2**20, 99) == b"\nup\n"
 
 
 def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:

@@ -109,7 +109,7 @@ class Workers:
                 stdout=file,
                 stderr=file,
             )
-        eventually(lambda: " ready." in log.read_text(), 60)
+        eventually(lambda: " ready." in log.read_text())
 
     def stop(self) -> None:
         assert self._worker

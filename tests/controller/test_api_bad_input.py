@@ -11,7 +11,9 @@ from sqlalchemy import select, text
 
 from controller import settings
 from controller.app import create_app
+from controller.errors import LONGEST_TEXT
 from controller.services import Services
+from revisions.errors import MOST_FAULTS
 from revisions.store import schema, tables
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, T, at, manifest
@@ -100,7 +102,9 @@ MALFORMED = {
     "not UTF-8": ("application/json", b"\xff\xfe", "UTF-8"),
     "nothing": ("application/json", b"", "line 1, column 1"),
     "two documents": ("application/yaml", b"a: 1\n---\nb: 2\n", "2 documents"),
+    "a key twice at the end": ("application/json", b'{"a": 1, "b": 2, "b": 2}', "'b' stands twice"),
     "too deep": ("application/json", b"[" * 100_000, "body"),
+    "YAML too deep": ("application/yaml", b"[" * 10_000, "line 1, column 101"),
 }
 
 
@@ -126,6 +130,43 @@ def test_too_large_a_body_is_refused(api: Api) -> None:
     """U-01: over 1 MiB answers 413 `too_large`."""
     answer = api.put(T, manifest(input={"n": "x" * 1024 * 1024}), at(1))
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.usefixtures("refused")
+def test_too_large_a_body_in_yaml_is_refused(api: Api) -> None:
+    """U-01: over 64 KiB, for reading it is slow; JSON may be larger."""
+    answer = api.send("PUT", T, b"[" + b"1," * 32 * 1024 + b"]", content_type="application/yaml", if_match='"1"')
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert "as JSON" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"{T}/activate", {f"name-{number}": 1 for number in range(1_000)}),
+        ("/triggers:fire", {"names": ["no name"] * 1_000}),
+        ("/triggers:delete", {"names": [{"triger": 1}] * 1_000}),
+        (f"{T}/activate", {"a" * 100_000: 1, "reason": "a" * 100_000 + "\0"}),
+        (f"/next?{'&'.join(f'name-{number}' for number in range(1_000))}", manifest()),
+    ],
+    ids=["fields", "names", "blocks", "long", "parameters"],
+)
+@pytest.mark.usefixtures("refused")
+def test_what_is_told_of_an_input_can_be_read(api: Api, path: str, body: Any) -> None:
+    """R-18: however much is wrong with it, and however long what is quoted of it."""
+    answer = api.post(path, body)
+    assert answer.status_code == 422
+    problem = answer.json()
+    assert len(problem["errors"]) <= MOST_FAULTS
+    assert (
+        max(len(text) for fault in problem["errors"] for text in (problem["detail"], *fault.values())) <= LONGEST_TEXT
+    )
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_field_without_a_name_is_named(api: Api) -> None:
+    """R-18: as what it is."""
+    assert api.post(f"{T}/activate", {"": 1}).json()["errors"][0]["path"] == '""'
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from controller.app import create_app
 from controller.services import Services
 from revisions.store.database import Database
 from tests.controller.conftest import ON_SQLITE, Cli
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def triggerctl(*arguments: str, stdin: str = "", **environment: str) -> subproce
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

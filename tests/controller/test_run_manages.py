@@ -56,7 +56,7 @@ class Guarded:
         assert client.put(f"/api/v1{T}", json=spec, headers=IS_NEW).status_code == 201
         run_id = client.post(f"/api/v1{T}/fire").json()["id"]
         path = f"/api/v1/runs/{run_id}"
-        return eventually(lambda: run if (run := client.get(path).json())["finished_at"] else None, 20)
+        return eventually(lambda: run if (run := client.get(path).json())["finished_at"] else None)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from revisions.store.database import Database, parsed
 from revisions.store.tables import run_logs
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import World
 
 OPTIONS = {"resync_interval": "1h", "listen": "127.0.0.1:0", "stop_grace": "1s"}
@@ -51,7 +51,7 @@ class Up:
         self.process = Process(chosen, database, observations, without)
         listening = listen(chosen)
         self._stop_serving = self.process.serve(listening)
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=10)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=PATIENCE)
         self.process.start()
 
     def stop(self) -> None:
@@ -193,7 +193,7 @@ def test_whoever_connects_early_is_not_refused() -> None:
     """O-05: from the moment the address is told, a connection is taken, even before the server answers."""
     with (
         listen(settings.load(**OPTIONS)) as listening,
-        socket.create_connection(listening.getsockname(), timeout=5) as connected,
+        socket.create_connection(listening.getsockname(), timeout=PATIENCE) as connected,
     ):
         assert connected.getpeername() == listening.getsockname()
 
@@ -307,5 +307,5 @@ def test_deploying_elsewhere_is_one_function(real: Database) -> None:
         assert isinstance(world.deploying, Deploying)
         world.create()
         world.deactivate("tick", 1)
-        notices = [notice.payload for notice in listening.notifies(timeout=5, stop_after=2)]
+        notices = [notice.payload for notice in listening.notifies(timeout=PATIENCE, stop_after=2)]
     assert notices == [world.id("tick")] * 2

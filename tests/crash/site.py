@@ -30,13 +30,10 @@ from revisions.store.occurrences import Skip
 from revisions.store.runs import LIVE, Run
 from revisions.store.status import StatusRow
 from revisions.triggers import Revision
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import EVER, key, task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
-SECONDS_TO_START, SECONDS_TO_END = 60.0, 120.0
-"""Generous: other tests may want the same two cores."""
-
 TELL = """
 read -r input
 attempt=${input##*'"attempt": '}
@@ -64,9 +61,9 @@ class Controller:
         """Errors it logged, and what is no log line at all."""
         return [line for line in self._lines() if line.get("level") in (None, "error", "critical")]
 
-    def until(self, event: str, seconds: float = SECONDS_TO_START) -> dict[str, Any]:
+    def until(self, event: str) -> dict[str, Any]:
         """Its first log line for an event, once it is there."""
-        return eventually(lambda: self.said(event) or self._is_over(event), seconds)[0]
+        return eventually(lambda: self.said(event) or self._is_over(event))[0]
 
     @property
     def url(self) -> str:
@@ -78,7 +75,7 @@ class Controller:
         """SIGKILL: nothing is cleaned up. Its tasks are in groups of their own and live on."""
         assert self.process.poll() is None, self.log.read_text()
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(SECONDS_TO_END)
+        self.process.wait(PATIENCE)
 
     def freeze(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT that much later, unless it was killed: it does not know that it was away."""
@@ -97,7 +94,7 @@ class Controller:
     def stop(self) -> int:
         """SIGTERM; answers the exit code."""
         self.terminate()
-        return self.process.wait(SECONDS_TO_END)
+        return self.process.wait(PATIENCE)
 
     def lives_on(self, seconds: float) -> bool:
         """Whether it is still there that much later."""
@@ -192,7 +189,7 @@ class Site:
 
     def ended(self, run_id: str) -> Run:
         """A run, once it is over."""
-        return eventually(lambda: run if (run := self.run(run_id)).status not in LIVE else None, SECONDS_TO_END)
+        return eventually(lambda: run if (run := self.run(run_id)).status not in LIVE else None)
 
     def runs(self, name: str | None = None) -> list[Run]:
         with self.database.read() as connection:
@@ -258,11 +255,11 @@ class Site:
         self.database.close()
 
     def _gets_decided(self, name: str, until: datetime) -> None:
-        eventually(lambda: self.status(name).watermark >= until, SECONDS_TO_END)
-        eventually(lambda: not self.backlogs(name), SECONDS_TO_END)
+        eventually(lambda: self.status(name).watermark >= until)
+        eventually(lambda: not self.backlogs(name))
 
     def _ends(self, name: str) -> None:
-        eventually(lambda: not self._live(name), SECONDS_TO_END)
+        eventually(lambda: not self._live(name))
 
     def _live(self, name: str) -> str | None:
         with self.database.read() as connection:

@@ -18,7 +18,7 @@ from revisions.store import feed, schema, sessions, tasks
 from revisions.store.database import Database
 from revisions.store.notices import CHANGES, Hearing, Listener, hearing
 from tests.crash.ledger import account
-from tests.crash.site import SECONDS_TO_START, TELL, Site
+from tests.crash.site import TELL, Site
 from tests.pooler import PGBOUNCER, Pooler, version
 from tests.waiting import eventually
 from tests.world import World, key
@@ -244,7 +244,7 @@ def test_controllers(site_over: Callable[[str], Site], pooler: Pooler, postgresq
     for one in controllers:
         one.until("controller.started")
     site.deploy("tick", **EVERY_SECOND)
-    eventually(lambda: len(site.runs("tick")) >= 4, SECONDS_TO_START)
+    eventually(lambda: len(site.runs("tick")) >= 4)
     site.comes_to_an_end("tick")
     deployed, deactivated = site.history("tick")
     made = site.runs("tick")

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import make_url
 
 from reconcile.history.restoring import LOST
-from tests.crash.site import SECONDS_TO_END, SECONDS_TO_START, TELL, WAIT, Site
+from tests.crash.site import TELL, WAIT, Site
 from tests.waiting import eventually
 
 EVERY_SECOND = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}}
@@ -67,10 +67,10 @@ def test_a_backup_is_put_back(site: Site, site_over: Callable[[str], Site], data
     site.deploy("tick", **EVERY_SECOND)
     controller = site.up(**UNLIMITED, MAX_RUNNING="100")
     slow = site.fire("slow")
-    eventually(lambda: site.began()[slow, 1], SECONDS_TO_START)
+    eventually(lambda: site.began()[slow, 1])
     back_up(database_url, tmp_path / "backup")
     before = len(site.runs("tick"))
-    eventually(lambda: len(site.runs("tick")) >= before + 3, SECONDS_TO_END)
+    eventually(lambda: len(site.runs("tick")) >= before + 3)
     controller.kill()
     with put_back(database_url, tmp_path / "backup") as restored_url:
         restored = site_over(restored_url)
@@ -81,7 +81,7 @@ def test_a_backup_is_put_back(site: Site, site_over: Callable[[str], Site], data
         restored.lets_go()
         again = restored.up("--baseline", "now", **UNLIMITED, WORK_DIR=str(site.work), TASK_ROOT=str(site.folder))
         again.until("controller.started")
-        eventually(lambda: {found.id for found in restored.runs("tick")} - known, SECONDS_TO_END)
+        eventually(lambda: {found.id for found in restored.runs("tick")} - known)
         assert (restored.run(slow).status, restored.run(slow).error) == ("failed", LOST)
         new = [found for found in restored.runs("tick") if found.id not in known]
         assert all(found.scheduled_at > asked_at for found in new)

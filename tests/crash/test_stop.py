@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.crash.ledger import account
-from tests.crash.site import SECONDS_TO_END, SECONDS_TO_START, TELL, WAIT, Site
-from tests.waiting import eventually
+from tests.crash.site import TELL, WAIT, Site
+from tests.waiting import PATIENCE, eventually
 
 WAITING = TELL + WAIT
 EVERY_SECOND = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}}
@@ -29,7 +29,7 @@ def waiting(site: Site) -> Site:
 def begun(site: Site) -> str:
     """A run that is under way."""
     run_id = site.fire("slow")
-    eventually(lambda: site.began()[run_id, 1], SECONDS_TO_START)
+    eventually(lambda: site.began()[run_id, 1])
     return run_id
 
 
@@ -44,7 +44,7 @@ def test_what_ends_within_the_grace_is_kept(waiting: Site) -> None:
     assert controller.lives_on(2)
     assert waiting.run(later).status == "pending"
     waiting.lets_go()
-    assert controller.process.wait(SECONDS_TO_END) == 0
+    assert controller.process.wait(PATIENCE) == 0
     run = waiting.run(first)
     assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
     run = waiting.run(later)
@@ -80,11 +80,11 @@ def test_readiness_goes_first(waiting: Site) -> None:
     answers = _asking(controller.url)
     assert (answers("/healthz"), answers("/readyz")) == (200, 200)
     controller.terminate()
-    eventually(lambda: answers("/readyz") == 503, SECONDS_TO_END)
+    eventually(lambda: answers("/readyz") == 503)
     assert answers("/healthz") == 200
     assert answers(f"/api/v1/runs/{run_id}") == 200
     waiting.lets_go()
-    assert controller.process.wait(SECONDS_TO_END) == 0
+    assert controller.process.wait(PATIENCE) == 0
     assert waiting.run(run_id).status == "succeeded"
 
 
@@ -129,7 +129,7 @@ def check_every_second(site: Site, name: str) -> None:
 def fires_on(site: Site, name: str) -> None:
     """Waits for three more runs."""
     before = len(site.runs(name))
-    eventually(lambda: len(site.runs(name)) >= before + 3, SECONDS_TO_END)
+    eventually(lambda: len(site.runs(name)) >= before + 3)
 
 
 def test_a_rolling_restart(postgresql_site: Site) -> None:
@@ -138,7 +138,7 @@ def test_a_rolling_restart(postgresql_site: Site) -> None:
     site.register(TELL)
     site.deploy("tick", **EVERY_SECOND)
     old = site.up(**UNLIMITED)
-    eventually(lambda: site.runs("tick"), SECONDS_TO_START)
+    eventually(lambda: site.runs("tick"))
     for _ in range(2):
         new = site.up(**UNLIMITED)
         new.until("controller.started")
@@ -172,19 +172,20 @@ def test_a_database_that_goes_away(postgresql_site: Site, postgresql_database_ur
     site = postgresql_site
     site.register(WAITING)
     site.deploy("slow")
-    site.deploy("tick", **EVERY_SECOND)
     controller = site.up(**UNLIMITED)
     answers = _asking(controller.url)
     assert (answers("/healthz"), answers("/readyz")) == (200, 200)
     run_id = begun(site)
+    site.deploy("tick", **EVERY_SECOND)  # from then on its waiting tasks take every place that there is
+    fires_on(site, "tick")
     with gone(postgresql_database_url):
-        eventually(lambda: answers("/readyz") == 503, SECONDS_TO_END)
+        eventually(lambda: answers("/readyz") == 503)
         assert answers("/healthz") == 200
         site.lets_go()
         eventually(lambda: site.finished()[run_id, 1])
         assert controller.lives_on(3)
         assert (answers("/healthz"), answers("/readyz")) == (200, 503)
-    eventually(lambda: answers("/readyz") == 200, SECONDS_TO_END)
+    eventually(lambda: answers("/readyz") == 200)
     run = site.ended(run_id)
     assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
     check_every_second(site, "tick")
@@ -192,4 +193,4 @@ def test_a_database_that_goes_away(postgresql_site: Site, postgresql_database_ur
 
 
 def _asking(url: str) -> Callable[[str], int]:
-    return lambda path: httpx.get(f"{url}{path}", timeout=30).status_code
+    return lambda path: httpx.get(f"{url}{path}", timeout=PATIENCE).status_code

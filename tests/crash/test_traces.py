@@ -10,6 +10,7 @@ from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, T, manifest
 from tests.crash.collector import Collector
 from tests.crash.site import Controller, Site
+from tests.waiting import PATIENCE
 
 TOLD = """echo "{\\"told\\": \\"$TRACEPARENT\\"}" >"$TRIGGERCTL_OUTPUT"; exit 0"""
 ROUTE = "/api/v1/triggers/{project}/{domain}/{task}/{name}"
@@ -23,7 +24,7 @@ def has_loaded_the_protocol(controller: Controller) -> bool:
 
 def fired(site: Site, url: str) -> Run:
     """A run that somebody asked for over HTTP, once it is over."""
-    with httpx.Client(base_url=f"{url}/api/v1", headers={"traceparent": BUILD}, timeout=30) as client:
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"traceparent": BUILD}, timeout=PATIENCE) as client:
         never = {"at": "2060-01-01T00:00:00Z"}
         assert client.put(T, json=manifest(schedule=never), headers=IS_NEW).status_code == 201
         run_id = client.post(f"{T}/fire").json()["id"]

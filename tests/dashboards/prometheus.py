@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 JOB = "triggerctl"
 _CONFIG = """
@@ -45,8 +45,8 @@ class Prometheus:
                 stdout=log,
                 stderr=log,
             )
-        self._client = httpx.Client(base_url=f"http://{address}/api/v1", timeout=30)
-        eventually(self._is_up, 60)
+        self._client = httpx.Client(base_url=f"http://{address}/api/v1", timeout=PATIENCE)
+        eventually(self._is_up)
 
     def query(self, expression: str) -> list[Sample]:
         """What an expression comes to now, without what is no number. Fails where Prometheus refuses it."""
@@ -68,7 +68,7 @@ class Prometheus:
     def stop(self) -> None:
         self._client.close()
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
 
     def _ask(self, path: str, **parameters: str) -> Any:
         answer = self._client.get(path, params=parameters)

@@ -26,8 +26,6 @@ pytestmark = [
     pytest.mark.xdist_group("dashboards"),
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed"),
 ]
-SECONDS = 60.0
-"""Generous: other tests may want the same two cores."""
 
 
 class Watched(NamedTuple):
@@ -55,7 +53,7 @@ def watched(postgresql_url: str, tmp_path_factory: pytest.TempPathFactory) -> It
         stack.callback(prometheus.stop)
         load.begin()
         held = f'triggerctl_late_seconds{{project="{BUSY}", cause="freeze"}} > 3'
-        eventually(lambda: prometheus.query(held), SECONDS, every=0.5)
+        eventually(lambda: prometheus.query(held), every=0.5)
         load.go_on()
         yield Watched(load, line, prometheus)
 
@@ -82,7 +80,7 @@ def test_every_query_of_every_panel_has_data(watched: Watched) -> None:
         return [query for query, expression in wanted.items() if not watched.prometheus.query(expression)]
 
     with suppress(AssertionError):
-        eventually(lambda: not without(), SECONDS, every=0.5)
+        eventually(lambda: not without(), every=0.5)
     assert without() == []
 
 
@@ -105,7 +103,7 @@ def test_every_query_of_every_panel_has_data(watched: Watched) -> None:
 def test_what_happens_moves_a_panel(watched: Watched, name: str, panel: str, legend: str, label: str) -> None:
     """O-03: runs that succeed and fail, skips, tokens, what is caught up, a trigger that was stopped, a budget."""
     board = Board(watched.prometheus, name)
-    eventually(lambda: board.highest(panel, legend, label) > 0, SECONDS, every=0.5)
+    eventually(lambda: board.highest(panel, legend, label) > 0, every=0.5)
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -123,7 +121,7 @@ def test_every_variable_offers_what_there_is(watched: Watched, name: str) -> Non
 
 def test_every_rule_is_taken_and_reads_what_is_there(watched: Watched) -> None:
     """O-03: Prometheus evaluates each without a fault, and whatever it looks at is scraped."""
-    loaded = eventually(lambda: evaluated(watched.prometheus), SECONDS, every=0.5)
+    loaded = eventually(lambda: evaluated(watched.prometheus), every=0.5)
     assert {rule["name"]: (rule["health"], rule.get("lastError", "")) for rule in loaded} == {
         alert.name: ("ok", "") for alert in ALERTS
     }
@@ -209,10 +207,10 @@ def test_the_dashboard_tells_why_a_trigger_is_late(
         seen.append(why_late(watched.prometheus, project))
         return seen[-LOOKS:] == [expected] * LOOKS
 
-    eventually(lambda: tells("not late"), SECONDS, every=0.5)
+    eventually(lambda: tells("not late"), every=0.5)
     begin(watched)
     try:
-        eventually(lambda: tells(fault), SECONDS, every=0.5)
+        eventually(lambda: tells(fault), every=0.5)
     finally:
         end(watched)
-    eventually(lambda: tells("not late"), SECONDS, every=0.5)
+    eventually(lambda: tells("not late"), every=0.5)

@@ -34,7 +34,7 @@ from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.docs import pages
 from tests.docs.pages import PAGES, ROOT
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 RUNBOOKS = ROOT / "docs" / "runbooks" / "README.md"
 
@@ -274,7 +274,8 @@ def typed_for_real(script: str, folder: Path, *looks: Callable[[Site], Any]) -> 
 
     def found(query: str) -> list[dict[str, Any]]:
         with suppress(httpx.TransportError):
-            items: list[dict[str, Any]] = httpx.get(f"http://127.0.0.1:{port}/api/v1/runs?{query}").json()["items"]
+            answer = httpx.get(f"http://127.0.0.1:{port}/api/v1/runs?{query}", timeout=PATIENCE)
+            items: list[dict[str, Any]] = answer.json()["items"]
             return items
         return []
 
@@ -294,10 +295,10 @@ def typed_for_real(script: str, folder: Path, *looks: Callable[[Site], Any]) -> 
 
     try:
         for number, look in enumerate(looks, 1):
-            eventually(partial(waits, number), 120, every=0.05)
-            eventually(partial(look, found), 60, every=0.05)
+            eventually(partial(waits, number), every=0.05)
+            eventually(partial(look, found), every=0.05)
             (folder / f".seen{number}").touch()
-        started.wait(120)
+        started.wait(PATIENCE)
     finally:
         end_group(started.pid)
     assert started.returncode == 0, f"{out.read_text()}\n{err.read_text()}"
