@@ -49,9 +49,9 @@ SECONDS_FOR_REQUESTS = 5
 def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool = False) -> None:
     """Runs the parts that are not left out (`api`, `web`, `loop`, `runner`) until SIGTERM or SIGINT.
 
-    With `is_restored` nothing of the time since the backup is fired; with every part left out that is all there is to
-    do. Raises Invalid when the address cannot be listened on, Unavailable when the database cannot be used, and
-    Conflict when it was not just restored.
+    With `is_restored` nothing of the time since the backup is fired; with every part left out there is no more to do.
+    Raises Invalid when the address cannot be listened on, Unavailable when the database cannot be used, and Conflict
+    when it was not just restored.
     """
     logs.configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:

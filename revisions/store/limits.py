@@ -1,12 +1,15 @@
 """Limits that hold for all replicas together: one row each, locked by whoever takes from it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from sqlalchemy import Connection, select, update
 
 from revisions.store.batches import insert_if_absent
 from revisions.store.tables import catchup_loops, rate_buckets
+
+TURN_OF = "turn of "
+"""Before a project's name: the row whose instant is when it was last given a token that others wanted, too."""
 
 
 def take_tokens(
@@ -25,6 +28,14 @@ def take_tokens(
 def empty_until(connection: Connection, name: str) -> datetime | None:
     """A bucket's instant, without a lock; None for one that nobody took from yet."""
     return connection.execute(select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name)).scalar()
+
+
+def serve(connection: Connection, projects: Collection[str], now: datetime) -> None:
+    """Notes that these projects had their turn (L-09); the bucket that the tokens came from is locked."""
+    for name in sorted(f"{TURN_OF}{project}" for project in projects):
+        moved = update(rate_buckets).where(rate_buckets.c.name == name).values(empty_until=now)
+        if connection.execute(moved).rowcount == 0:
+            insert_if_absent(connection, rate_buckets, {"name": name, "empty_until": now})
 
 
 def catchup_used(connection: Connection, slot: int) -> int:

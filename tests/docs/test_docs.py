@@ -167,7 +167,7 @@ def typed() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         for block in pages.blocks(page.read_text(encoding="utf-8"), "sh"):
             for line in block.replace("\\\n", " ").splitlines():
-                found = re.search(r"(?:^|\$\(|; do )(triggerctl .*)", line)
+                found = re.search(r"(?:^|\$\(|; do | -- +)(triggerctl .*)", line)
                 if found:
                     yield page.name, re.split(r" [|&]+(?: |$)| 2>|; done|;", found[1])[0]
 
