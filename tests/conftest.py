@@ -114,14 +114,21 @@ def sqlite_database_url(sqlite_template: Path) -> Iterator[str]:
         yield f"sqlite:///{shutil.copy(sqlite_template, Path(folder) / 'triggerctl.db')}"
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody in a crowd is sent away for want of time: how long the last one waits is the machine's, and no fault."""
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is sent away for want of time: how long a lock or an answer takes is the machine's doing, and no fault."""
     for name in sessions.SESSION_TIMEOUTS:
         monkeypatch.setitem(sessions.SESSION_TIMEOUTS, name, f"{PATIENCE:.0f}s")
     monkeypatch.setattr(sessions, "TRANSACTION_TIMEOUT", f"{PATIENCE:.0f}s")
+    monkeypatch.setattr(sessions, "CONNECT_SECONDS", int(PATIENCE))
     monkeypatch.setattr(databases, "CONNECTION_SECONDS", PATIENCE)
     monkeypatch.setattr(databases, "SQLITE_BUSY_SECONDS", PATIENCE)
+
+
+@pytest.fixture
+def as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits as the product has them."""
+    monkeypatch.undo()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -16,8 +16,6 @@ from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.waiting import PATIENCE, eventually
 
-pytestmark = pytest.mark.usefixtures("patient")
-
 WRITERS = 64
 
 

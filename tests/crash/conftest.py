@@ -9,8 +9,8 @@ from tests.crash.site import Site
 
 
 @pytest.fixture
-def site_over(tmp_path: Path, patient: None) -> Iterator[Callable[[str], Site]]:
-    """Makes the test's site over a database; who does something about it there waits for what controllers hold."""
+def site_over(tmp_path: Path) -> Iterator[Callable[[str], Site]]:
+    """Makes the test's site over a database."""
     made: list[Site] = []
 
     def over(database_url: str) -> Site:

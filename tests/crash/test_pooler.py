@@ -90,7 +90,6 @@ def test_the_whole_path(behind: Database) -> None:
         world.update("tick-0", 1)
 
 
-@pytest.mark.usefixtures("patient")
 def test_one_wins_of_many_who_write_at_once(behind: Database) -> None:
     """R-07, O-09: the locks are those of transactions, and as exact as without a pooler."""
     world = World(behind, behind.clock)
@@ -116,6 +115,7 @@ def test_migrations(behind: Database) -> None:
     behind.check_schema()
 
 
+@pytest.mark.usefixtures("as_shipped")
 def test_every_transaction_has_its_timeouts(behind: Database, pooler: Pooler) -> None:
     """O-08, O-09: they are the transaction's own, and leave nothing to whoever has the server's session next."""
     expected = {"idle_in_transaction_session_timeout": "10s", "lock_timeout": "5s", "statement_timeout": "30s"}
@@ -163,7 +163,6 @@ def test_a_statement_that_takes_too_long(one_kind: Pooler, monkeypatch: pytest.M
         connection.exec_driver_sql("SELECT pg_sleep(20)")
 
 
-@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("stands_still", [between_statements, within_a_turn])
 def test_a_participant_that_stalls(
     one_kind: Pooler, postgresql_database_url: str, stands_still: Callable[[Connection], None]

@@ -1,4 +1,4 @@
-"""A real Prometheus, which scrapes a controller every second and answers queries."""
+"""A real Prometheus, which scrapes a controller every three seconds and answers queries."""
 
 import math
 import subprocess
@@ -11,7 +11,7 @@ from tests.waiting import PATIENCE, eventually
 
 JOB = "triggerctl"
 _CONFIG = """
-global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
+global: {{scrape_interval: 3s, scrape_timeout: 3s, evaluation_interval: 3s}}
 rule_files: ["{rules}"]
 scrape_configs:
   - job_name: {job}

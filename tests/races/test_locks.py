@@ -25,8 +25,6 @@ from tests.races.truth import faults
 from tests.waiting import PATIENCE
 from tests.world import key, task_document, trigger_document
 
-pytestmark = pytest.mark.usefixtures("patient")
-
 SECONDS = 5.0
 WRITERS = 64
 NAMES = [f"tick-{number}" for number in range(12)]

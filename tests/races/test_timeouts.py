@@ -67,6 +67,7 @@ def redeploy(database: Database) -> Changed:
     return Deploying(database, Observations()).deploy(manifest, Expected(revision=1), ANN)
 
 
+@pytest.mark.usefixtures("as_shipped")
 def test_every_session_has_its_timeouts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """O-08: they lie below the lease of 60 s, also where somebody only listens."""
     expected = {
@@ -128,7 +129,6 @@ def test_a_statement_that_takes_too_long(
     assert redeploy(database).changed
 
 
-@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("where", list(STALLS))
 def test_a_participant_that_stalls(database: Database, database_url: str, where: str) -> None:
     """O-08, invariant 8: one that stops in the middle of a change loses its session and its locks; it changes nothing

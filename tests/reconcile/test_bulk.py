@@ -151,7 +151,6 @@ class Tagging:
                 continue
 
 
-@pytest.mark.usefixtures("patient")
 def test_by_tag_while_tags_and_versions_move(postgresql_database_url: str, postgresql_log: Path | None) -> None:
     """R-16, R-13: many connections in opposite orders: no deadlock, and each changed one bore the tag when it was
     changed."""
@@ -180,7 +179,6 @@ def test_by_tag_while_tags_and_versions_move(postgresql_database_url: str, postg
         assert b"deadlock detected" not in postgresql_log.read_bytes()[begin:]
 
 
-@pytest.mark.usefixtures("patient")
 def test_a_tag_means_what_it_means_under_the_locks(
     postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

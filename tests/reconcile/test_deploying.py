@@ -99,7 +99,6 @@ def test_deploying_the_same_appends_nothing(world: World) -> None:
     assert len(world.history()) == 2
 
 
-@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("sqlite_or_postgresql", ["create", "update"])
 def test_of_many_writers_one_wins(world: World, sqlite_or_postgresql: str) -> None:
     """R-07: of 64 writers from one revision, or creating, exactly one wins and 63 get a conflict; no gap."""

@@ -385,7 +385,6 @@ def test_failures_at_the_limit_start_nothing_more(world: World) -> None:
     assert world.status().consecutive_failures == 0
 
 
-@pytest.mark.usefixtures("patient")
 def test_two_loops_woken_for_everything_start_nothing_twice(world: World) -> None:
     """L-14: replicas hold every alarm and are all woken; row locks split the work and the key is the safety."""
     names = [f"t{number}" for number in range(40)]

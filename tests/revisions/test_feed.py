@@ -171,7 +171,6 @@ def test_one_at_a_time_while_late_ones_commit_in_between(server: Database) -> No
     assert reader.new(1) == []
 
 
-@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("limit", [1, 3, 100])
 def test_writers_all_at_once_and_a_reader_beside_them(database: Database, rows: Rows, limit: int) -> None:
     """R-17: whatever overlaps, the reader is told every revision."""

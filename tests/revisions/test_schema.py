@@ -109,6 +109,7 @@ def test_an_unknown_version_is_refused(database: Database) -> None:
     assert refused.value.errors[0].hint == f"one of {', '.join(schema.versions())}"
 
 
+@pytest.mark.usefixtures("as_shipped")
 def test_a_migration_may_take_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-19, O-08: so may each of its statements, and the migration it waits for; for a table it waits no longer than
     others do."""

@@ -102,7 +102,6 @@ def test_what_waits_behind_a_full_key_does_not_hold_up_the_rest(world: World) ->
     assert names(world, world.claim()) == ["a", "b", "free"]
 
 
-@pytest.mark.usefixtures("patient")
 def test_limits_and_keys_are_exact_under_twenty_claimers(world: World) -> None:
     """X-04: twenty threads that claim and settle never exceed a limit nor double a key, and leave nothing behind."""
     world.create("a", serialize_key="one")

@@ -294,7 +294,6 @@ def test_how_far_it_is_and_what_came_of_it_is_told(world: World, monkeypatch: py
     assert [(facts["actor"], facts["number"]) for facts in told] == [("ann", 2), ("bob", 1), ("bob", 3)]
 
 
-@pytest.mark.usefixtures("patient")
 def test_two_at_once_make_each_run_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-01, X-11: whoever is first makes a run, and nobody the second; a loop beside them changes nothing."""
     monkeypatch.setattr(backfilling, "BATCH", 7)

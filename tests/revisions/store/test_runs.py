@@ -81,7 +81,6 @@ def test_a_claim_brings_what_launching_needs(database: Database, rows: Rows) -> 
     assert get(database, run_id) == one.run
 
 
-@pytest.mark.usefixtures("patient")
 def test_twenty_claimers_over_five_due_runs(database: Database, rows: Rows) -> None:
     """X-04: twenty claimers over five due runs take each exactly once."""
     trigger = rows.trigger()
@@ -97,7 +96,6 @@ def test_twenty_claimers_over_five_due_runs(database: Database, rows: Rows) -> N
     assert taken == dict.fromkeys(due, 1)
 
 
-@pytest.mark.usefixtures("patient")
 def test_the_global_limit_is_exact_under_concurrent_claimers(database: Database, rows: Rows) -> None:
     """X-04: sixteen claimers, who finish what they took, never have more than three running together."""
     trigger = rows.trigger()
@@ -189,7 +187,6 @@ def test_queue_all_waits_for_what_is_parked_or_waiting(database: Database, rows:
         assert claimed_ids(database) == []
 
 
-@pytest.mark.usefixtures("patient")
 def test_concurrent_claimers_keep_queue_all_serial(database: Database, rows: Rows) -> None:
     """X-04, X-09: eight claimers over twenty queued runs of one trigger run them one by one, in order."""
     trigger = rows.trigger()
