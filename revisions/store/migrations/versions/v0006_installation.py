@@ -1,0 +1,26 @@
+"""The id by which work elsewhere is known to be this database's."""
+
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from alembic import op
+
+from revisions.ids import fresh
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    table = op.create_table(
+        "installation",
+        sa.Column("installation_id", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("installation_id", name=op.f("installation_pkey")),
+    )
+    op.bulk_insert(table, [{"installation_id": fresh(datetime.now(UTC))}])
+
+
+def downgrade() -> None:
+    op.drop_table("installation")
