@@ -46,6 +46,7 @@ def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: 
     world.create("b", input={"ü": [1.5, None]})
     world.create("done", schedule={"at": "2026-03-02T08:30:00Z"})
     world.create("by-hand")
+    world.create("bound", serialize_key="k", concurrency={"limit": 2})
     world.deactivate("by-hand", 1, "completed")
     world.advance(minutes=90)
     world.resync()
