@@ -18,7 +18,7 @@ from controller.app import create_app
 from controller.metrics import Metrics
 from controller.parts import PARTS
 from controller.services import Services, vault
-from controller.settings import Settings
+from controller.settings import Settings, mistyped
 from controller.version import VERSION
 from controller.web import pages
 from reconcile.attempts.worker import passed_on
@@ -68,6 +68,8 @@ def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool 
         if spans:
             stack.callback(spans.tracing.close)
         observations.subscribe(spans.naming(logs.subscriber) if spans else logs.subscriber)
+        for variable, meant in mistyped().items():
+            observations.emit("setting.unknown", variable=variable, meant=meant)
         if is_restored:
             deploying = Deploying(database, observations)
             Restoring(database, observations, deploying).begin_anew(settings.resync_interval)

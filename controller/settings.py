@@ -1,5 +1,6 @@
 """Every setting of the controller: command line before environment before file, each value checked where it enters."""
 
+import difflib
 import hashlib
 import ipaddress
 import os
@@ -29,6 +30,8 @@ FILES = ("config/triggerctl.yaml", "triggerctl.yaml")
 """Where settings are looked for, in the folder of the start, when TRIGGERCTL_CONFIG names no file."""
 COLLECTORS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 """Where OpenTelemetry's own variables say where traces go."""
+OTHERS = frozenset({"CONFIG", "SERVER", "TOKEN", "DEBUG", "RUN_ID", "INPUT", "OUTPUT"})
+"""What else is told by variables that begin like those of settings, to the command and to tasks."""
 OF_FOLDERS = frozenset({"origin"})
 """What the file says beside settings where the folder of the start is also one that `triggerctl apply` takes."""
 
@@ -287,6 +290,17 @@ def load(**given: Any) -> Settings:
             for details in error.errors(include_url=False)
         ]
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults) from None
+
+
+def mistyped() -> dict[str, str]:
+    """Variables that are nearly a setting's, each with that one: nobody reads them, and whoever set them thinks so.
+
+    Those that are like none are left alone: Kubernetes makes some of a Service's name.
+    """
+    known = {name.upper() for name in Settings.model_fields} | OTHERS
+    given = {name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)}
+    near = {name: difflib.get_close_matches(name, sorted(known), 1, cutoff=0.8) for name in sorted(given - known)}
+    return {f"{PREFIX}{name}": f"{PREFIX}{found[0]}" for name, found in near.items() if found}
 
 
 def _fault(name: str, message: str, value: Any, given: dict[str, Any]) -> Fault:

@@ -67,9 +67,12 @@ def test_from_an_empty_folder_to_a_trigger(tmp_path: Path) -> None:
 def test_a_restored_database_is_begun_anew_by_a_process_that_ends(tmp_path: Path) -> None:
     """O-07: with every part left out, for a Job that goes before the replicas."""
     assert triggerctl("db", "upgrade").returncode == 0
-    begun = triggerctl("up", "--baseline", "now", "--without", "api,web,loop,runner")
+    arguments = ("up", "--baseline", "now", "--without", "api,web,loop,runner")
+    begun = triggerctl(*arguments, TRIGGERCTL_EXECUTION_QSP="5")
     assert (begun.returncode, begun.stdout) == (0, "")
     assert "baseline.declared" in begun.stderr
+    assert "setting.unknown" in begun.stderr
+    assert "meant=TRIGGERCTL_EXECUTION_QPS" in begun.stderr
 
 
 @pytest.mark.parametrize(

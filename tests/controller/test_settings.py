@@ -111,6 +111,19 @@ def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
     assert "triggerctl.yaml" in refused.value.errors[0].path
 
 
+def test_a_variable_that_is_nearly_a_settings_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-02: with the one that was meant; tasks' own, secrets and what Kubernetes makes of a Service are none."""
+    for name in ("SECRET__ACME__TOKEN", "PORT", "SERVICE_HOST", "PORT_8080_TCP_ADDR", "RUN_ID", "CONFIG", "TOKEN"):
+        monkeypatch.setenv(f"TRIGGERCTL_{name}", "x")
+    assert settings.mistyped() == {}
+    monkeypatch.setenv("TRIGGERCTL_EXECUTION_QSP", "5")
+    monkeypatch.setenv("TRIGGERCTL_RESYNC_INTERVALL", "5s")
+    assert settings.mistyped() == {
+        "TRIGGERCTL_EXECUTION_QSP": "TRIGGERCTL_EXECUTION_QPS",
+        "TRIGGERCTL_RESYNC_INTERVALL": "TRIGGERCTL_RESYNC_INTERVAL",
+    }
+
+
 def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """U-01: a named file that is missing, and one that is not YAML, are told by name, line and column."""
     monkeypatch.setenv("TRIGGERCTL_CONFIG", "missing.yaml")

@@ -185,6 +185,24 @@ def test_every_command_that_is_shown_can_be_typed(page: str, line: str) -> None:
         rest = [*getattr(context, "_protected_args", []), *context.args]
 
 
+def mentioned() -> Iterator[tuple[str, str]]:
+    """(page, words) of every command of ours within a sentence."""
+    for page in PAGES:
+        for words in re.findall(r"`triggerctl ([a-z][^`\n]*)`", page.read_text(encoding="utf-8")):
+            yield page.name, words
+
+
+@pytest.mark.parametrize(("page", "words"), sorted(set(mentioned())), ids=lambda text: text[:60])
+def test_every_command_that_is_mentioned_is_there(page: str, words: str) -> None:
+    """U-05: with the options that are named; its arguments may be left to the reader."""
+    command: Any = ROOT_COMMAND
+    rest = words.split()
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    named = [word.partition("=")[0].strip("[]") for word in rest if re.match(r"\[?--?[a-z]", word)]
+    assert [name for name in named if name not in [*options(command), *options(ROOT_COMMAND)]] == []
+
+
 def shown() -> Iterator[Any]:
     """Every manifest in the documents and the examples."""
     found = [(page, block) for page in PAGES for block in pages.blocks(page.read_text(encoding="utf-8"), "yaml")]
