@@ -213,6 +213,8 @@ def test_a_wrong_field_of_a_request_is_refused(api: Api, path: str, body: Any, w
         ("/runs?cursor=WyJhIl0", "cursor"),
         ("/runs?status=done", "status"),
         ("/runs?trigger=a/b", "trigger"),
+        ("/tokens?cursor=WyJhIl0", "cursor"),
+        ("/holds?cursor=WyJhIl0", "cursor"),
         (f"{T}/revisions?cursor=WyJhIl0", "cursor"),
         (f"{T}/occurrences?cursor=WyJhIiwiYiIsImMiXQ", "cursor"),
         (f"{T}/next?n=0", "n"),
@@ -248,6 +250,24 @@ def test_what_is_not_there(api: Api, path: str) -> None:
     answer = api.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("id", ["x", "%00", "A" * 25 + "%00", "%C3%9F" * 26, "01KJ000000000000000000000%0A", "1" * 27])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/runs/{}"), ("POST", "/runs/{}/retry"), ("DELETE", "/tokens/{}"), ("DELETE", "/blackouts/{}")],
+)
+def test_what_can_be_no_id_is_the_id_of_nothing(api: Api, method: str, path: str, id: str) -> None:
+    """U-01: whatever stands there; no database is asked for it."""
+    answer = api.client.request(method, "/api/v1" + path.format(id))
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (404, "id")
+
+
+def test_an_id_is_found_in_small_letters(api: Api) -> None:
+    """U-01: of a run as of a token and a blackout."""
+    api.create()
+    fired = api.post(f"{T}/fire").json()["id"]
+    assert api.get(f"/runs/{fired.lower()}").json()["id"] == fired
 
 
 @pytest.mark.parametrize("number", [0, 2, 2**31, 10**30])
