@@ -1,10 +1,9 @@
 """The id by which work elsewhere is known to be this database's."""
 
-from datetime import UTC, datetime
-
 import sqlalchemy as sa
 from alembic import op
 
+from revisions.clock import HostClock
 from revisions.ids import fresh
 
 revision = "0006"
@@ -19,7 +18,7 @@ def upgrade() -> None:
         sa.Column("installation_id", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("installation_id", name=op.f("installation_pkey")),
     )
-    op.bulk_insert(table, [{"installation_id": fresh(datetime.now(UTC))}])
+    op.bulk_insert(table, [{"installation_id": fresh(HostClock().now(op.get_bind()))}])
 
 
 def downgrade() -> None:
