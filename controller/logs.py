@@ -58,6 +58,7 @@ LEVELS = {
     "token.created": "info",
     "token.revoked": "info",
     "access.refused": "warning",
+    "setting.unknown": "warning",
     "controller.started": "info",
     "controller.stopping": "info",
     "controller.stopped": "info",

@@ -3,22 +3,36 @@
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from io import StringIO
 from typing import Any, TypeVar, cast
 
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import SafeConstructor
+from ruamel.yaml.constructor import ConstructorError, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, SequenceNode
 from ruamel.yaml.resolver import VersionedResolver
+from ruamel.yaml.scanner import Scanner, ScannerError
 
-from revisions.errors import Fault, Invalid, Malformed
+from revisions.errors import Fault, Invalid, Malformed, few
 
 LARGEST_INTEGER = 2**53 - 1
+WHOLE = "input"
+"""What a fault calls the whole of it, where that has no name."""
 MOST_NODES = 100_000
 DEEPEST = 100
 
 
 Number = TypeVar("Number", int, float)
+
+
+class _Scanner(Scanner):
+    """Stops at brackets in brackets, which otherwise each look through the ends of all that are open."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:
+        if len(self.flow_context) >= DEEPEST:
+            raise ScannerError(None, None, "nested too deeply", self.reader.get_mark())
+        super().fetch_flow_collection_start(TokenClass, to_push)
 
 
 class _Resolver(VersionedResolver):
@@ -44,11 +58,28 @@ class WrittenInt(int):
 class _WithLine(SafeConstructor):
     """Answers each document with the line on which it begins, and numbers that know how they were written."""
 
+    _merged = 0
+
     def construct_yaml_float(self, node: Any) -> float:
         return _written(WrittenFloat, float(super().construct_yaml_float(node)), str(node.value))
 
     def construct_yaml_int(self, node: Any) -> int:
         return _written(WrittenInt, int(super().construct_yaml_int(node)), str(node.value))
+
+    def flatten_mapping(self, node: Any) -> None:
+        """Writes merges (`<<`) out; a few of them in each other would otherwise fill any memory."""
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                for one in value.value if isinstance(value, SequenceNode) else [value]:
+                    if isinstance(one, MappingNode):
+                        self.flatten_mapping(one)
+                        self._count(one)
+        super().flatten_mapping(node)
+
+    def _count(self, merged: MappingNode) -> None:
+        self._merged += len(merged.value)
+        if self._merged > MOST_NODES:
+            raise ConstructorError(None, None, "too much is merged", merged.start_mark)
 
     def construct_document(self, node: Any) -> tuple[int, Any]:
         return node.start_mark.line + 1, super().construct_document(node)
@@ -76,6 +107,7 @@ def placed(text: str, source: str = "input") -> list[tuple[int, Any]]:
     yaml = YAML(typ="safe", pure=True)
     yaml.Constructor = _WithLine
     yaml.Resolver = _Resolver
+    yaml.Scanner = _Scanner
     yaml.allow_duplicate_keys = False
     try:
         documents = [(line, document) for line, document in yaml.load_all(StringIO(text)) if document is not None]
@@ -97,8 +129,8 @@ def _with_place(source: str, error: MarkedYAMLError) -> str:
 def check(value: Any, path: str = "") -> None:
     """Raises Invalid, naming each path, when a value has no exact canonical JSON form (R-18)."""
     if _nodes(value, {}, DEEPEST) > MOST_NODES:
-        raise Invalid.at(path or "input", "too large, nested too deeply, or an alias of itself", "split it up")
-    faults = list(_faults(value, path))
+        raise Invalid.at(path or WHOLE, "too large, nested too deeply, or an alias of itself", "split it up")
+    faults = few(replace(fault, path=fault.path or WHOLE) for fault in _faults(value, path))
     if faults:
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
 

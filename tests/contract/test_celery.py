@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -203,15 +202,12 @@ def test_an_attempt_whose_result_is_there_is_not_sent_again(sender: Sender) -> N
 
 
 def test_a_broker_that_is_away_fails_the_attempt_and_tells_no_password(
-    sender: Sender, monkeypatch: pytest.MonkeyPatch
+    sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-12, X-07: nothing was sent, so the run's own retries may."""
     monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01,))
-    with socket.socket() as bound_and_deaf:
-        bound_and_deaf.bind(("127.0.0.1", 0))
-        port = bound_and_deaf.getsockname()[1]
-        monkeypatch.setenv("CELERY_BROKER_URL", f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
-        error = failed(end(sender.start("nothing")))
+    monkeypatch.setenv("CELERY_BROKER_URL", f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
+    error = failed(end(sender.start("nothing")))
     assert error.startswith("the Celery cluster cannot be reached: ")
     assert PASSWORD not in error
 

@@ -238,7 +238,7 @@ def is_running(work: Work) -> bool:
 
 
 def end(work: Work) -> Progress:
-    eventually(lambda: not is_running(work), 60)
+    eventually(lambda: not is_running(work))
     return work.poll()
 
 

@@ -18,6 +18,7 @@ from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.store.tables import SCHEMA
 from tests.controller.conftest import Cli, Write
+from tests.waiting import PATIENCE
 from tests.world import World, key, task_document, trigger_document
 
 T = "acme/production/report/tick"
@@ -161,7 +162,7 @@ def test_following_a_log_to_the_end_of_its_run(followed: Followed) -> None:
     prints(world, again, 0, b"three\n")
     assert child.stdout.readline() == "three\n"
     world.settle(again)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=PATIENCE)
     assert (child.returncode, out) == (0, "")
     assert "attempt 2" in err
 

@@ -46,6 +46,7 @@ def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: 
     world.create("b", input={"ü": [1.5, None]})
     world.create("done", schedule={"at": "2026-03-02T08:30:00Z"})
     world.create("by-hand")
+    world.create("bound", serialize_key="k", concurrency={"limit": 2})
     world.deactivate("by-hand", 1, "completed")
     world.advance(minutes=90)
     world.resync()
@@ -127,6 +128,7 @@ def test_an_unknown_version_is_refused(database: Database) -> None:
     assert refused.value.errors[0].hint == f"one of {', '.join(schema.versions())}"
 
 
+@pytest.mark.usefixtures("as_shipped")
 def test_a_migration_may_take_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-19, O-08: so may each of its statements, and the migration it waits for; for a table it waits no longer than
     others do."""

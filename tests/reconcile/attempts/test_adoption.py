@@ -20,7 +20,7 @@ from revisions.store import logs, runs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from tests.rows import Rows
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 TASK = """
 import json, os, sys, time
@@ -140,7 +140,7 @@ def test_killed_anywhere_a_run_happens_once(scene: Scene, point: str) -> None:
     if point == "run.settled":
         eventually(lambda: scene.begun)
         scene.go()
-    assert worker.wait(30) == -signal.SIGKILL
+    assert worker.wait(PATIENCE) == -signal.SIGKILL
     runner = scene.runner()
     runner.start()
     eventually(lambda: scene.begun)
@@ -157,7 +157,7 @@ def test_killed_anywhere_a_run_happens_once(scene: Scene, point: str) -> None:
 def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
     """X-05, X-17: adopted work goes on under a new claim number; what it printed is stored once."""
     run_id = scene.rows.run(scene.trigger)
-    scene.worker("run.started").wait(30)
+    scene.worker("run.started").wait(PATIENCE)
     runner = scene.runner()
     assert runner.run_pass().adopted == 1
     assert (scene.run(run_id).claim, scene.run(run_id).attempt) == (2, 1)
@@ -175,7 +175,7 @@ def test_what_was_printed_while_no_worker_was_there_gives_its_room_back(scene: S
     command = [sys.executable, "-S", "flood.py"]
     task = scene.rows.task("flood", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     run_id = scene.rows.run(scene.rows.trigger("flooding", task.name))
-    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(30)
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(PATIENCE)
     log = scene.folder / "work" / f"{run_id}-1" / "log"
     eventually(lambda: log.exists() and log.stat().st_size == 7 * 2**21)
     runner = scene.runner()
@@ -197,7 +197,7 @@ def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> Non
     command = [sys.executable, "-S", "leak.py"]
     task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     run_id = scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
-    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(30)
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
     runner = scene.runner()
     assert runner.run_pass().adopted == 1
     scene.go()
@@ -218,7 +218,7 @@ def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str
     task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
     scene.go()
-    scene.worker(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(30)
+    scene.worker(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
     assert list((scene.folder / "work").glob("*.secrets"))
     runner = scene.runner()
     eventually(lambda: runner.run_pass().live == 0)
