@@ -4,13 +4,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from revisions.errors import Conflict, PreconditionFailed, TriggerctlError
 from revisions.ids import utc_text
 
 MEDIA_TYPE = "application/problem+json"
 UNEXPECTED = "unexpected"
+LONGEST_TEXT: Final = 2_000
+"""Characters of a text in a problem document."""
 
 
 class TooLarge(TriggerctlError):
@@ -77,8 +79,8 @@ def status_of(error: TriggerctlError) -> int:
 
 def problem(error: TriggerctlError) -> dict[str, Any]:
     """The problem document of an error."""
-    document = document_of(error.code, error.detail, status_of(error))
-    document["errors"] = [asdict(fault) for fault in error.errors]
+    document = document_of(error.code, _shown(error.detail), status_of(error))
+    document["errors"] = [{name: _shown(text) for name, text in asdict(fault).items()} for fault in error.errors]
     if isinstance(error, Conflict):
         document["current_revision"] = error.current_revision
         document["changed_by"] = error.changed_by
@@ -97,6 +99,11 @@ def document_of(code: str, detail: str, status: int | None = None) -> dict[str, 
         "detail": detail,
         "errors": [],
     }
+
+
+def _shown(text: str) -> str:
+    """As much of a text as somebody reads: errors quote what was sent, which may be anything."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 def headers_of(error: TriggerctlError) -> dict[str, str] | None:

@@ -15,7 +15,7 @@ from reconcile.rules.preconditions import Expected
 from reconcile.rules.sharing import Sharing
 from reconcile.rules.stopping import Stop
 from revisions import chain
-from revisions.errors import Conflict, Fault, Invalid, NotFound
+from revisions.errors import Conflict, Fault, Invalid, NotFound, few
 from revisions.ids import TaskKey, TriggerKey, name_faults
 from revisions.manifests import Trigger as Manifest
 from revisions.reading import API_VERSION
@@ -296,7 +296,7 @@ def _check_task(locked: Locked, manifest: Manifest, task: task_store.TaskRow | N
     unknown = sorted(set(manifest.spec.input) - set(declared)) if declared else []
     if unknown:
         known = f"{key.task} {version} declares {', '.join(sorted(declared))}"
-        faults = [Fault(f"spec.input.{name}", "is not an input of the task", known) for name in unknown]
+        faults = few(Fault(f"spec.input.{name}", "is not an input of the task", known) for name in unknown)
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
 
 

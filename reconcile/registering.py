@@ -12,7 +12,7 @@ from reconcile.revising import Caller
 from reconcile.rules import state
 from reconcile.rules.notation import ScheduleError, duration
 from revisions import chain
-from revisions.errors import Conflict, Fault, Invalid, NotFound
+from revisions.errors import Conflict, Fault, Invalid, NotFound, few
 from revisions.ids import TaskKey, TriggerKey
 from revisions.manifests import Task as Manifest
 from revisions.store import orders
@@ -130,7 +130,7 @@ def faults(manifest: Manifest) -> list[Fault]:
         found.append(Fault("spec.launcher", f"{spec.launcher!r} is not known", f"one of {', '.join(sorted(kinds))}"))
     else:
         block = f"spec.{spec.launcher}"
-        wrong = kinds[spec.launcher].faults(spec.block)
+        wrong = few(kinds[spec.launcher].faults(spec.block))
         found += [Fault(f"{block}.{fault.path}".rstrip("."), fault.message, fault.hint) for fault in wrong]
     try:
         duration(spec.timeout)

@@ -15,7 +15,11 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Self
+from itertools import islice
+from typing import ClassVar, Final, Self
+
+MOST_FAULTS: Final = 50
+"""What is told of one input: nobody reads more, and each costs time to find words for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,13 @@ class Fault:
         """A name that is not known, with the nearest one that is (R-18)."""
         names = sorted(known)
         near = difflib.get_close_matches(name, names, 1)
-        return cls(
-            path, f"is not a known {what}", f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
-        )
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
+        return cls(path or '""', f"is not a known {what}", hint)
+
+
+def few(faults: Iterable[Fault]) -> list[Fault]:
+    """As many faults as are told; those after them are not even looked for."""
+    return list(islice(faults, MOST_FAULTS))
 
 
 class TriggerctlError(Exception):

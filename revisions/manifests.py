@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
 from revisions import reading
-from revisions.errors import Fault, Invalid
+from revisions.errors import Fault, Invalid, few
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, name_faults
 
 AUTOMATIONS = ("schedule",)
@@ -210,8 +210,8 @@ class Task(_Strict):
             faults += [Fault("metadata.name", f.message.replace("task", "name"), f.hint) for f in named]
             faults += name_faults("metadata.", version=metadata.version)
         if spec:
-            faults += _beside_the_block(spec)
-            faults += _secret_faults(spec.secrets)
+            faults += few(_beside_the_block(spec))
+            faults += few(_secret_faults(spec.secrets))
         reading.refuse(faults)
         assert metadata is not None
         assert spec is not None
@@ -268,10 +268,12 @@ def _beside_the_block(spec: TaskSpec) -> Iterator[Fault]:
 
 
 def _secret_faults(names: Sequence[str]) -> Iterator[Fault]:
+    seen: set[str] = set()
     for index, name in enumerate(names):
         path = f"spec.secrets[{index}]"
-        if name in names[:index]:
+        if name in seen:
             yield Fault(path, f"{name} stands there twice", "write it once")
+        seen.add(name)
         yield from (Fault(path, fault.message, fault.hint) for fault in name_faults("", secret=name))
 
 

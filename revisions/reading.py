@@ -1,18 +1,15 @@
 """Documents against their models: every fault at its path, in words, with the way out (R-01, R-18)."""
 
 import json
-from itertools import islice
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from revisions import documents
-from revisions.errors import Fault, Invalid
+from revisions.errors import Fault, Invalid, few
 
 API_VERSION = "triggerctl/v1"
-MOST_TOLD = 100
-"""Faults of one part that are told: a hostile text must not cost seconds for answers that nobody reads."""
 LATER = frozenset(
     {
         "event", "webhook", "file", "table", "action", "debounce",
@@ -30,8 +27,7 @@ def opened(document: Any, kind: str, known: set[str]) -> dict[str, Any]:
             kind, f"must be a mapping, not {type(document).__name__}", f"start with apiVersion: {API_VERSION}"
         )
     documents.check(document)
-    strange = islice((name for name in document if name not in known), MOST_TOLD)
-    faults = [unknown(name, name, sorted(known)) for name in strange]
+    faults = few(unknown(name, name, sorted(known)) for name in document if name not in known)
     if document.get("apiVersion") != API_VERSION:
         faults.append(Fault("apiVersion", f"is {document.get('apiVersion')!r}", f"write apiVersion: {API_VERSION}"))
     if document.get("kind") != kind:
@@ -54,7 +50,7 @@ def validated(model: type[Model], value: Any, path: str, faults: list[Fault]) ->
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        faults.extend(_fault(model, path, details) for details in error.errors(include_url=False)[:MOST_TOLD])
+        faults.extend(few(_fault(model, path, details) for details in error.errors(include_url=False)))
         return None
 
 

@@ -1,5 +1,6 @@
 """Request bodies: taken in up to a limit, JSON or YAML, judged field by field like manifests."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -8,10 +9,14 @@ from fastapi import Depends, Request
 
 from controller.errors import TooLarge
 from revisions import documents, reading
-from revisions.errors import Fault, Invalid, Malformed
+from revisions.errors import Fault, Invalid, Malformed, few
 
 LARGEST = 1024 * 1024
 _DRAINED = 16 * LARGEST
+PATIENCE_SECONDS = 60.0
+"""How long a body may take to come: who only begins one, and anybody may at the sign-in page, holds a connection."""
+LARGEST_YAML = 64 * 1024
+"""Bytes: reading them takes a thousand times as long as JSON, and nothing else is done meanwhile."""
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
@@ -23,16 +28,18 @@ class Body:
     media_type: str
 
     def document(self) -> Any:
-        """The one document in it. Raises Malformed, with line and column."""
+        """The one document in it. Raises Malformed, with line and column, and TooLarge."""
         try:
             text = self.content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise Malformed("body: is not UTF-8") from None
         if self.media_type not in _YAML:
             return documents.parse(text, "body")
-        found = documents.load(text, "body", most=2)
+        if len(self.content) > LARGEST_YAML:
+            raise TooLarge(f"a body in YAML is larger than {LARGEST_YAML} bytes: send it as JSON")
+        found = documents.load(text, "body")
         if len(found) != 1:
-            raise Malformed(f"body: holds {'more than one document' if found else 'no document'}, one is taken")
+            raise Malformed(f"body: holds {len(found)} documents, one is taken")
         return found[0]
 
     def fields(self, *needed: str, **kinds: type) -> dict[str, Any]:
@@ -44,7 +51,7 @@ class Body:
         if not isinstance(value, dict):
             raise Invalid.at("body", f"must be an object, not {type(value).__name__}", "send {}")
         documents.check(value)
-        faults = [Fault.unknown(name, name, kinds) for name in value if name not in kinds]
+        faults = few(Fault.unknown(name, name, kinds) for name in value if name not in kinds)
         for name, kind in kinds.items():
             given = value.get(name)
             if given is None and name in needed:
@@ -71,7 +78,17 @@ def is_a(value: Any, kind: type) -> bool:
 
 
 async def body(request: Request) -> Body:
-    """Takes the body in. Raises TooLarge beyond the limit; what little more was sent is read, so that it is heard."""
+    """Takes the body in. Raises TooLarge beyond the limit, and Malformed for one that does not come to its end."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            content = await _taken(request)
+    except TimeoutError:
+        raise Malformed(f"body: was not all there after {PATIENCE_SECONDS:.0f} s") from None
+    return Body(content, request.headers.get("content-type", "").partition(";")[0].strip().lower())
+
+
+async def _taken(request: Request) -> bytes:
+    """Raises TooLarge; what little more was sent is read, so that it is heard."""
     content = bytearray()
     taken = 0
     async for chunk in request.stream():
@@ -82,7 +99,7 @@ async def body(request: Request) -> Body:
             break
     if taken > LARGEST:
         raise TooLarge(f"the body is larger than {LARGEST} bytes")
-    return Body(bytes(content), request.headers.get("content-type", "").partition(";")[0].strip().lower())
+    return bytes(content)
 
 
 Sent = Annotated[Body, Depends(body)]

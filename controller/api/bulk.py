@@ -14,7 +14,7 @@ from controller.shapes.triggers import BulkShape, bulk_shape
 from reconcile.deploying import Chosen
 from reconcile.revising import Caller
 from reconcile.rules.authority import Reach
-from revisions.errors import Fault, Invalid
+from revisions.errors import Fault, Invalid, few
 from revisions.ids import TriggerKey, name_faults
 from revisions.triggers import Action
 
@@ -72,7 +72,7 @@ def _chosen(names: list[Any] | None, tag: str | None) -> Chosen:
         return tag
     if tag is not None or not names:
         raise Invalid.at("names", "either some names or a tag must be sent", 'send {"names": […]} or {"tag": "…"}')
-    if faults := [fault for index, one in enumerate(names) for fault in _faults(one, f"names[{index}]")]:
+    if faults := few(fault for index, one in enumerate(names) for fault in _faults(one, f"names[{index}]")):
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
     chosen = {TriggerKey.parse(one["trigger"]): one["revision"] for one in names}
     if len(chosen) < len(names):

@@ -16,7 +16,7 @@ from reconcile import limits
 from reconcile.byhand.backfilling import Wish
 from reconcile.byhand.firing import Fired
 from reconcile.observe import Progress
-from revisions.errors import Fault, Invalid
+from revisions.errors import Fault, Invalid, few
 from revisions.ids import TriggerKey, name_faults
 from revisions.store.runs import Run
 
@@ -85,7 +85,7 @@ def _chosen(names: list[Any] | None, tag: str | None) -> list[TriggerKey] | str:
         return tag
     if tag is not None or not names:
         raise Invalid.at("names", "either some names or a tag must be sent", 'send {"names": […]} or {"tag": "…"}')
-    if faults := [fault for index, name in enumerate(names) for fault in _faults(name, f"names[{index}]")]:
+    if faults := few(fault for index, name in enumerate(names) for fault in _faults(name, f"names[{index}]")):
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
     if len(set(names)) < len(names):
         raise Invalid.at("names", "names a trigger twice", "name each once")

@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import Request
 
-from revisions.errors import Fault, Invalid
+from revisions.errors import Fault, Invalid, few
 
 
 async def only_known(request: Request) -> None:
@@ -13,7 +13,7 @@ async def only_known(request: Request) -> None:
         return
     known = _names(request.scope["route"].dependant)
     sent = request.query_params.multi_items()
-    faults = [_unknown(name, known) for name in dict(sent) if name not in known]
+    faults = few(_unknown(name, known) for name in dict(sent) if name not in known)
     faults += [
         Fault(name, "stands there more than once", "send it once")
         for name in sorted(known)

@@ -1,7 +1,8 @@
 """Signing in and out: a token goes into a cookie that no script and no other site's page gets hold of (O-06)."""
 
-from typing import Annotated
-from urllib.parse import parse_qs, quote
+import re
+from typing import Annotated, Final
+from urllib.parse import parse_qsl, quote
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -13,9 +14,13 @@ from controller.api.guard import COOKIE, is_own, parts_of
 from controller.api.refusals import address_of, write_down
 from controller.errors import TooManyFailures, Unauthenticated, status_of
 from controller.web.answering import page
-from revisions.errors import Forbidden
+from revisions.errors import Forbidden, Malformed
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, dependencies=[Depends(usable)])
+FIELDS: Final = 2
+"""The token, and the place that was asked for."""
+LONGEST_FORM: Final = 64 * 1024
+"""Bytes: a token of an issuer may be long, and so may a place."""
 
 
 @router.get("/sign-in")
@@ -30,8 +35,8 @@ async def sign_in(request: Request, here: Here, sent: Annotated[Body, Depends(bo
     if not is_own(request.headers, here.settings.public_url):
         way = f"a program sends Authorization: Bearer …, or says Origin: {here.settings.public_url}"
         raise Forbidden.hinted("Origin", "another page may not sign you in", way)
-    said = parse_qs(sent.content.decode("utf-8", "replace"))
-    token, following = said.get("token", [""])[0].strip(), within(said.get("next", ["/"])[0])
+    said = _form(sent)
+    token, following = said.get("token", "").strip(), within(said.get("next", "/"))
     try:
         await run_in_threadpool(here.access.principal, token, address_of(request.scope))
     except (Unauthenticated, TooManyFailures) as error:
@@ -53,8 +58,25 @@ def sign_out(request: Request, here: Here) -> Response:
 
 
 def within(address: str) -> str:
-    """A place on this very site: what leads elsewhere leads to the beginning."""
+    """A place on this very site: what leads elsewhere leads to the beginning.
+
+    What is sent on is a path, and one that begins with `//` would be read as another site's name.
+    """
     parts = parts_of(address)
-    if parts.scheme or parts.netloc or not parts.path.startswith("/") or "\\" in address or not address.isprintable():
+    is_place = re.match(r"/(?!/)", parts.path) and "\\" not in address and address.isprintable()
+    if parts.scheme or parts.netloc or not is_place:
         return "/"
     return quote(parts.path, safe="/:@") + (f"?{parts.query}" if parts.query else "")
+
+
+def _form(sent: Body) -> dict[str, str]:
+    """The fields of our own form, which are few and short: anybody may send one, and it is read in the event loop.
+
+    Raises Malformed for what is none.
+    """
+    if len(sent.content) > LONGEST_FORM:
+        raise Malformed("body: is not what the sign-in page sends")
+    try:
+        return dict(parse_qsl(sent.content.decode("utf-8", "replace"), max_num_fields=FIELDS))
+    except ValueError:
+        raise Malformed("body: is not what the sign-in page sends") from None

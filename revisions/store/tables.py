@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from revisions.store.columns import Instant, TransactionId
 
-SCHEMA = "0005"
+SCHEMA = "0006"
 """The schema version this release works with: the newest migration."""
 
 metadata = MetaData(
@@ -33,6 +33,9 @@ metadata = MetaData(
 
 schema_support = Table("schema_support", metadata, Column("readable_since", Text, nullable=False))
 """The oldest schema whose releases can still work with this one; each migration that changes it says so."""
+
+installation = Table("installation", metadata, Column("installation_id", Text, primary_key=True))
+"""One row: which installation this database is."""
 
 tasks = Table(
     "tasks",
@@ -344,6 +347,14 @@ rate_buckets = Table(
     Column("name", Text, primary_key=True),
     Column("empty_until", Instant, nullable=False),
 )
+
+project_turns = Table(
+    "project_turns",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("served_at", Instant, nullable=False),
+)
+"""When each project was last given a token that others wanted, too."""
 
 catchup_loops = Table(
     "catchup_loops",

@@ -282,10 +282,9 @@ def authored_under(connection: Connection, project: str, scopes: str) -> list[Tr
 
 
 def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
-    """Triggers of a project that are not deleted and whose spec mentions calendars, of whatever name."""
+    """Triggers of a project, deleted ones too, whose spec mentions calendars, of whatever name."""
     statement = select(triggers).where(
         triggers.c.project == project,
-        triggers.c.deleted == false(),
         triggers.c.spec.contains('"calendars":', autoescape=True),
     )
     return [from_row(row) for row in connection.execute(statement)]

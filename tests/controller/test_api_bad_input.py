@@ -1,5 +1,6 @@
 """Bad input over HTTP: each a problem document of its own, nothing half written, nothing of the inside shown."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,11 @@ from fastapi import FastAPI
 from sqlalchemy import select, text
 
 from controller import settings
+from controller.api import bodies
 from controller.app import create_app
+from controller.errors import LONGEST_TEXT
 from controller.services import Services
+from revisions.errors import MOST_FAULTS
 from revisions.store import schema, tables
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, T, at, manifest
@@ -99,8 +103,10 @@ MALFORMED = {
     "a YAML key twice": ("application/yaml", b"spec: {}\nspec: {}\n", "line 2, column 1"),
     "not UTF-8": ("application/json", b"\xff\xfe", "UTF-8"),
     "nothing": ("application/json", b"", "line 1, column 1"),
-    "two documents": ("application/yaml", b"a: 1\n---\nb: 2\n", "more than one document"),
+    "two documents": ("application/yaml", b"a: 1\n---\nb: 2\n", "2 documents"),
+    "a key twice at the end": ("application/json", b'{"a": 1, "b": 2, "b": 2}', "'b' stands twice"),
     "too deep": ("application/json", b"[" * 100_000, "body"),
+    "YAML too deep": ("application/yaml", b"[" * 10_000, "line 1, column 101"),
 }
 
 
@@ -126,6 +132,43 @@ def test_too_large_a_body_is_refused(api: Api) -> None:
     """U-01: over 1 MiB answers 413 `too_large`."""
     answer = api.put(T, manifest(input={"n": "x" * 1024 * 1024}), at(1))
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.usefixtures("refused")
+def test_too_large_a_body_in_yaml_is_refused(api: Api) -> None:
+    """U-01: over 64 KiB, for reading it is slow; JSON may be larger."""
+    answer = api.send("PUT", T, b"[" + b"1," * 32 * 1024 + b"]", content_type="application/yaml", if_match='"1"')
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert "as JSON" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"{T}/activate", {f"name-{number}": 1 for number in range(1_000)}),
+        ("/triggers:fire", {"names": ["no name"] * 1_000}),
+        ("/triggers:delete", {"names": [{"triger": 1}] * 1_000}),
+        (f"{T}/activate", {"a" * 100_000: 1, "reason": "a" * 100_000 + "\0"}),
+        (f"/next?{'&'.join(f'name-{number}' for number in range(1_000))}", manifest()),
+    ],
+    ids=["fields", "names", "blocks", "long", "parameters"],
+)
+@pytest.mark.usefixtures("refused")
+def test_what_is_told_of_an_input_can_be_read(api: Api, path: str, body: Any) -> None:
+    """R-18: however much is wrong with it, and however long what is quoted of it."""
+    answer = api.post(path, body)
+    assert answer.status_code == 422
+    problem = answer.json()
+    assert len(problem["errors"]) <= MOST_FAULTS
+    assert (
+        max(len(text) for fault in problem["errors"] for text in (problem["detail"], *fault.values())) <= LONGEST_TEXT
+    )
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_field_without_a_name_is_named(api: Api) -> None:
+    """R-18: as what it is."""
+    assert api.post(f"{T}/activate", {"": 1}).json()["errors"][0]["path"] == '""'
 
 
 @pytest.mark.parametrize(
@@ -170,6 +213,8 @@ def test_a_wrong_field_of_a_request_is_refused(api: Api, path: str, body: Any, w
         ("/runs?cursor=WyJhIl0", "cursor"),
         ("/runs?status=done", "status"),
         ("/runs?trigger=a/b", "trigger"),
+        ("/tokens?cursor=WyJhIl0", "cursor"),
+        ("/holds?cursor=WyJhIl0", "cursor"),
         (f"{T}/revisions?cursor=WyJhIl0", "cursor"),
         (f"{T}/occurrences?cursor=WyJhIiwiYiIsImMiXQ", "cursor"),
         (f"{T}/next?n=0", "n"),
@@ -207,6 +252,24 @@ def test_what_is_not_there(api: Api, path: str) -> None:
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("id", ["x", "%00", "A" * 25 + "%00", "%C3%9F" * 26, "01KJ000000000000000000000%0A", "1" * 27])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/runs/{}"), ("POST", "/runs/{}/retry"), ("DELETE", "/tokens/{}"), ("DELETE", "/blackouts/{}")],
+)
+def test_what_can_be_no_id_is_the_id_of_nothing(api: Api, method: str, path: str, id: str) -> None:
+    """U-01: whatever stands there; no database is asked for it."""
+    answer = api.client.request(method, "/api/v1" + path.format(id))
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (404, "id")
+
+
+def test_an_id_is_found_in_small_letters(api: Api) -> None:
+    """U-01: of a run as of a token and a blackout."""
+    api.create()
+    fired = api.post(f"{T}/fire").json()["id"]
+    assert api.get(f"/runs/{fired.lower()}").json()["id"] == fired
+
+
 @pytest.mark.parametrize("number", [0, 2, 2**31, 10**30])
 def test_a_revision_that_is_not_there(api: Api, number: int) -> None:
     """R-09: a number beyond the history is not found, however large."""
@@ -219,6 +282,40 @@ def test_a_method_that_does_not_fit(api: Api) -> None:
     answer = api.post(T)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert "PUT" in answer.headers["Allow"] or "GET" in answer.headers["Allow"]
+
+
+def ask_slowly(app: FastAPI, *parts: Any) -> list[Any]:
+    """What the application sends to who signs in and says these parts, and nothing more."""
+    coming, sent = list(parts), list[Any]()
+    headers = [(b"host", b"test"), (b"origin", b"http://test"), (b"content-length", b"100")]
+    scope = {"type": "http", "method": "POST", "path": f"/api/v1{T}/fire", "query_string": b"", "headers": headers}
+
+    async def receive() -> Any:
+        return coming.pop(0) if coming else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope | {"scheme": "http", "client": None, "server": None, "root_path": ""}, receive, send))
+    return sent
+
+
+BEGUN = {"type": "http.request", "body": b"{", "more_body": True}
+
+
+def test_a_body_that_does_not_end_is_given_up(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-01: who only begins one would hold a connection for ever."""
+    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0)
+    begins, body = ask_slowly(app, BEGUN)
+    assert begins["status"] == 400
+    assert b"was not all there after 0 s" in body["body"]
+
+
+def test_who_goes_in_the_middle_of_a_body_is_no_error(api: Api, app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+    """O-05: nobody is answered, and the log, which anybody could fill like that, has no line."""
+    with caplog.at_level(logging.ERROR):
+        assert ask_slowly(app, BEGUN, {"type": "http.disconnect"}) == []
+    assert caplog.text == ""
 
 
 def test_a_bug_shows_nothing_of_the_inside(

@@ -98,11 +98,30 @@ def test_who_does_not_say_from_where_he_signs_in_is_told_how(browser: httpx.Clie
 
 
 @pytest.mark.parametrize(
-    "address", ["https://evil.example", "//evil.example", "/\\evil.example", "//[", "javascript:1", ""]
+    "address",
+    [
+        "https://evil.example",
+        "//evil.example",
+        "////evil.example",
+        "///",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "//[",
+        "javascript:1",
+        "",
+    ],
 )
 def test_the_way_on_stays_on_this_site(browser: httpx.Client, secret: str, address: str) -> None:
     """O-06: a link with another address behind it leads to the beginning."""
     assert sign_in(browser, secret, address).headers["Location"] == "/"
+
+
+@pytest.mark.parametrize("content", [b"&a=b" * 10_000, b"token=" + b"x" * 64 * 1024], ids=["many fields", "long"])
+def test_what_our_form_never_sends_is_not_read(browser: httpx.Client, secret: str, content: bytes) -> None:
+    """O-06: anybody may send it, and whatever is made of it is made between the requests of all others."""
+    headers = OWN | {"Accept": "application/json"}
+    refused = browser.post("/sign-in", content=content, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (400, "malformed")
 
 
 def test_signing_out_forgets_the_token(browser: httpx.Client, secret: str) -> None:
