@@ -178,6 +178,7 @@ def test_a_token_of_one_project_changes_that_one_only(as_role: Callable[..., Api
         api.post("/blackouts", {"tag": "x", "until": until, "reason": "r"}),
         api.post("/blackouts", {"trigger": "other/production/report/tick", "until": until, "reason": "r"}),
         api.post("/next", trigger_of("other")),
+        api.post("/warnings", trigger_of("other")),
     ]
     assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [(403, "forbidden")] * len(refused)
     for path in (f"/runs/{run}/cancel", f"/runs/{run}/retry"):
