@@ -9,7 +9,8 @@ from controller.api.context import Asking, Here, NamedId, Within, listed
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, id_before, pack, page
 from controller.shapes.common import Page
-from controller.shapes.runs import BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
+from controller.shapes.runs import AskedRunShape, BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
+from reconcile import limits
 from reconcile.attempts.attempt import Ended, part_of
 from reconcile.reports import waiting
 from reconcile.rules.authority import Reach
@@ -167,13 +168,14 @@ def complete(id: NamedId, here: Here, within: Within, sent: Sent) -> RunShape:
 
 
 @router.post("/{id}/retry")
-def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> RunShape:
+def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> AskedRunShape:
     """Has a run that ended badly run again: the same run, with a fresh number of attempts (X-11, X-16)."""
     with here.database.read() as connection:
         _get(connection, id, within)
     run = here.retrying.retry(id, asking)
     with here.database.read() as connection:
-        return _shape(connection, run)
+        shape = _shape(connection, run)
+    return {**shape, "warnings": limits.beyond(here.database, run.trigger_id)}
 
 
 @router.post("/{id}/heartbeat", openapi_extra=fields_schema("attempt", **_ATTEMPT))

@@ -128,6 +128,7 @@ def retry(
     with session.client() as client:
         answer = client.post(f"{path}/retry")
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
+    screen.warn(answer)
 
 
 def _retry_dead(session: sessions.Session, trigger: str | None) -> None:
@@ -148,3 +149,5 @@ def _retry_dead(session: sessions.Session, trigger: str | None) -> None:
                         raise
     columns = {"RUN": "id", "SCHEDULED AT": "scheduled_at", "STATUS": "status", "ATTEMPT": "attempt"}
     screen.rows(session, {"items": again, "next_cursor": None}, columns)
+    for one in again[-1:]:
+        screen.warn(one)

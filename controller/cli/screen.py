@@ -97,6 +97,12 @@ def note(text: str) -> None:
     sys.stderr.write(printable(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
+def warn(answer: Mapping[str, Any], of: object = None) -> None:
+    """What an answer warns of, to standard error; `of` is what it is about, where several things are answered."""
+    for warning in answer.get("warnings", ()):
+        note(f"warning: {of}: {warning}" if of else f"warning: {warning}")
+
+
 def printable(text: str) -> str:
     """Without what moves a terminal's cursor: names and errors come from strangers."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
