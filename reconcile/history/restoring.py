@@ -12,6 +12,7 @@ from reconcile.passes.replica import MISSED_BEATS
 from reconcile.revising import skip_of
 from reconcile.rules import ranges
 from reconcile.rules.changes import has_occurrences
+from reconcile.rules.checks import span
 from reconcile.rules.ranges import RESTORE, SUPERSEDED
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle, stop
@@ -72,11 +73,15 @@ class Restoring:
 
     def _refuse_company(self, interval: timedelta) -> None:
         with self._database.read() as connection:
-            now = self._database.clock.now(connection)
-            there = replicas.seen_since(connection, now - MISSED_BEATS * interval)
+            now, lately = self._database.clock.now(connection), MISSED_BEATS * interval
+            there = replicas.seen_since(connection, now - lately)
         if there:
-            detail = f"{len(there)} controllers run on this database, or did a moment ago: it was not just restored"
-            raise Conflict.hinted("baseline", detail, "stop them all first; start the others without --baseline")
+            runs = "1 controller runs" if len(there) == 1 else f"{len(there)} controllers run"
+            detail = f"{runs} on this database, or did a moment ago: it was not just restored"
+            way = (
+                f"stop them all and try again {span(lately.total_seconds())} later, which a backup of this very moment"
+            )
+            raise Conflict.hinted("baseline", detail, f"{way} takes, too; start the others without --baseline")
 
     def _give_up(self, ids: Sequence[str]) -> tuple[int, list[str]]:
         """Moves the watermarks to now, under their locks, with the record of what that leaves out (invariant 4)."""
