@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select, update
 
-from revisions.store.batches import insert_if_absent
+from revisions.store.batches import among, insert_if_absent
 from revisions.store.tables import catchup_loops, rate_buckets
 
 TURN_OF = "turn of "
@@ -32,10 +32,10 @@ def empty_until(connection: Connection, name: str) -> datetime | None:
 
 def serve(connection: Connection, projects: Collection[str], now: datetime) -> None:
     """Notes that these projects had their turn (L-09); the bucket that the tokens came from is locked."""
-    for name in sorted(f"{TURN_OF}{project}" for project in projects):
-        moved = update(rate_buckets).where(rate_buckets.c.name == name).values(empty_until=now)
-        if connection.execute(moved).rowcount == 0:
-            insert_if_absent(connection, rate_buckets, {"name": name, "empty_until": now})
+    if names := sorted(f"{TURN_OF}{project}" for project in projects):
+        insert_if_absent(connection, rate_buckets, *({"name": name, "empty_until": now} for name in names))
+        those = among(connection, rate_buckets.c.name, names)
+        connection.execute(update(rate_buckets).where(those).values(empty_until=now))
 
 
 def catchup_used(connection: Connection, slot: int) -> int:
