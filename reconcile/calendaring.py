@@ -8,6 +8,7 @@ from reconcile import calendars
 from reconcile.observe import Observations
 from reconcile.revising import Caller, skip_of
 from reconcile.rules import bounds, ranges
+from reconcile.rules.changes import has_occurrences
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.ranges import MOMENT
 from reconcile.rules.schedule import fires
@@ -73,8 +74,8 @@ class Calendaring:
                 hint = "`triggerctl calendar list` shows what there is"
                 raise NotFound.hinted("calendar", f"there is no calendar {key}", hint)
             _check(key, current, expected)
-            if users := _users(connection, key):
-                named = ", ".join(sorted(str(trigger.key) for trigger in users)[:NAMED])
+            if users := [trigger.key for trigger in _naming(connection, key) if not trigger.deleted]:
+                named = ", ".join(sorted(map(str, users))[:NAMED])
                 hint = "deploy those triggers without it first"
                 raise Conflict.hinted("calendar", f"{key} is named by {named}, so it was not deleted", hint)
             made = self._append(connection, key, current, caller, current.spec, deleted=True)
@@ -93,7 +94,8 @@ class Calendaring:
     ) -> CalendarRow:
         """What the old days left to decide is decided by the new ones; what they closed does not come back, and what
         the new ones close is recorded."""
-        before = {trigger.trigger_id: _Before.of(connection, trigger) for trigger in _users(connection, key)}
+        users = [trigger for trigger in _naming(connection, key) if has_occurrences(trigger)]
+        before = {trigger.trigger_id: _Before.of(connection, trigger) for trigger in users}
         now: datetime = self._database.clock.now(connection)
         number = current.revision + 1 if current else 1
         made = CalendarRow(key.project, key.name, number, deleted, caller.actor, now, spec)
@@ -131,7 +133,7 @@ class _Before:
     def taken(self, connection: Connection, row: StatusRow, now: datetime) -> list[Skip]:
         """What was undecided and has become an occurrence of a closed day, as it stands after the change."""
         after = _Before.of(connection, self.trigger).terms
-        if self.terms is None or after is None or row.revision != self.trigger.revision or not self.trigger.active:
+        if self.terms is None or after is None or row.revision != self.trigger.revision:
             return []
         held = backlog_store.get(connection, [row.trigger_id])
         spans = [
@@ -153,8 +155,8 @@ class _Before:
         return now - bounds.offset(self.terms.spread, str(self.trigger.key)) if self.terms else now
 
 
-def _users(connection: Connection, key: CalendarKey) -> list[Trigger]:
-    """The triggers that name a calendar and are not deleted."""
+def _naming(connection: Connection, key: CalendarKey) -> list[Trigger]:
+    """The triggers that name a calendar, deleted ones too: their time may count all the same (R-21)."""
     named = trigger_store.mentioning_calendars(connection, key.project)
     return [trigger for trigger in named if key.name in calendars_of(trigger.spec)]
 

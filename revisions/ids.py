@@ -12,12 +12,18 @@ NAME = re.compile(r"[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?")
 TASK_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 SECRET = re.compile(r"(?=.{1,128}\Z)[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*")
 """No `__`, which stands between a scope and a name."""
+ID = re.compile(r"[0-9A-Za-z]{26}")
 VERSION = re.compile(r"[A-Za-z0-9._+-]{1,128}")
 
 
 def fresh(now: datetime) -> str:
     """A new ULID that sorts by `now`."""
     return str(ULID.from_datetime(now))
+
+
+def is_id(text: str) -> bool:
+    """Whether a text has the form of what `fresh` makes, in letters of either case."""
+    return ID.fullmatch(text) is not None
 
 
 def floor(at: datetime) -> str:

@@ -1,5 +1,6 @@
 """Request bodies: taken in up to a limit, JSON or YAML, judged field by field like manifests."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from revisions.errors import Fault, Invalid, Malformed, few
 
 LARGEST = 1024 * 1024
 _DRAINED = 16 * LARGEST
+PATIENCE_SECONDS = 60.0
+"""How long a body may take to come: who only begins one, and anybody may at the sign-in page, holds a connection."""
 LARGEST_YAML = 64 * 1024
 """Bytes: reading them takes a thousand times as long as JSON, and nothing else is done meanwhile."""
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
@@ -77,7 +80,17 @@ def is_a(value: Any, kind: type) -> bool:
 
 
 async def body(request: Request) -> Body:
-    """Takes the body in. Raises TooLarge beyond the limit; what little more was sent is read, so that it is heard."""
+    """Takes the body in. Raises TooLarge beyond the limit, and Malformed for one that does not come to its end."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            content = await _taken(request)
+    except TimeoutError:
+        raise Malformed(f"body: was not all there after {PATIENCE_SECONDS:.0f} s") from None
+    return Body(content, request.headers.get("content-type", "").partition(";")[0].strip().lower())
+
+
+async def _taken(request: Request) -> bytes:
+    """Raises TooLarge; what little more was sent is read, so that it is heard."""
     content = bytearray()
     taken = 0
     async for chunk in request.stream():
@@ -88,7 +101,7 @@ async def body(request: Request) -> Body:
             break
     if taken > LARGEST:
         raise TooLarge(f"the body is larger than {LARGEST} bytes")
-    return Body(bytes(content), request.headers.get("content-type", "").partition(";")[0].strip().lower())
+    return bytes(content)
 
 
 Sent = Annotated[Body, Depends(body)]

@@ -14,8 +14,8 @@ from reconcile.rules.authority import Principal, Reach
 from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.traces import parse
-from revisions.errors import Fault, Forbidden, Invalid
-from revisions.ids import CalendarKey, TaskKey, TriggerKey, name_faults
+from revisions.errors import Fault, Forbidden, Invalid, NotFound
+from revisions.ids import CalendarKey, TaskKey, TriggerKey, is_id, name_faults
 
 ACTOR = "triggerctl.actor"
 """Where the in-process command line leaves its actor in the ASGI scope; nothing that comes over a network sets it."""
@@ -97,6 +97,14 @@ async def calendar_key(project: str, name: str) -> CalendarKey:
     return CalendarKey(project, name)
 
 
+async def named_id(id: str) -> str:
+    """The id that the path names, as it is kept. Raises NotFound for what can be none."""
+    if not is_id(id):
+        raise NotFound.hinted("id", f"there is nothing with the id {id!r}", "ids are 26 letters and digits")
+    return id.upper()
+
+
+NamedId = Annotated[str, Depends(named_id)]
 Named = Annotated[TriggerKey, Depends(trigger_key)]
 NamedTask = Annotated[TaskKey, Depends(task_key)]
 NamedCalendar = Annotated[CalendarKey, Depends(calendar_key)]

@@ -102,7 +102,7 @@ def _reach(asking: Principal, found: Found | None, need: Need | None) -> Reach:
         return NOWHERE
     assert need.role is not None
     if need.where is Where.OWN_RUN and asking.cause is not None:
-        if found.names["id"] != asking.cause.run_id:
+        if found.names["id"].upper() != asking.cause.run_id:
             raise Forbidden.hinted("run", f"{asking.actor} may speak for itself alone", "send that run's own token")
         return EVERYWHERE
     if need.where is Where.NOT_BY_RUNS and asking.cause is not None:

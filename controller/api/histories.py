@@ -4,12 +4,12 @@ import json
 from itertools import chain
 from typing import Annotated, Any, BinaryIO
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from controller.api.context import Asking, Here
 from controller.api.progress import NDJSON, Accept, answered
-from controller.api.uploads import Uploaded, described
+from controller.api.uploads import Uploaded, described, up_to
 from controller.services import Services
 from controller.shapes.histories import (
     CheckpointShape,
@@ -29,6 +29,7 @@ from revisions.signing import PrivateKey, PublicKey
 router = APIRouter(tags=["histories"])
 LARGEST_CHECKPOINT = 256 * 1024 * 1024
 
+Checkpoint = Annotated[BinaryIO, Depends(up_to(LARGEST_CHECKPOINT))]
 Pin = Annotated[str | None, Query(description="the key that must have signed; left out, the one that is configured")]
 Unverified = Annotated[bool, Query(description="also with broken chains, which is refused otherwise")]
 OneTrigger = Annotated[str | None, Query(description="project/domain/task/name; left out, all")]
@@ -43,7 +44,7 @@ def verify(here: Here, trigger: OneTrigger = None, accept: Accept = "") -> Respo
 
 @router.post("/verify", response_model=ReportShape, openapi_extra=described("application/json", "a checkpoint"))
 def verify_against(
-    here: Here, file: Uploaded, trigger: OneTrigger = None, public_key: Pin = None, accept: Accept = ""
+    here: Here, file: Checkpoint, trigger: OneTrigger = None, public_key: Pin = None, accept: Accept = ""
 ) -> Response:
     """Walks the chains up to the heads of a checkpoint, whose signature is checked first."""
     key = _key(trigger)
@@ -126,6 +127,6 @@ def _key(trigger: str | None) -> TriggerKey | None:
 
 def _json(file: BinaryIO) -> Any:
     try:
-        return json.loads(file.read(LARGEST_CHECKPOINT))
+        return json.loads(file.read())
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the checkpoint is not JSON: {error}") from None

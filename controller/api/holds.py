@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from controller.api.bodies import Sent, fields_schema
-from controller.api.context import Asking, Here, Within, because, moment, refuse_outside
-from controller.api.paging import Cursor, Limit, pack, page, unpack
+from controller.api.context import Asking, Here, NamedId, Within, because, moment, refuse_outside
+from controller.api.paging import Cursor, Limit, id_before, pack, page
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.holds import HoldShape, hold_shape
@@ -79,21 +79,20 @@ def black_out(body: Sent, caller: Asking, within: Within, here: Here) -> HoldSha
 
 
 @router.delete("/blackouts/{id}", openapi_extra=fields_schema(reason=_TEXT))
-def end_blackout(id: str, body: Sent, caller: Asking, within: Within, here: Here) -> HoldShape:
+def end_blackout(id: NamedId, body: Sent, caller: Asking, within: Within, here: Here) -> HoldShape:
     """Ends a blackout now, or takes one back that is to come."""
     said = body.fields(reason=str)
-    _refuse_beyond(here, within, id.upper())
-    return _shaped(here, [here.holding.end_blackout(id.upper(), because(caller, said["reason"]))])[0]
+    _refuse_beyond(here, within, id)
+    return _shaped(here, [here.holding.end_blackout(id, because(caller, said["reason"]))])[0]
 
 
 @router.get("/holds")
 def listing(here: Here, within: Within, all: All = False, limit: Limit = 100, cursor: Cursor = None) -> Page[HoldShape]:
     """Freezes and blackouts that are in force or to come, the newest first; with `all` those that are over, too."""
-    start = unpack(cursor, 1)
+    before = id_before(cursor)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-        before, since = start[0] if start else None, None if all else now
-        found = store.page(connection, before, limit + 1, since=since, projects=within.projects)
+        found = store.page(connection, before, limit + 1, since=None if all else now, projects=within.projects)
         names = _names(connection, found)
     return page(found, limit, lambda hold: hold_shape(hold, now, names), lambda hold: pack(hold.hold_id))
 

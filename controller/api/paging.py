@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 
 from controller.shapes.common import Page
 from revisions.errors import Invalid
+from revisions.ids import is_id
 
 MOST = 1000
 LARGEST_NUMBER = 2**31 - 1
@@ -57,6 +58,16 @@ def number(cursor: str | None) -> int | None:
     if not (start[0].isascii() and start[0].isdigit() and len(start[0]) < 10):
         raise bad_cursor()
     return int(start[0])
+
+
+def id_before(cursor: str | None) -> str | None:
+    """The id that a cursor of one part is. Raises Invalid for one that is none."""
+    start = unpack(cursor, 1)
+    if start is None:
+        return None
+    if not is_id(start[0]):
+        raise bad_cursor()
+    return start[0]
 
 
 def bad_cursor() -> Invalid:

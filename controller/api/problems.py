@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -73,6 +74,8 @@ class Boundary:
 
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            return  # in the middle of a body: nobody is there to be answered
         except Exception as error:
             answer = await _unexpected(scope, error)
             if started:

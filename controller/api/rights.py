@@ -3,7 +3,6 @@
 The guard goes by this table alone, so a new route without a row cannot be reached; a test says so, too.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -13,7 +12,7 @@ from starlette.routing import compile_path
 
 from reconcile.credentials import OF_RUNS, PREFIX
 from reconcile.rules.authority import Role
-from revisions.ids import name_faults
+from revisions.ids import is_id, name_faults
 
 
 class Where(Enum):
@@ -122,7 +121,6 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
 }
 
 _NAMING = ("project", "domain", "task", "name", "version", "id")
-_ID = re.compile(r"[0-9A-Za-z]{26}")
 _PATTERNS = [(compile_path(path)[0], path) for path in NEEDS]
 
 
@@ -147,7 +145,7 @@ class Found:
 
 def _is_name(field: str, text: str) -> bool:
     if field == "id":
-        return _ID.fullmatch(text) is not None
+        return is_id(text)
     rule = "task" if field == "name" else field  # on some routes it is a task's, which may have capital letters
     return not text.startswith((PREFIX, OF_RUNS)) and not name_faults("", **{rule: text})
 

@@ -1,14 +1,13 @@
 """Runs: list, read, logs, approve, cancel, retry, and the callbacks of who works on them."""
 
-import re
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
 from controller.api.bodies import Sent, fields_schema
-from controller.api.context import Asking, Here, Within, listed
+from controller.api.context import Asking, Here, NamedId, Within, listed
 from controller.api.history import existing
-from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, bad_cursor, pack, page, unpack
+from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, id_before, pack, page
 from controller.shapes.common import Page
 from controller.shapes.runs import BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
 from reconcile.attempts.attempt import Ended, part_of
@@ -24,7 +23,6 @@ from revisions.store.database import Connection
 from revisions.store.runs import Run
 
 router = APIRouter(prefix="/runs", tags=["runs"])
-_ID = re.compile(r"[0-9A-Z]{26}")
 _OUTCOMES = (Outcome.SUCCEEDED.value, Outcome.FAILED.value)
 _ATTEMPT = {"attempt": {"type": "integer", "description": "the number that stands in the document, at run.attempt"}}
 Status = Literal["pending", "running", "waiting", "parked", "succeeded", "failed", "timed_out", "cancelled", "expired"]
@@ -46,15 +44,13 @@ def listing(
     cursor: Cursor = None,
 ) -> Page[RunShape]:
     """Runs, newest first."""
-    start = unpack(cursor, 1)
-    if start and not _ID.fullmatch(start[0]):
-        raise bad_cursor()
+    before = id_before(cursor)
     key = TriggerKey.parse(trigger) if trigger is not None else None
     projects = listed(within, key.project if key else project)
     with here.database.read() as connection:
         found = store.page(
             connection,
-            start[0] if start else None,
+            before,
             limit + 1,
             trigger_id=existing(connection, key).trigger_id if key else None,
             project=project,
@@ -71,7 +67,7 @@ def listing(
 
 
 @router.get("/{id}")
-def show(id: str, here: Here, within: Within) -> WaitingRunShape:
+def show(id: NamedId, here: Here, within: Within) -> WaitingRunShape:
     """One run, and what keeps it from its start."""
     with here.database.read() as connection:
         run = _get(connection, id, within)
@@ -81,7 +77,7 @@ def show(id: str, here: Here, within: Within) -> WaitingRunShape:
 
 @router.get("/{id}/logs", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def log(
-    id: str,
+    id: NamedId,
     here: Here,
     within: Within,
     attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
@@ -110,7 +106,7 @@ def log(
 
 
 @router.post("/{id}/cancel", openapi_extra=fields_schema(reason={"type": "string"}))
-def cancel(id: str, here: Here, within: Within, sent: Sent, asking: Asking) -> RunShape:
+def cancel(id: NamedId, here: Here, within: Within, sent: Sent, asking: Asking) -> RunShape:
     """Cancels a run that waits, asks one that runs to end, and leaves a finished one as it is (X-11).
 
     Of a parked run that is its rejection; `reason` is kept of a run that does not run yet (X-14).
@@ -131,7 +127,7 @@ def cancel(id: str, here: Here, within: Within, sent: Sent, asking: Asking) -> R
 
 
 @router.post("/{id}/approve")
-def approve(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
+def approve(id: NamedId, here: Here, within: Within, asking: Asking) -> RunShape:
     """Lets a parked run go on; one that goes on anyway stays as it is (X-14)."""
     with here.database.read() as connection:
         _get(connection, id, within)
@@ -151,7 +147,7 @@ def approve(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
         error={"type": "string"},
     ),
 )
-def complete(id: str, here: Here, within: Within, sent: Sent) -> RunShape:
+def complete(id: NamedId, here: Here, within: Within, sent: Sent) -> RunShape:
     """Says how an attempt ended that somebody outside works on: the callback of `http` (X-10)."""
     given = sent.fields("attempt", "outcome", attempt=int, outcome=str, output=dict, error=str)
     if given["outcome"] not in _OUTCOMES:
@@ -171,7 +167,7 @@ def complete(id: str, here: Here, within: Within, sent: Sent) -> RunShape:
 
 
 @router.post("/{id}/retry")
-def retry(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
+def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> RunShape:
     """Has a run that ended badly run again: the same run, with a fresh number of attempts (X-11, X-16)."""
     with here.database.read() as connection:
         _get(connection, id, within)
@@ -181,7 +177,7 @@ def retry(id: str, here: Here, within: Within, asking: Asking) -> RunShape:
 
 
 @router.post("/{id}/heartbeat", openapi_extra=fields_schema("attempt", **_ATTEMPT))
-def heartbeat(id: str, here: Here, within: Within, sent: Sent) -> BeatShape:
+def heartbeat(id: NamedId, here: Here, within: Within, sent: Sent) -> BeatShape:
     """Says that somebody outside still works on an attempt, and hears whether it is to stop (X-05)."""
     given = sent.fields("attempt", attempt=int)
     with here.database.read() as connection:
@@ -190,8 +186,8 @@ def heartbeat(id: str, here: Here, within: Within, sent: Sent) -> BeatShape:
 
 
 def _get(connection: Any, id: str, within: Reach) -> Run:
-    """Raises NotFound for what is no run, and for one that is beyond reach: an id says nothing of a project."""
-    run = store.get(connection, id) if _ID.fullmatch(id) else None
+    """Raises NotFound for an id that no run has, and for one that is beyond reach: an id says nothing of a project."""
+    run = store.get(connection, id)
     if run is None or not within.covers(run.project):
         raise NotFound.run(id)
     return run

@@ -1,13 +1,12 @@
 """Tokens: make, list, revoke; each within the projects of whoever does it (O-06)."""
 
-import re
 from typing import Any
 
 from fastapi import APIRouter
 
 from controller.api.bodies import Sent, fields_schema
-from controller.api.context import Asking, Here, Within, moment
-from controller.api.paging import Cursor, Limit, bad_cursor, pack, unpack
+from controller.api.context import Asking, Here, NamedId, Within, moment
+from controller.api.paging import Cursor, Limit, id_before, pack
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.tokens import CreatedTokenShape, RevokedTokenShape, TokenShape, token_shape
@@ -18,7 +17,6 @@ from revisions.ids import name_faults
 from revisions.store import tokens as store
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
-_ID = re.compile(r"[0-9A-Z]{26}")
 _FIELDS: dict[str, Any] = {
     "name": {"type": "string"},
     "role": {"enum": list(Role)},
@@ -41,20 +39,18 @@ def create(body: Sent, caller: Asking, within: Within, here: Here) -> CreatedTok
 @router.get("")
 def listing(here: Here, within: Within, limit: Limit = 100, cursor: Cursor = None) -> Page[TokenShape]:
     """All tokens there ever were, newest first."""
-    start = unpack(cursor, 1)
-    if start and not _ID.fullmatch(start[0]):
-        raise bad_cursor()
+    before = id_before(cursor)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-        found = store.page(connection, start[0] if start else None, limit + 1)
+        found = store.page(connection, before, limit + 1)
     items = [token_shape(one, now) for one in found[:limit] if is_within(within, one)]
     return {"items": items, "next_cursor": pack(found[limit - 1].token_id) if len(found) > limit else None}
 
 
 @router.delete("/{id}")
-def revoke(id: str, caller: Asking, within: Within, here: Here) -> RevokedTokenShape:
+def revoke(id: NamedId, caller: Asking, within: Within, here: Here) -> RevokedTokenShape:
     """Ends a token now; one that is revoked already stays as it is."""
-    made = here.credentials.revoke(id.upper(), within, caller)
+    made = here.credentials.revoke(id, within, caller)
     return {**_shape(here, made), "denied_triggers": len(here.credentials.orphans(made.name, within))}
 
 

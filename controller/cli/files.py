@@ -10,7 +10,7 @@ from urllib.parse import quote
 from controller.cli.client import Refused
 from revisions import documents
 from revisions.errors import Fault, Invalid, Malformed
-from revisions.ids import TaskKey, TriggerKey, name_faults
+from revisions.ids import TaskKey, TriggerKey, is_id, name_faults
 
 
 def text(name: str) -> str:
@@ -121,11 +121,6 @@ def token_path(text: str) -> str:
     if not is_id(text):
         raise Invalid.at("token", f"{text!r} is not a token's id", "`triggerctl token list` shows them")
     return _path("/tokens", text.upper())
-
-
-def is_id(text: str) -> bool:
-    """Whether a text has the form of the ids of runs, blackouts and tokens."""
-    return len(text) == 26 and text.isascii() and text.isalnum()
 
 
 def _path(*parts: str) -> str:

@@ -79,11 +79,11 @@ def revoke(
 
 def _ids(client: "Client", token: str) -> list[str]:
     """What is meant: a name's live tokens, else an id. Raises NotFound for neither."""
-    from controller.cli import files
     from revisions.errors import NotFound
+    from revisions.ids import is_id
 
     named = [item["id"] for item in client.items("/tokens")["items"] if item["name"] == token and item["live"]]
-    if named or files.is_id(token):
+    if named or is_id(token):
         return named or [token]
     raise NotFound.hinted("token", f"there is no token {token}", "`triggerctl token list` shows what there is")
 

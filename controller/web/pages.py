@@ -7,7 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from controller.api.context import Here, Named, Within, usable
+from controller.api.context import Here, Named, NamedId, Within, usable
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter
 from controller.web import reading, signing
 from controller.web.answering import HERE, ErrorHandler, Files, or_page, page
@@ -57,7 +57,7 @@ def trigger(
 @router.get("/runs/{id}")
 def run(
     request: Request,
-    id: str,
+    id: NamedId,
     here: Here,
     within: Within,
     attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,

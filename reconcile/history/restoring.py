@@ -55,7 +55,8 @@ class Restoring:
         A replica that was seen within the last resync intervals is none of the backup's. Raises Conflict when there is
         one, for then this is no database that was just restored, and Unavailable.
         """
-        self._refuse_company(interval)
+        way = "start the others without --baseline"
+        refuse_company(self._database, interval, "baseline", "it was not just restored", way)
         with self._database.write() as connection:
             feed.renumber(connection)
         self._deploying.resume_paused()
@@ -70,18 +71,6 @@ class Restoring:
             "baseline.declared", ranges=restored.ranges, runs=restored.runs, unreadable=restored.unreadable
         )
         return restored
-
-    def _refuse_company(self, interval: timedelta) -> None:
-        with self._database.read() as connection:
-            now, lately = self._database.clock.now(connection), MISSED_BEATS * interval
-            there = replicas.seen_since(connection, now - lately)
-        if there:
-            runs = "1 controller runs" if len(there) == 1 else f"{len(there)} controllers run"
-            detail = f"{runs} on this database, or did a moment ago: it was not just restored"
-            way = (
-                f"stop them all and try again {span(lately.total_seconds())} later, which a backup of this very moment"
-            )
-            raise Conflict.hinted("baseline", detail, f"{way} takes, too; start the others without --baseline")
 
     def _give_up(self, ids: Sequence[str]) -> tuple[int, list[str]]:
         """Moves the watermarks to now, under their locks, with the record of what that leaves out (invariant 4)."""
@@ -127,6 +116,21 @@ class Restoring:
         for run in over:
             self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
         return len(over)
+
+
+def refuse_company(database: Database, interval: timedelta, path: str, so: str, way: str) -> None:
+    """Raises Conflict when a controller with a loop was seen on a database within the last resync intervals.
+
+    `so` says what follows from that; `way` is the way out beside stopping them.
+    """
+    lately = MISSED_BEATS * interval
+    with database.read() as connection:
+        there = len(replicas.seen_since(connection, database.clock.now(connection) - lately))
+    if there:
+        run = "1 controller runs" if there == 1 else f"{there} controllers run"
+        later = f"try again {span(lately.total_seconds())} later, for a copy of this very moment looks the same"
+        detail = f"{run} on this database, or did a moment ago: {so}"
+        raise Conflict.hinted(path, detail, f"stop them all, and {later}; {way}")
 
 
 def _lost(connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Iterator[Skip]:

@@ -45,6 +45,8 @@ __all__ = ["Connection", "Database", "PoolUse", "ServerClock"]
 MAX_OVERFLOW = 10
 """Connections that may be opened beyond the pool's size while many are wanted."""
 SQLITE_BUSY_SECONDS = 30.0
+CONNECTION_SECONDS = 10.0
+"""Until a caller is told that all connections to PostgreSQL are in use."""
 ASKED_WHEN_IDLE_SECONDS = 1.0
 _UPGRADE = "run `triggerctl db upgrade`"
 
@@ -222,7 +224,7 @@ def _reason(error: Exception) -> str:
 
 
 def _postgresql_engine(url: URL, pool_size: int) -> Engine:
-    engine = create_engine(url, pool_size=pool_size, max_overflow=MAX_OVERFLOW, pool_timeout=10)
+    engine = create_engine(url, pool_size=pool_size, max_overflow=MAX_OVERFLOW, pool_timeout=CONNECTION_SECONDS)
 
     @event.listens_for(engine, "do_connect")
     def connect(_: Any, __: Any, address: Sequence[str], given: Mapping[str, Any]) -> psycopg.Connection[Any]:

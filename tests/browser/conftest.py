@@ -61,22 +61,18 @@ def database_url(request: pytest.FixtureRequest) -> str:
 class Site:
     """A server that can be taken away and brought back at the same address."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, port: int) -> None:
         services = Services.over(database, settings.load(), Observations())
         self._app = create_app(services)
         pages.install(self._app)
-        self._port = 0
+        self.url = f"http://127.0.0.1:{port}"
+        self._port = port
         self.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self._port))
-        self._port = listening.getsockname()[1]
         config = uvicorn.Config(self._app, log_level="error", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -89,9 +85,9 @@ class Site:
 
 
 @pytest.fixture
-def site(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
+def site(database: Database, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
     monkeypatch.chdir(tmp_path)  # no settings but the defaults
-    site = Site(database)
+    site = Site(database, port)
     yield site
     site.stop()
 

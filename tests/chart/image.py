@@ -57,7 +57,8 @@ def built(folder: Path) -> Path:
             place = folder / "source" / target / ("" if target == "./" else ".")
             _copy(ROOT / source, place / source if target == "./" else place)
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": paths, "PIP_NO_DEPS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # pip would find us there
+    environment = ours | {"PATH": paths, "PIP_NO_DEPS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     environment |= dict(argument.split("=", 1) for argument in build.all("ARG"))
     for command in build.all("RUN"):
         shell = ["sh", "-eu", "-c", _here(command, folder)]

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,15 +18,21 @@ PLACES = ("etc/triggerctl", "work", "data", "tmp")
 
 
 class Pod:
-    """One container of a release: its folder, its variables and its arguments; Secrets are given."""
+    """One container of a release: its folder, its variables and its arguments; Secrets and its port here are given."""
 
     def __init__(
-        self, installed: Rendered, name: str, program: Path, folder: Path, secrets: Mapping[str, Mapping[str, str]]
+        self,
+        installed: Rendered,
+        name: str,
+        program: Path,
+        folder: Path,
+        secrets: Mapping[str, Mapping[str, str]],
+        port: int,
     ) -> None:
         [self.spec] = [spec for found, _, spec in installed.pods() if found == name]
         [self._container] = self.spec["containers"]
         self._program, self._folder, self._secrets = program, folder, secrets
-        self._port = _free_port()
+        self._port = port
         self._process: subprocess.Popen[str] | None = None
         self._mount(installed)
 
@@ -128,9 +133,3 @@ class Pod:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

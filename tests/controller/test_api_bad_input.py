@@ -1,5 +1,6 @@
 """Bad input over HTTP: each a problem document of its own, nothing half written, nothing of the inside shown."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 from sqlalchemy import select, text
 
 from controller import settings
+from controller.api import bodies
 from controller.app import create_app
 from controller.errors import LONGEST_TEXT
 from controller.services import Services
@@ -211,6 +213,8 @@ def test_a_wrong_field_of_a_request_is_refused(api: Api, path: str, body: Any, w
         ("/runs?cursor=WyJhIl0", "cursor"),
         ("/runs?status=done", "status"),
         ("/runs?trigger=a/b", "trigger"),
+        ("/tokens?cursor=WyJhIl0", "cursor"),
+        ("/holds?cursor=WyJhIl0", "cursor"),
         (f"{T}/revisions?cursor=WyJhIl0", "cursor"),
         (f"{T}/occurrences?cursor=WyJhIiwiYiIsImMiXQ", "cursor"),
         (f"{T}/next?n=0", "n"),
@@ -248,6 +252,24 @@ def test_what_is_not_there(api: Api, path: str) -> None:
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("id", ["x", "%00", "A" * 25 + "%00", "%C3%9F" * 26, "01KJ000000000000000000000%0A", "1" * 27])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/runs/{}"), ("POST", "/runs/{}/retry"), ("DELETE", "/tokens/{}"), ("DELETE", "/blackouts/{}")],
+)
+def test_what_can_be_no_id_is_the_id_of_nothing(api: Api, method: str, path: str, id: str) -> None:
+    """U-01: whatever stands there; no database is asked for it."""
+    answer = api.client.request(method, "/api/v1" + path.format(id))
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (404, "id")
+
+
+def test_an_id_is_found_in_small_letters(api: Api) -> None:
+    """U-01: of a run as of a token and a blackout."""
+    api.create()
+    fired = api.post(f"{T}/fire").json()["id"]
+    assert api.get(f"/runs/{fired.lower()}").json()["id"] == fired
+
+
 @pytest.mark.parametrize("number", [0, 2, 2**31, 10**30])
 def test_a_revision_that_is_not_there(api: Api, number: int) -> None:
     """R-09: a number beyond the history is not found, however large."""
@@ -260,6 +282,40 @@ def test_a_method_that_does_not_fit(api: Api) -> None:
     answer = api.post(T)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert "PUT" in answer.headers["Allow"] or "GET" in answer.headers["Allow"]
+
+
+def ask_slowly(app: FastAPI, *parts: Any) -> list[Any]:
+    """What the application sends to who signs in and says these parts, and nothing more."""
+    coming, sent = list(parts), list[Any]()
+    headers = [(b"host", b"test"), (b"origin", b"http://test"), (b"content-length", b"100")]
+    scope = {"type": "http", "method": "POST", "path": f"/api/v1{T}/fire", "query_string": b"", "headers": headers}
+
+    async def receive() -> Any:
+        return coming.pop(0) if coming else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope | {"scheme": "http", "client": None, "server": None, "root_path": ""}, receive, send))
+    return sent
+
+
+BEGUN = {"type": "http.request", "body": b"{", "more_body": True}
+
+
+def test_a_body_that_does_not_end_is_given_up(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-01: who only begins one would hold a connection for ever."""
+    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0)
+    begins, body = ask_slowly(app, BEGUN)
+    assert begins["status"] == 400
+    assert b"was not all there after 0 s" in body["body"]
+
+
+def test_who_goes_in_the_middle_of_a_body_is_no_error(api: Api, app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+    """O-05: nobody is answered, and the log, which anybody could fill like that, has no line."""
+    with caplog.at_level(logging.ERROR):
+        assert ask_slowly(app, BEGUN, {"type": "http.disconnect"}) == []
+    assert caplog.text == ""
 
 
 def test_a_bug_shows_nothing_of_the_inside(

@@ -1,14 +1,18 @@
 """Histories verified, rebuilt and moved over HTTP."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from controller import settings
+from controller.api.uploads import up_to
 from controller.app import create_app
+from controller.errors import TooLarge
 from controller.services import Services
 from revisions.signing import PrivateKey
 from revisions.store.database import Database
@@ -136,3 +140,17 @@ def test_it_is_all_described(api: Api) -> None:
     for path in ("/verify", "/rebuild", "/checkpoint", "/export", "/import"):
         assert f"/api/v1{path}" in described["paths"]
     assert "guards_missing" in described["components"]["schemas"]["ReportShape"]["properties"]
+
+
+def test_an_upload_may_have_a_bound() -> None:
+    """R-10: a checkpoint is taken in up to a size, for whoever may verify could fill a disk; an export is not."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"1234", "more_body": False}
+
+    async def taken(largest: int | None) -> list[bytes]:
+        return [file.read() async for file in up_to(largest)(Request({"type": "http"}, receive))]
+
+    assert asyncio.run(taken(None)) == asyncio.run(taken(4)) == [b"1234"]
+    with pytest.raises(TooLarge):
+        asyncio.run(taken(3))

@@ -123,6 +123,17 @@ def test_the_schema_goes_down_and_up(cli: Cli, database_url: str) -> None:
     assert cli("--server", "http://127.0.0.1:9", "db", "current", database=None).status == 2
 
 
+def test_a_copy_is_separated(cli: Cli, database: Database) -> None:
+    """X-10: `db current` shows which installation it is, `db separate` makes it another."""
+
+    def shown(command: str) -> str:
+        installation: str = json.loads(cli("--output", "json", "db", command).out)["installation"]
+        return installation
+
+    before = shown("current")
+    assert shown("separate") == shown("current") != before
+
+
 def test_only_an_upgrade_creates_a_database(cli: Cli, database: Database) -> None:
     """R-19: asking a file that is not there creates none."""
     assert cli("list", database="sqlite:///new.db").status == 7

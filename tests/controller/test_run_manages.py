@@ -60,10 +60,10 @@ class Guarded:
 
 
 @pytest.fixture
-def guarded(database_url: str, tmp_path: Path, free_port: int) -> Iterator[Guarded]:
+def guarded(database_url: str, tmp_path: Path, port: int) -> Iterator[Guarded]:
     with ExitStack() as stack:
         database = stack.enter_context(Database(database_url))
-        guarded = Guarded(database, tmp_path / "work", free_port)
+        guarded = Guarded(database, tmp_path / "work", port)
         stack.callback(guarded.up.stop)
         yield guarded
 

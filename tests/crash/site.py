@@ -92,7 +92,8 @@ class Controller:
         self.process.terminate()
 
     def stop(self) -> int:
-        """SIGTERM; answers the exit code."""
+        """SIGTERM once it has started, for until then the signal is Python's; answers the exit code."""
+        self.until("controller.started")
         self.terminate()
         return self.process.wait(PATIENCE)
 
@@ -127,7 +128,7 @@ class Site:
         self.controllers: list[Controller] = []
 
     def up(self, *arguments: str, without: str = "", **settings: str) -> Controller:
-        """Starts a controller; settings are named as in the environment, without the prefix."""
+        """Starts a controller; settings are named as in the environment, ours without the prefix."""
         log = self.folder / f"controller-{len(self.controllers)}.log"
         chosen = {
             "DATABASE_URL": self.database_url,
@@ -138,7 +139,8 @@ class Site:
             **settings,
         }
         parts = ["--without", without] if without else []
-        environment = {f"TRIGGERCTL_{name}": value for name, value in chosen.items()}
+        prefixes = {name: "" if name.startswith("OTEL_") else "TRIGGERCTL_" for name in chosen}
+        environment = {prefixes[name] + name: value for name, value in chosen.items()}
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "controller.cli.main", "up", *arguments, *parts],
@@ -152,10 +154,10 @@ class Site:
         self.controllers.append(Controller(process, log))
         return self.controllers[-1]
 
-    def register(self, script: str) -> None:
-        """Registers task report v1: a script for `/bin/sh`."""
+    def register(self, script: str, version: str = "v1") -> None:
+        """Registers a version of task report: a script for `/bin/sh`."""
         process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
-        self._registering.register(Task.read(task_document(process=process)), Caller("ann"))
+        self._registering.register(Task.read(task_document(version, process=process)), Caller("ann"))
 
     def deploy(self, name: str, **spec: Any) -> None:
         """Creates a trigger; where the spec says nothing it never fires by itself."""
@@ -218,18 +220,23 @@ class Site:
         with self.database.read() as connection:
             return backlog_store.get(connection, [self._id(name)])
 
-    def comes_to_an_end(self, *names: str) -> None:
-        """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs."""
-        self.comes_to_rest(*names)
+    def comes_to_an_end(self, *names: str) -> datetime:
+        """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs.
+
+        Answers what `now` was: what fell due later may have fallen into the schedules' end.
+        """
+        until = self.comes_to_rest(*names)
         for name in names:
             self._ends(name)
+        return until
 
-    def comes_to_rest(self, *names: str) -> None:
-        """Waits until all that was due by now is decided, then ends the schedules."""
+    def comes_to_rest(self, *names: str) -> datetime:
+        """Waits until all that was due by now is decided, then ends the schedules; answers what `now` was."""
         until = self.now()
         for name in names:
             self._gets_decided(name, until)
             self.deactivate(name)
+        return until
 
     def lets_go(self) -> None:
         """Lets waiting tasks go on."""

@@ -63,9 +63,10 @@ def test_a_backup_is_put_back(site: Site, site_over: Callable[[str], Site], data
     """O-07, R-02: of the time since the backup nothing fires, what was under way then is not done again, and history
     is guarded as before; from then on every second is one run."""
     site.register(TELL + WAIT)
+    site.register(TELL, "v2")
     site.deploy("slow")
-    site.deploy("tick", **EVERY_SECOND)
-    controller = site.up(**UNLIMITED, MAX_RUNNING="100")
+    site.deploy("tick", task_version="v2", **EVERY_SECOND)
+    controller = site.up(**UNLIMITED)
     slow = site.fire("slow")
     eventually(lambda: site.began()[slow, 1])
     back_up(database_url, tmp_path / "backup")
@@ -78,7 +79,7 @@ def test_a_backup_is_put_back(site: Site, site_over: Callable[[str], Site], data
         with restored.database.write() as connection:
             connection.exec_driver_sql("DELETE FROM replicas")  # as if more than three intervals had gone by
         asked_at = restored.now()
-        restored.lets_go()
+        site.lets_go()
         again = restored.up("--baseline", "now", **UNLIMITED, WORK_DIR=str(site.work), TASK_ROOT=str(site.folder))
         again.until("controller.started")
         eventually(lambda: {found.id for found in restored.runs("tick")} - known)

@@ -35,7 +35,7 @@ def begun(site: Site) -> str:
 
 def test_what_ends_within_the_grace_is_kept(waiting: Site) -> None:
     """U-01, X-07: SIGTERM ends claiming, lets a running task end, settles it, and exits with 0."""
-    controller = waiting.up(STOP_GRACE="60s")
+    controller = waiting.up(STOP_GRACE="10m")
     first = begun(waiting)
     controller.terminate()
     controller.until("controller.stopping")
@@ -75,7 +75,7 @@ def test_what_takes_longer_is_handed_back(waiting: Site) -> None:
 
 def test_readiness_goes_first(waiting: Site) -> None:
     """O-05: told to stop, it says at once that it is not ready, and answers as long as a task is under way."""
-    controller = waiting.up(STOP_GRACE="60s")
+    controller = waiting.up(STOP_GRACE="10m")
     run_id = begun(waiting)
     answers = _asking(controller.url)
     assert (answers("/healthz"), answers("/readyz")) == (200, 200)
@@ -171,13 +171,13 @@ def test_a_database_that_goes_away(postgresql_site: Site, postgresql_database_ur
     is back everything goes on by itself, the missed seconds and the task that was under way included."""
     site = postgresql_site
     site.register(WAITING)
+    site.register(TELL, "v2")
     site.deploy("slow")
+    site.deploy("tick", task_version="v2", **EVERY_SECOND)
     controller = site.up(**UNLIMITED)
     answers = _asking(controller.url)
     assert (answers("/healthz"), answers("/readyz")) == (200, 200)
     run_id = begun(site)
-    site.deploy("tick", **EVERY_SECOND)  # from then on its waiting tasks take every place that there is
-    fires_on(site, "tick")
     with gone(postgresql_database_url):
         eventually(lambda: answers("/readyz") == 503)
         assert answers("/healthz") == 200

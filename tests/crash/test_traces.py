@@ -51,14 +51,14 @@ def test_a_collector_gets_the_whole_trace(sqlite_site: Site) -> None:
 
 
 def test_a_collector_that_never_answers_holds_nothing_up(sqlite_site: Site) -> None:
-    """O-04: runs run, and the stop gives it three seconds, not the ten that a sending may take."""
+    """O-04: runs run, and the stop gives it three seconds, not the thirty that its library would."""
     with Collector(silent=True) as collector:
         sqlite_site.register(TOLD)
-        controller = sqlite_site.up(TRACING_URL=collector.url)
+        controller = sqlite_site.up(TRACING_URL=collector.url, OTEL_EXPORTER_OTLP_TIMEOUT="3600")
         assert fired(sqlite_site, controller.url).status == "succeeded"
         assert controller.stop() == 0
     began, over = (controller.until(event)["timestamp"] for event in ("controller.stopping", "controller.stopped"))
-    assert datetime.fromisoformat(over) - datetime.fromisoformat(began) < timedelta(seconds=9)
+    assert datetime.fromisoformat(over) - datetime.fromisoformat(began) < timedelta(seconds=25)
 
 
 def test_without_a_collector_nothing_of_it_is_loaded(sqlite_site: Site) -> None:

@@ -9,7 +9,7 @@ from tests.waiting import PATIENCE
 
 SETTINGS = {
     "RESYNC_INTERVAL": "1s",
-    "LIVE_GRACE": "2s",
+    "LIVE_GRACE": "12s",
     "EXECUTION_QPS": "10",
     "EXECUTION_BURST": "2",
     "MAX_CATCHUP_RUNS_PER_LOOP": "2",

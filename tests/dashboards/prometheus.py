@@ -1,7 +1,6 @@
-"""A real Prometheus, which scrapes a controller every second and answers queries."""
+"""A real Prometheus, which scrapes a controller every three seconds and answers queries."""
 
 import math
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from tests.waiting import PATIENCE, eventually
 
 JOB = "triggerctl"
 _CONFIG = """
-global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
+global: {{scrape_interval: 3s, scrape_timeout: 3s, evaluation_interval: 3s}}
 rule_files: ["{rules}"]
 scrape_configs:
   - job_name: {job}
@@ -24,14 +23,12 @@ Sample = tuple[dict[str, str], float]
 
 
 class Prometheus:
-    """Answers over HTTP as Grafana asks; started at once."""
+    """Answers over HTTP as Grafana asks, at a port; started at once."""
 
-    def __init__(self, target: str, rules: Path, folder: Path) -> None:
+    def __init__(self, target: str, rules: Path, folder: Path, port: int) -> None:
         folder.mkdir()
         (folder / "config.yml").write_text(_CONFIG.format(target=target, rules=rules, job=JOB))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        address = f"127.0.0.1:{port}"
         self._log = folder / "log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

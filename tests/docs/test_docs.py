@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -272,14 +271,11 @@ sleep() {
 """A reader waits some seconds; here until what he waits for is seen, and no longer."""
 
 
-def typed_for_real(script: str, folder: Path, *looks: Callable[[Site], Any]) -> str:
-    """What a reader gets who types it in a checkout, with an empty home; the controller listens on a free port.
+def typed_for_real(port: int, script: str, folder: Path, *looks: Callable[[Site], Any]) -> str:
+    """What a reader gets who types it in a checkout, with an empty home; the controller listens at a port.
 
     Each `sleep` takes until the next of `looks` answers something.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     shutil.copytree(ROOT / "config" / "examples", folder / "config" / "examples")
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -332,11 +328,13 @@ def end_group(pid: int) -> None:
         return
 
 
-def test_the_readme_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
+def test_the_readme_can_be_typed_from_beginning_to_end(port: int, tmp_path: Path) -> None:
     """U-05: the first task and trigger run, the history shows the changes, and the controller stops."""
     file = tmp_path / "hello" / "greetings.txt"
     script = pages.walkthrough(pages.text("README.md"))
-    out = typed_for_real(script, tmp_path, lambda runs: runs("status=succeeded"), lambda _: "Grace" in file.read_text())
+    out = typed_for_real(
+        port, script, tmp_path, lambda runs: runs("status=succeeded"), lambda _: "Grace" in file.read_text()
+    )
     greetings = file.read_text()
     assert "Hello Ada" in greetings
     assert "Hello Grace" in greetings
@@ -345,9 +343,10 @@ def test_the_readme_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
     assert re.search(r"^3 +DEACTIVATE +no .* Ada is on holiday", out, re.MULTILINE)
 
 
-def test_the_quickstart_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
+def test_the_quickstart_can_be_typed_from_beginning_to_end(port: int, tmp_path: Path) -> None:
     """U-05: the examples run in a copy, and the report is there."""
     out = typed_for_real(
+        port,
         pages.walkthrough(pages.text("docs/quickstart.md")),
         tmp_path,
         lambda runs: runs("status=succeeded&source=schedule&trigger=bakery/prod/orders/slots"),

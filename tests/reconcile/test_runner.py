@@ -19,7 +19,7 @@ from reconcile.rules.stopping import Stop
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
-from revisions.store import census, claims, logs, orders, runs, status
+from revisions.store import census, claims, installations, logs, orders, runs, status
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.triggers import StopReason
@@ -115,6 +115,14 @@ def test_a_run_goes_from_pending_to_succeeded(scene: Scene) -> None:
     run = scene.run(run_id)
     assert (run.status, run.output, run.claimed_by) == ("succeeded", '{"answer":42}', None)
     assert work.forgotten
+
+
+def test_an_attempt_bears_the_installations_id(scene: Scene) -> None:
+    """X-10: by which its work elsewhere is known."""
+    with scene.database.read() as connection:
+        mine = installations.current(connection)
+    _, work = scene.started(scene.runner())
+    assert work.launch.installation == mine
 
 
 def test_what_is_told_of_a_run_bears_its_triggers_name(scene: Scene) -> None:

@@ -14,7 +14,7 @@ from reconcile.rules.bounds import offset
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle
-from revisions.errors import Invalid
+from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
 from revisions.manifests import Calendar
 from revisions.store.runs import Run
@@ -248,6 +248,47 @@ def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
     assert len(world.runs()) == 1 + 12
     auditing = Auditing(world.database, timedelta(minutes=1))
     assert auditing.faults(key("tick")) == []
+
+
+@pytest.mark.parametrize("how", ["deactivated", "deleted"])
+@pytest.mark.parametrize("closes", [True, False], ids=["closed", "opened"])
+def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, closes: bool) -> None:
+    """S-13, R-21, invariant 4: its undecided occurrences are recorded when their day is closed, and one that was closed
+    does not come back, as with a trigger that is active."""
+    today, open_day = [str(world.start.date())], list[str]()
+    before, after = (open_day, today) if closes else (today, open_day)
+    calendaring = Calendaring(world.database, world.observations)
+    calendaring.deploy(holidays(world, before), Expected(absent=True), Caller("ann"))
+    spec: dict[str, Any] = {
+        "schedule": {"every": "1h", "calendars": ["holidays"]},
+        "catchup": {"policy": "all", "inactive": True},
+    }
+    world.create(**spec)
+    change = world.deactivate if how == "deactivated" else world.delete
+    change("tick", 1)
+    world.advance(hours=4)
+    calendaring.deploy(holidays(world, after), Expected(revision=1), Caller("ann"))
+    recorded = [(skip.outcome, skip.reason, skip.count) for skip in world.skips()]
+    assert recorded == ([("superseded", "calendar", 4)] if closes else [])
+    if how == "deactivated":
+        world.activate("tick", 2)
+    else:
+        world.create(**spec)
+    world.advance(minutes=1)
+    world.resync()
+    assert world.runs() == []
+    assert Auditing(world.database, timedelta(minutes=1)).faults(key("tick")) == []
+
+
+def test_a_calendar_that_only_deleted_triggers_name_can_go(world: World) -> None:
+    """S-13: their time may count, but they keep nothing from being deleted."""
+    calendaring = Calendaring(world.database, world.observations)
+    made = calendaring.deploy(holidays(world, []), Expected(absent=True), Caller("ann"))
+    world.create(schedule={"every": "1h", "calendars": ["holidays"]}, catchup={"inactive": True})
+    with pytest.raises(Conflict, match="is named by acme/production/report/tick"):
+        calendaring.delete(made.calendar.key, Expected(revision=1), Caller("ann"))
+    world.delete("tick", 1)
+    assert calendaring.delete(made.calendar.key, Expected(revision=1), Caller("ann")).calendar.deleted
 
 
 def test_an_asked_fire_that_was_missed_is_skipped_once(world: World) -> None:
