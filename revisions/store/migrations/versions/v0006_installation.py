@@ -1,10 +1,9 @@
 """The id by which work elsewhere is known to be this database's, and when each project had its turn for a token."""
 
-from datetime import UTC, datetime
-
 import sqlalchemy as sa
 from alembic import op
 
+from revisions.clock import HostClock
 from revisions.ids import fresh
 from revisions.store.columns import Instant
 
@@ -20,7 +19,7 @@ def upgrade() -> None:
         sa.Column("installation_id", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("installation_id", name=op.f("installation_pkey")),
     )
-    op.bulk_insert(table, [{"installation_id": fresh(datetime.now(UTC))}])
+    op.bulk_insert(table, [{"installation_id": fresh(HostClock().now(op.get_bind()))}])
     op.create_table(
         "project_turns",
         sa.Column("project", sa.Text(), nullable=False),
