@@ -116,7 +116,8 @@ def cancel(id: NamedId, here: Here, within: Within, sent: Sent, asking: Asking) 
         before = _get(connection, id, within)
         now = here.database.clock.now(connection)
         run = orders.request_cancel(connection, id, now, asking.actor, reason)
-        assert run is not None
+        if run is None:  # it had been kept long enough, a moment ago
+            raise NotFound.run(id)
         answer = _shape(connection, run)
     facts = {"run_id": id, "status": run.status, "actor": asking.actor, **part_of(run)}
     if before.finished_at is None:
