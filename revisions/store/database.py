@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import psycopg
+from psycopg.errors import ReadOnlySqlTransaction
 from sqlalchemy import (
     URL,
     Connection,
@@ -74,7 +75,7 @@ def ask_and_look_at(clock: Clock, connection: Connection, *questions: Question) 
 class Database:
     """One database; `read` and `write` give a connection inside a transaction of its own.
 
-    Raises Unavailable when the database cannot be reached, is too busy, or was never set up.
+    Raises Unavailable when the database cannot be reached, is too busy, takes no writes, or was never set up.
     """
 
     def __init__(self, url: str, *, create: bool = False, pool_size: int = 20) -> None:
@@ -175,10 +176,11 @@ def _reachable(url: URL) -> Iterator[None]:
         PoolTimeoutError,
         psycopg.OperationalError,  # from the pipeline, where SQLAlchemy is not between
         psycopg.InterfaceError,
+        ReadOnlySqlTransaction,
     ) as error:
         raise Unavailable(f"{_shown(url)}: {_reason(error)}") from error
     except DBAPIError as error:
-        if not error.connection_invalidated:
+        if not (error.connection_invalidated or isinstance(error.orig, ReadOnlySqlTransaction)):
             raise
         raise Unavailable(f"{_shown(url)}: {_reason(error)}") from error
 

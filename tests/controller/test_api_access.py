@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from controller import settings
 from controller.api import rights
@@ -231,6 +231,19 @@ def test_what_diagnoses_answers_without_the_database(
     assert some.client.get("/metrics").status_code == 503
     clock.advance(timedelta(hours=1))
     assert admin.client.get("/metrics").status_code == 503
+
+
+def test_what_cannot_be_written_can_be_read(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
+    """O-05, O-06: of a standby, or on a disk that is full; that somebody came is not noted then, and what would change
+    something says that it cannot now."""
+    stranger = as_role(Role.ADMIN, EVERYWHERE, "never-came")
+    only_reading = "PRAGMA query_only=ON" if database.is_sqlite else "SET TRANSACTION READ ONLY"
+    event.listen(database.engine, "begin", lambda connection: connection.exec_driver_sql(only_reading))
+    path = "/triggers/acme/production/report/tick"
+    assert [stranger.get(one).status_code for one in (path, "/runs", "/doctor")] == [200] * 3
+    wanted = (stranger.post(f"{path}/fire"), stranger.delete(path, at(1)), stranger.post("/freeze", {"reason": "r"}))
+    for refused in wanted:
+        assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
 
 
 def test_without_configured_access_everybody_is_local(api: Api) -> None:
