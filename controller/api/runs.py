@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here, NamedId, Within, listed
 from controller.api.history import existing
-from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, id_before, pack, page
+from controller.api.paging import LARGEST_NUMBER, LARGEST_POSITION, Cursor, Filter, Limit, id_before, pack, page
 from controller.shapes.common import Page
 from controller.shapes.runs import BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
 from reconcile.attempts.attempt import Ended, part_of
@@ -81,7 +81,7 @@ def log(
     here: Here,
     within: Within,
     attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
-    position: Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="only what comes from this byte on")] = 0,
+    position: Annotated[int, Query(ge=0, le=LARGEST_POSITION, description="only what comes from this byte on")] = 0,
 ) -> Response:
     """What an attempt printed, as bytes; without a number the newest attempt (X-17).
 
