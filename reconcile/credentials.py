@@ -97,8 +97,7 @@ class Credentials:
             if other := next(
                 (one for one in store.live_named(connection, name, now) if one.grants != made.grants), None
             ):
-                detail = f"{name!r} is the name of token {other.token_id}, which is granted something else"
-                raise Conflict.hinted("name", detail, "revoke that one first, or choose another name")
+                raise _taken(name, other, within)
             store.add(connection, made)
         granted = {"role": grant.role.value, "projects": authority.projects_list(grant.reach) or "all"}
         self._observations.emit("token.created", token_id=made.token_id, bearer=name, **granted, actor=caller.actor)
@@ -174,6 +173,14 @@ def hashed(secret: str) -> str:
 def is_within(reach: Reach, token: Token) -> bool:
     """Whether all that a token is granted lies within a reach."""
     return all(_contains(reach, grant.reach) for grant in rights_of(token.grants).grants)
+
+
+def _taken(name: str, other: Token, within: Reach) -> Conflict:
+    """That a name stands for somebody else; of which token, is told to those whom it concerns."""
+    if not is_within(within, other):
+        return Conflict.hinted("name", f"{name!r} is a name that was given out already", "choose another name")
+    detail = f"{name!r} is the name of token {other.token_id}, which is granted something else"
+    return Conflict.hinted("name", detail, "revoke that one first, or choose another name")
 
 
 def _refuse_beyond(within: Reach, wanted: Reach) -> None:

@@ -465,6 +465,24 @@ def test_tokens_are_made_within_ones_own_projects(as_role: Callable[..., Api], a
     assert admin.delete(f"/tokens/{made.json()['id']}").json()["revoked_by"] == "admin-all"
 
 
+def test_nothing_is_told_of_tokens_beyond_ones_projects(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: not by a cursor, not by how full a part is, and not by a name that is taken."""
+    of_acme = as_role(Role.ADMIN)
+    others = [
+        admin.post("/tokens", {"name": f"of-{n}", "role": "viewer", "projects": ["other"]}).json() for n in range(3)
+    ]
+    mine = [
+        of_acme.post("/tokens", {"name": f"my-{n}", "role": "viewer", "projects": ["acme"]}).json() for n in range(2)
+    ]
+    part = of_acme.get("/tokens", limit=2).json()
+    assert [item["id"] for item in part["items"]] == [one["id"] for one in reversed(mine)]
+    rest = of_acme.get("/tokens", limit=2, cursor=part["next_cursor"]).json()
+    assert ([item["name"] for item in rest["items"]], rest["next_cursor"]) == (["admin-some"], None)
+    refused = of_acme.post("/tokens", {"name": "of-1", "role": "viewer", "projects": ["acme"]})
+    assert refused.status_code == 409
+    assert others[1]["id"] not in refused.text
+
+
 def test_a_secret_is_told_once_and_kept_as_a_hash(admin: Api, database: Database) -> None:
     """O-06: neither lists nor the database hold it."""
     secret = admin.post("/tokens", {"name": "ci", "role": "viewer"}).json()["token"]
