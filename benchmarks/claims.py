@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -24,6 +24,7 @@ from reconcile.rules.preconditions import Expected
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle_all
 from revisions.ids import fresh
+from revisions.manifests import Trigger as Manifest
 from revisions.store import runs
 from revisions.store.database import Database
 from revisions.store.runs import NewRun
@@ -57,11 +58,12 @@ def measure() -> list[Ratio]:
         observations = Observations()
         deploying = Deploying(database, observations)
         Registering(database, deploying, observations).register(task(), Caller("bench"))
-        of = deploying.deploy(trigger("t", overlap="allow"), Expected(absent=True), Caller("bench")).trigger
+        deployed = [deploying.deploy(one, Expected(absent=True), Caller("bench")).trigger for one in _triggers()]
+        of, keyed = deployed[:1], deployed[1:]
         with psycopg.connect(bare_url(database)) as connection:
             bare = _median(lambda: _bare(database, connection, of))
-        free = _median(lambda: _ours(database, observations, of, 0))
-        hot = _median(lambda: _ours(database, observations, of, HOT))
+        free = _median(lambda: _ours(database, observations, of))
+        hot = _median(lambda: _ours(database, observations, keyed))
         theirs = _median(lambda: asyncio.run(_procrastinate(bare_url(database))))
     return [
         Ratio("claim to settle, no keys", free, bare, goal=0.4),
@@ -74,8 +76,15 @@ def _median(measured: Callable[[], float]) -> float:
     return sorted(measured() for _ in range(ROUNDS))[ROUNDS // 2]
 
 
-def _ours(database: Database, observations: Observations, of: Trigger, keys: int) -> float:
-    _fill(database, of, keys)
+def _triggers() -> Iterator[Manifest]:
+    """One whose runs hold no key, and one for each hot key."""
+    yield trigger("t", overlap="allow")
+    for number in range(HOT):
+        yield trigger(f"keyed-{number}", overlap="allow", serialize_key=f"key-{number}")
+
+
+def _ours(database: Database, observations: Observations, of: Sequence[Trigger]) -> float:
+    _fill(database, of)
     began, done = time.monotonic(), 0
     while done < RUNS:
         taken = claiming.take(
@@ -87,8 +96,8 @@ def _ours(database: Database, observations: Observations, of: Trigger, keys: int
     return RUNS / (time.monotonic() - began)
 
 
-def _bare(database: Database, connection: psycopg.Connection[Any], of: Trigger) -> float:
-    _fill(database, of, 0)
+def _bare(database: Database, connection: psycopg.Connection[Any], of: Sequence[Trigger]) -> float:
+    _fill(database, of)
     began, done = time.monotonic(), 0
     while done < RUNS:
         now = connection.execute("SELECT clock_timestamp()").fetchall()[0][0]
@@ -101,15 +110,16 @@ def _bare(database: Database, connection: psycopg.Connection[Any], of: Trigger) 
     return RUNS / (time.monotonic() - began)
 
 
-def _fill(database: Database, of: Trigger, keys: int) -> None:
+def _fill(database: Database, of: Sequence[Trigger]) -> None:
+    """The triggers' runs take turns."""
     with database.write() as connection:
         now = database.clock.now(connection)
-        runs.create(connection, [_new(of, now, number, keys) for number in range(RUNS)])
+        runs.create(connection, [_new(of[number % len(of)], now) for number in range(RUNS)])
     with psycopg.connect(bare_url(database), autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE runs")
 
 
-def _new(of: Trigger, now: Any, number: int, keys: int) -> NewRun:
+def _new(of: Trigger, now: Any) -> NewRun:
     return NewRun(
         id=fresh(now),
         trigger_id=of.trigger_id,
@@ -126,7 +136,6 @@ def _new(of: Trigger, now: Any, number: int, keys: int) -> NewRun:
         scheduled_at=now,
         created_at=now,
         input="{}",
-        serialize_key=f"key-{number % keys}" if keys else None,
     )
 
 

@@ -16,8 +16,9 @@ from controller import logs
 from controller.api.origin import OwnPagesOnly
 from controller.app import create_app
 from controller.metrics import Metrics
+from controller.parts import PARTS
 from controller.services import Services, vault
-from controller.settings import Settings
+from controller.settings import Settings, mistyped
 from controller.version import VERSION
 from controller.web import pages
 from reconcile.attempts.worker import passed_on
@@ -48,8 +49,9 @@ SECONDS_FOR_REQUESTS = 5
 def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool = False) -> None:
     """Runs the parts that are not left out (`api`, `web`, `loop`, `runner`) until SIGTERM or SIGINT.
 
-    With `is_restored` nothing of the time since the backup is fired. Raises Invalid when the address cannot be listened
-    on, Unavailable when the database cannot be used, and Conflict when it was not just restored.
+    With `is_restored` nothing of the time since the backup is fired; with every part left out there is no more to do.
+    Raises Invalid when the address cannot be listened on, Unavailable when the database cannot be used, and Conflict
+    when it was not just restored.
     """
     logs.configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
@@ -66,9 +68,13 @@ def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool 
         if spans:
             stack.callback(spans.tracing.close)
         observations.subscribe(spans.naming(logs.subscriber) if spans else logs.subscriber)
+        for variable, meant in mistyped().items():
+            observations.emit("setting.unknown", variable=variable, meant=meant)
         if is_restored:
             deploying = Deploying(database, observations)
             Restoring(database, observations, deploying).begin_anew(settings.resync_interval)
+            if set(without) == set(PARTS):
+                return
         process = Process(settings, database, observations, without, spans)
         if listening is not None:
             stack.callback(process.serve(listening))

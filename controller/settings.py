@@ -1,9 +1,11 @@
 """Every setting of the controller: command line before environment before file, each value checked where it enters."""
 
+import difflib
 import hashlib
 import ipaddress
 import os
 import tempfile
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +30,8 @@ FILES = ("config/triggerctl.yaml", "triggerctl.yaml")
 """Where settings are looked for, in the folder of the start, when TRIGGERCTL_CONFIG names no file."""
 COLLECTORS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 """Where OpenTelemetry's own variables say where traces go."""
+OTHERS = frozenset({"CONFIG", "SERVER", "TOKEN", "DEBUG", "RUN_ID", "INPUT", "OUTPUT"})
+"""What else is told by variables that begin like those of settings, to the command and to tasks."""
 OF_FOLDERS = frozenset({"origin"})
 """What the file says beside settings where the folder of the start is also one that `triggerctl apply` takes."""
 
@@ -63,19 +67,23 @@ def _collector(value: str | None) -> str | None:
 
 
 def _grants(value: dict[str, str]) -> dict[str, str]:
+    """A grant in a project that nothing can be called lets nobody in."""
     for text in value.values():
-        grant_of(text)
+        _named({"project": project} for project in grant_of(text).reach.projects or ())
     return value
 
 
 def _shared(value: dict[str, list[str]]) -> dict[str, list[str]]:
     """A scope or a project that nothing can be called would keep nothing to anybody."""
-    named = [{"secret_scope": scope} for scope in value]
-    named += [{"project": project} for projects in value.values() for project in projects]
-    for one in named:
-        for fault in name_faults("", **one):
-            raise ValueError(f"{fault.path} {next(iter(one.values()))!r}: {fault.message}; {fault.hint}")
+    _named({"secret_scope": scope} for scope in value)
+    _named({"project": project} for projects in value.values() for project in projects)
     return value
+
+
+def _named(names: Iterable[dict[str, str]]) -> None:
+    for name in names:
+        for fault in name_faults("", **name):
+            raise ValueError(f"{fault.message}; {fault.hint}")
 
 
 def is_protected(url: str) -> bool:
@@ -102,6 +110,12 @@ def _kinds(value: str) -> str:
     return ",".join(kinds)
 
 
+def _every(value: timedelta) -> timedelta:
+    if value < timedelta(seconds=1):
+        raise ValueError("is less than 1s")
+    return value
+
+
 def _kept(value: timedelta) -> timedelta:
     if timedelta(0) < value < timedelta(days=1):
         raise ValueError("is less than 1d; 0 keeps for ever")
@@ -121,7 +135,7 @@ def _lower(value: Any) -> Any:
 
 Span = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(0))]
 Kept = Annotated[Span, AfterValidator(_kept)]
-Interval = Annotated[timedelta, BeforeValidator(_span), Field(ge=timedelta(seconds=1))]
+Interval = Annotated[Span, AfterValidator(_every)]
 
 
 class Settings(BaseSettings):
@@ -276,6 +290,17 @@ def load(**given: Any) -> Settings:
             for details in error.errors(include_url=False)
         ]
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults) from None
+
+
+def mistyped() -> dict[str, str]:
+    """Variables that are nearly a setting's, each with that one: nobody reads them, and whoever set them thinks so.
+
+    Those that are like none are left alone: Kubernetes makes some of a Service's name.
+    """
+    known = {name.upper() for name in Settings.model_fields} | OTHERS
+    given = {name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)}
+    near = {name: difflib.get_close_matches(name, sorted(known), 1, cutoff=0.8) for name in sorted(given - known)}
+    return {f"{PREFIX}{name}": f"{PREFIX}{found[0]}" for name, found in near.items() if found}
 
 
 def _fault(name: str, message: str, value: Any, given: dict[str, Any]) -> Fault:

@@ -103,7 +103,7 @@ ALERTS = (
         "0s",
         "warning",
         "{{ $value }} triggers were deactivated after failures",
-        "They stay so until somebody activates, deploys or deletes them.",
+        "They stay so until somebody activates, deploys or deletes them; `triggerctl list --inactive` shows why.",
     ),
     Alert(
         "TriggerctlAskedRateHigh",
@@ -127,7 +127,7 @@ ALERTS = (
         "0s",
         "warning",
         "A trigger of {{ $labels.project }} has used {{ $value | humanizePercentage }} of its budget",
-        "At 100 % it rests until its period ends.",
+        "`triggerctl doctor` names it. At 100 % it rests until its period ends.",
     ),
     Alert(
         "TriggerctlDeadlineMissed",
@@ -135,7 +135,7 @@ ALERTS = (
         "0s",
         "warning",
         "A deadline ({{ $labels.kind }}) came, and no run had succeeded",
-        "The log names the trigger, under `trigger.deadline_missed`.",
+        "`triggerctl doctor` names the trigger, and so does the log, under `trigger.deadline_missed`.",
     ),
     Alert(
         "TriggerctlQuarantined",

@@ -1,6 +1,6 @@
 """What triggers with a budget have spent, read where something of theirs is to start or has ended (X-08)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from reconcile.rules import budget as rules
@@ -8,6 +8,7 @@ from reconcile.rules.budget import Budget, Spending
 from revisions.errors import Conflict
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import costs
+from revisions.store.census import Budgeted
 from revisions.store.costs import SetAside
 from revisions.store.database import Connection
 from revisions.triggers import Trigger, spec_of
@@ -36,6 +37,18 @@ def spent(connection: Connection, budgets: Mapping[str, Budget], now: datetime) 
     for at, ids in begun.items():
         found |= costs.since(connection, ids, at)
     return found
+
+
+def shares(connection: Connection, some: Iterable[Budgeted], now: datetime) -> dict[str, float]:
+    """The share of its budget that each of these triggers has spent or set aside, by id."""
+    budgets = {one.trigger_id: budget for one in some if (budget := rules.budget_of(spec_of(one.spec)))}
+    paid = spent(connection, budgets, now)
+    aside = costs.set_aside(connection, list(budgets))
+    nothing = SetAside(0.0, 0)
+    return {
+        trigger_id: rules.used(budget, paid.get(trigger_id, 0.0), aside.get(trigger_id, nothing).reserved)
+        for trigger_id, budget in budgets.items()
+    }
 
 
 def used_up_until(connection: Connection, trigger_id: str, spec: str, now: datetime) -> datetime | None:

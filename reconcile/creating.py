@@ -49,8 +49,6 @@ def new_run(
         created_at=now,
         input=input,
         start_by=None if parked else start_by,
-        serialize_key=terms.serialize_key,
-        trigger_limit=terms.trigger_limit,
         task_limit=task.limit,
         reserved=reserved,
         parked=parked,

@@ -17,6 +17,7 @@ class Launch:
     task sees; `root` is what relative `cwd` and `path` are relative to; `environment` holds what the contract adds
     to a task's environment (run id, URL, token), never the controller's own settings. The worker ends the work after
     `timeout_seconds`; a system elsewhere is told it too, for the time in which no controller is there to do that.
+    `installation` is whose attempt it is, "" for one that a release began which did not say so.
     """
 
     run_id: str
@@ -27,6 +28,7 @@ class Launch:
     input: Mapping[str, Any] = field(repr=False)  # it holds secrets
     environment: Mapping[str, str]
     timeout_seconds: float = 3600.0
+    installation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,13 @@ class Work(Protocol):
 
     def log_size(self) -> int:
         """Bytes written to the log so far."""
+        ...
+
+    def drop_log(self, start: int, end: int) -> None:
+        """Gives back the room of the log's bytes [start, end), which nobody reads again; its size stays.
+
+        Raises OSError where there is no way to.
+        """
         ...
 
     def forget(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from revisions.chain import COLUMNS, ORIGIN, Row, canonical, revision_of, text_of, texts
 from revisions.ids import TriggerKey
 from revisions.manifests import AUTOMATIONS
+from revisions.places import bounds_of
 from revisions.triggers import Trigger, apply, spec_of, stands_alone
 
 _REVISION, _ACTION, _ACTIVE = (COLUMNS.index(name) for name in ("revision", "action", "active"))
@@ -36,6 +37,7 @@ def current_row(trigger: Trigger) -> dict[str, Any]:
         "resolved": trigger.resolved,
         "scopes": trigger.scopes,
         "spec": trigger.spec,
+        **bounds_of(spec)._asdict(),
         "automation": canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec}),
         "hash": trigger.hash,
         "changed_at": trigger.changed_at,

@@ -96,7 +96,7 @@ class TriggerSpec(_Strict):
     catchup: Catchup = Catchup()
     overlap: Literal["allow", "skip", "queue_one", "queue_all", "cancel", "terminate"] | None = None
     serialize_key: Annotated[Optional, Field(min_length=1, max_length=256)] = None
-    concurrency: Concurrency | None = None
+    concurrency: Annotated[Concurrency | None, BeforeValidator(_written)] = None
     limits: Limits = Limits()
     start_within: Optional = None
     retry: Retry = Retry()
@@ -169,7 +169,7 @@ class TaskSpec(BaseModel):
     timeout: Text = "1h"
     inputs: dict[str, dict[str, Any]] = {}
     outputs: dict[str, dict[str, Any]] = {}
-    concurrency: Concurrency | None = None
+    concurrency: Annotated[Concurrency | None, BeforeValidator(_written)] = None
     secrets: tuple[Text, ...] = ()
     requires_approval: StrictBool = False
 

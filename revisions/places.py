@@ -1,7 +1,23 @@
 """What a run takes up while it runs, and what bounds the start of one that waits (X-04); plain values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+
+class Bounds(NamedTuple):
+    """What a trigger as it stands says of the start of its runs, whichever revision made them; None bounds nothing.
+
+    Of the runs of a project that share a `serialize_key` a single one runs.
+    """
+
+    serialize_key: str | None
+    concurrency_limit: int | None
+
+
+def bounds_of(spec: Mapping[str, Any]) -> Bounds:
+    """The bounds that a trigger's spec sets."""
+    return Bounds(spec.get("serialize_key"), spec.get("concurrency", {}).get("limit"))
 
 
 class Running(NamedTuple):
@@ -15,7 +31,7 @@ class Running(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A run whose time has come; a limit that is None bounds nothing."""
+    """A run whose time has come, with the bounds of its trigger and of its task version (X-04)."""
 
     id: str
     trigger_id: str
@@ -23,7 +39,7 @@ class Waiting(NamedTuple):
     domain: str
     task: str
     serialize_key: str | None
-    trigger_limit: int | None
+    concurrency_limit: int | None
     task_limit: int | None
 
 

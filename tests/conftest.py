@@ -12,11 +12,14 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 
 from revisions.clock import HandClock
-from revisions.store import schema
+from revisions.store import database as databases
+from revisions.store import schema, sessions
 from revisions.store.database import Database
 from tests import compiled
+from tests.ports import reserved
 from tests.reused import Reused
 from tests.server import Server
+from tests.waiting import PATIENCE
 from tests.world import World
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -111,11 +114,35 @@ def sqlite_database_url(sqlite_template: Path) -> Iterator[str]:
         yield f"sqlite:///{shutil.copy(sqlite_template, Path(folder) / 'triggerctl.db')}"
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is sent away for want of time: how long a lock or an answer takes is the machine's doing, and no fault."""
+    for name in sessions.SESSION_TIMEOUTS:
+        monkeypatch.setitem(sessions.SESSION_TIMEOUTS, name, f"{PATIENCE:.0f}s")
+    monkeypatch.setattr(sessions, "TRANSACTION_TIMEOUT", f"{PATIENCE:.0f}s")
+    monkeypatch.setattr(sessions, "CONNECT_SECONDS", int(PATIENCE))
+    monkeypatch.setattr(databases, "CONNECTION_SECONDS", PATIENCE)
+    monkeypatch.setattr(databases, "SQLITE_BUSY_SECONDS", PATIENCE)
+
+
+@pytest.fixture
+def as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits as the product has them."""
+    monkeypatch.undo()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
     """Each test that asks for a database runs on both."""
     url: str = request.getfixturevalue(f"{request.param}_database_url")
     return url
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """One at which nobody listens but who names it."""
+    with reserved() as port:
+        yield port
 
 
 @pytest.fixture

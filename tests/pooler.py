@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import make_url
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 PGBOUNCER = os.environ.get("TEST_PGBOUNCER") or shutil.which("pgbouncer", path=f"{os.defpath}:/usr/sbin")
 """The program; the variable names another than the system's."""
@@ -60,13 +60,13 @@ class Pooler:
 
     def stop(self) -> None:
         self._process.kill()  # asked to end it would wait for its clients
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
         shutil.rmtree(self._folder)
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, (self._folder / "log").read_text()
         try:
-            psycopg.connect(self.url, connect_timeout=2).close()
+            psycopg.connect(self.url, connect_timeout=int(PATIENCE)).close()
         except psycopg.OperationalError:
             return False
         return True

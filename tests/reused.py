@@ -31,6 +31,7 @@ SELECT md5(string_agg(line, '' ORDER BY line)) FROM (
     WHERE datname = current_database()
     UNION ALL SELECT o::text FROM alembic_version o
     UNION ALL SELECT o::text FROM schema_support o
+    UNION ALL SELECT o::text FROM installation o
 ) AS everything(line)
 """
 """All but the rows of the tables a test may fill; a table's size and its statistics are left out."""
@@ -38,7 +39,8 @@ _TABLES = """
 SELECT relname, relpages_now FROM (
     SELECT relname, pg_relation_size(oid) / current_setting('block_size')::int AS relpages_now
     FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
-) AS sized WHERE relpages_now > 0 AND relname NOT IN ('alembic_version', 'schema_support') ORDER BY relname
+) AS sized WHERE relpages_now > 0
+AND relname NOT IN ('alembic_version', 'schema_support', 'installation') ORDER BY relname
 """
 _NEVER_ANALYZED = """
 DO $$ DECLARE name text; BEGIN

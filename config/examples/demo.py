@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -31,8 +32,8 @@ WEEKLY, SCREEN, OFTEN, SLOTS = (
 SLOT_SECONDS = 2
 PORT = 8080
 SECONDS_OF_STANDING_STILL = 10
-SECONDS_FOR_RUNS = 20
-SECONDS_TO_STOP = 15
+SECONDS_FOR_RUNS = 120
+SECONDS_TO_STOP = 60
 
 Seen = TypeVar("Seen")
 
@@ -121,10 +122,9 @@ class Bakery:
 
     def start(self, settings: dict[str, str]) -> None:
         """Starts `triggerctl up` in the background and waits until it can work."""
-        port = _free_port()
-        if port != PORT:
-            print(f"Port {PORT} is taken, so a free one is used: {port}.")
-        self.url = f"http://127.0.0.1:{port}"
+        port = PORT if _is_free(PORT) else 0
+        if not port:
+            print(f"Port {PORT} is taken, so the system chooses one (0).")
         arguments = ["up", "--listen", f"127.0.0.1:{port}"]
         print("$", *(f"{name}={value}" for name, value in settings.items()), "triggerctl", *arguments, flush=True)
         self.started_at = datetime.now(UTC)
@@ -138,6 +138,7 @@ class Bakery:
                 stderr=log,
                 start_new_session=True,  # a Ctrl-C is for this script, which then stops the controller
             )
+        self.url = self.eventually(self._told_url, "the controller to say where it listens")
         self.eventually(lambda: self.get("/readyz"), "the controller to be ready")
 
     def talk_to_controller(self) -> None:
@@ -149,7 +150,7 @@ class Bakery:
         """What the API answers, None while it does not."""
         try:
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-                self.url + path, timeout=5
+                self.url + path, timeout=SECONDS_FOR_RUNS
             ) as answer:
                 return json.load(answer)
         except (OSError, ValueError):
@@ -175,6 +176,10 @@ class Bakery:
         """Raises Failure when the controller has ended by itself."""
         if self._controller is not None and (status := self._controller.poll()) is not None:
             raise Failure(f"the controller ended by itself, with status {status}{self._tail()}")
+
+    def _told_url(self) -> str:
+        found = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text(errors="replace"))
+        return found[0] if found else ""
 
     def _tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-20:] if self.log.exists() else []
@@ -301,15 +306,14 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _free_port() -> int:
-    """8080, or one that the system chooses when that is taken."""
-    for port in (PORT, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return int(probe.getsockname()[1])
-    raise Failure("no port is free on 127.0.0.1")
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _heading(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Commands for the database's schema; they need no application, for it needs them."""
+"""Commands for the database itself, its schema above all; they need no application, for it needs them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,9 +44,21 @@ def downgrade(
 
 @app.command()
 def current(context: typer.Context) -> None:
-    """Show the schema version that the database has, and the one this release works with."""
+    """Show the schema version that the database has, the one this release works with, and which installation it is."""
     session = _direct(context)
     with _database(session) as database:
+        _current(session, database)
+
+
+@app.command()
+def separate(context: typer.Context) -> None:
+    """Make a copy of a database an installation of its own, before anything runs on it."""
+    from reconcile.history.separating import separate
+
+    session = _direct(context)
+    with _database(session) as database:
+        database.check_schema()
+        separate(database, session.settings().resync_interval)
         _current(session, database)
 
 
@@ -69,7 +81,12 @@ def _schema(answer: Mapping[str, Any]) -> str:
 
 def _current(session: Session, database: "Database") -> None:
     from controller.cli import screen
+    from revisions.store import installations
     from revisions.store.tables import SCHEMA
 
-    answer = {"database": str(database), "schema": database.schema(), "expected": SCHEMA}
+    found = database.schema()
+    answer = {"database": str(database), "schema": found, "expected": SCHEMA, "installation": None}
+    if found and found >= SCHEMA:
+        with database.read() as connection:
+            answer["installation"] = installations.current(connection)
     screen.facts(session, answer, {**{name: name for name in answer}, "schema": _schema})

@@ -8,6 +8,7 @@ from controller.cli import session as sessions
 from controller.cli.session import Cursor, Limit, Session
 
 if TYPE_CHECKING:
+    from controller.cli.client import Client
     from controller.cli.screen import Columns
 
 app = typer.Typer()
@@ -31,6 +32,7 @@ def freeze(
     session = sessions.of(context)
     with session.client() as client:
         answer = client.post("/freeze", _given(project=project, until=until, reason=reason))
+        _said_if_nobody(client, project=project)
     _told(session, answer)
 
 
@@ -64,6 +66,7 @@ def add(
     said = {"from": begins, "until": until, "mode": mode, "reason": reason}
     with session.client() as client:
         answer = client.post("/blackouts", _given(project=project, tag=tag, trigger=trigger, **said))
+        _said_if_nobody(client, project=project, tag=tag)
     _told(session, answer)
 
 
@@ -111,6 +114,15 @@ def _listed(session: Session, answer: dict[str, Any]) -> None:
     names = ("from", "until", "mode", "owner", "reason")
     first: Columns = {"ID": "id", "KIND": "kind", "STATE": _state, "HOLDS": _whom}
     screen.rows(session, answer, {**first, **{name.upper(): name for name in names}})
+
+
+def _said_if_nobody(client: "Client", **whom: str | None) -> None:
+    """A name that nothing bears may be meant for later, and may be mistyped."""
+    from controller.cli import screen
+
+    if any(whom.values()) and not client.get("/triggers", limit=1, **whom)["items"]:
+        named = " of ".join(f"{kind} {name}" for kind, name in reversed(whom.items()) if name)
+        screen.note(f"note: there is no trigger of {named} yet")
 
 
 def _whom(item: Any) -> str:

@@ -84,6 +84,8 @@ def listing(
         answer = client.items("/triggers", limit, cursor, **wanted)
         last = _last_runs(client, answer["items"]) if session.output is Output.table else {}
     holding = {"HELD BY": held} if any(held(item) for item in answer["items"]) else {}
+    why = "status.deactivated_reason"
+    resting = {"BECAUSE": why} if any(item["status"]["deactivated_reason"] for item in answer["items"]) else {}
     screen.rows(
         session,
         answer,
@@ -91,6 +93,7 @@ def listing(
             "TRIGGER": name_of,
             "REVISION": "revision",
             "ACTIVE": "active",
+            **resting,
             **holding,
             "NEXT FIRE": "status.next_fire_at",
             "LAST FIRE": "status.last_fired_at",

@@ -16,6 +16,8 @@ from revisions.store.runs import Run
 
 SECONDS_TO_END = 10.0
 """From the request to end until force."""
+BYTES_TO_DROP = 1024 * 1024
+"""How much a log grows before room is given back again."""
 
 Key = tuple[str, int]
 """Run and claim number: what a worker holds."""
@@ -68,6 +70,7 @@ class Attempt:
         self.elsewhere = False
         self._deadline = deadline
         self._ending: Outcome | None = None
+        self._dropped: int | None = 0
         self._force_at = float("inf")
 
     @property
@@ -125,6 +128,23 @@ class Attempt:
         read = self.work.read_log
         pieces = [logs.Piece(start, self._mask.log(read, start, end, whole=whole)) for start, end in ranges]
         return [piece for piece in pieces if piece.data]
+
+    def thin(self) -> None:
+        """Gives back the room of what is neither head nor tail of the log, whenever that has become much (X-17).
+
+        It hangs on no database, so that what prints without end fills no disk while that is away. Raises, once, what
+        keeps it from that.
+        """
+        if self._dropped is None:
+            return
+        try:
+            start, end = logs.unwanted(self.work.log_size(), self._mask.reach)
+            if end - max(start, self._dropped) >= BYTES_TO_DROP:
+                self.work.drop_log(start, end)
+                self._dropped = end
+        except Exception:
+            self._dropped = None
+            raise
 
     def _ended(self, progress: Progress) -> Ended:
         """Exit 0 is success by contract, also for a worker that goes; not for who was to be stopped."""

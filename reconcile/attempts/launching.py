@@ -35,10 +35,12 @@ def launch(
     secrets: Mapping[str, str],
     token: str | None = None,
     traceparent: str | None = None,
+    installation: str = "",
 ) -> Launch:
     """What one attempt is started with; the values of its secrets stand in the document and nowhere else (X-12).
 
-    `token` is what the run shows the API at `url` (X-13), `traceparent` what the attempt is part of (O-04).
+    `token` is what the run shows the API at `url` (X-13), `traceparent` what the attempt is part of (O-04),
+    `installation` whose it is.
     """
     spec = task_spec(claimed)
     environment = {"TRIGGERCTL_RUN_ID": claimed.run.id}
@@ -57,6 +59,7 @@ def launch(
         input=document(claimed, now, secrets),
         environment=environment,
         timeout_seconds=timeout_of(claimed).total_seconds(),
+        installation=installation,
     )
 
 

@@ -70,6 +70,7 @@ class Live:
         now = self._monotonic()
         over: list[tuple[Attempt, Ended]] = []
         for attempt in list(self._attempts.values()):
+            self._thin(attempt)
             ended = None
             try:
                 ended = attempt.watch(now)
@@ -163,6 +164,12 @@ class Live:
         except Exception as error:  # noqa: BLE001 - as in `watch`
             self._tell_unreadable(attempt, error)
             return []
+
+    def _thin(self, attempt: Attempt) -> None:
+        try:
+            attempt.thin()
+        except Exception as error:  # noqa: BLE001 - as in `watch`
+            self._emit("log.unbounded", **attempt.facts, error=str(error) or repr(error))
 
     def _tell_unreadable(self, attempt: Attempt, error: Exception) -> None:
         self._emit("work.unreadable", **attempt.facts, error=str(error) or repr(error))

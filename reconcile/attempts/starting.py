@@ -56,7 +56,10 @@ class Starting:
             mask = Mask(hidden)
             handed.keep(folder, hidden)
             part_of = self._traceparent(one.run)
-            work = launcher.start(launching.launch(one, now, folder, self._root, self._url, secrets, token, part_of))
+            given = launching.launch(
+                one, now, folder, self._root, self._url, secrets, token, part_of, place.installation
+            )
+            work = launcher.start(given)
         except SecretMissing as error:
             return Ended(Outcome.FAILED, str(error), is_final=True)
         except Exception as error:  # noqa: BLE001

@@ -24,6 +24,7 @@ from reconcile.rules.retry import Outcome
 from reconcile.settle import Deactivate
 from revisions.errors import Unavailable
 from revisions.ids import fresh
+from revisions.store import installations
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
 from revisions.store.runs import Run
@@ -146,7 +147,8 @@ class Worker:
 
     def _move_in(self) -> Adoption:
         with self._database.read() as connection:
-            place = WorkPlace(self._settings.work_dir, fresh(self._database.clock.now(connection)))
+            instance = fresh(self._database.clock.now(connection))
+            place = WorkPlace(self._settings.work_dir, instance, installations.current(connection))
         place.occupy()
         self._adoption = Adoption(self._database, self._launchers, place, self._settings.lease)
         return self._adoption

@@ -3,6 +3,7 @@
 <run>-<attempt>/           one attempt; the launcher's
 <run>-<attempt>.secrets    what it was handed, while it lasts
 instances/<instance>.lock  locked by a worker as long as it lives
+installation               whose attempts they are
 """
 
 import re
@@ -10,7 +11,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from reconcile.attempts import handed
-from reconcile.work import locks
+from reconcile.work import folders, locks
+from revisions.errors import Conflict
 
 _ATTEMPT = re.compile(r"([0-9A-Z]{26})-([0-9]+)")
 
@@ -23,9 +25,10 @@ def folder(root: Path, run_id: str, attempt: int) -> Path:
 class WorkPlace:
     """One worker's view of the folder; `occupy` shows it alive to those who come after it."""
 
-    def __init__(self, root: Path, instance: str) -> None:
+    def __init__(self, root: Path, instance: str, installation: str) -> None:
         self.root = root.absolute()
         self.instance = instance
+        self.installation = installation
         self._instances = self.root / "instances"
         self._held = ExitStack()
 
@@ -34,8 +37,13 @@ class WorkPlace:
         return folder(self.root, run_id, attempt)
 
     def occupy(self) -> None:
-        """Takes this worker's lock. Raises OSError when the folder cannot be used."""
+        """Takes this worker's lock.
+
+        Raises OSError when the folder cannot be used, Conflict where it holds attempts of another installation: as in a
+        copy of a disk, they would be ended as if they were ours.
+        """
         self._instances.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._belong()
         while True:  # until nobody takes the file, made but not locked yet, for a dead one's
             with suppress(BlockingIOError):
                 self._held.enter_context(locks.locked(self._lock(self.instance)))
@@ -72,6 +80,17 @@ class WorkPlace:
         names = {path.name for path in (*self.root.iterdir(), *handed.left(self.root))}
         found = (_ATTEMPT.fullmatch(name) for name in names)
         return sorted((parts[1], int(parts[2])) for parts in found if parts)
+
+    def _belong(self) -> None:
+        path = self.root / "installation"
+        found = folders.read(path)
+        if found == self.installation:
+            return
+        if found and self.attempts():
+            detail = f"{self.root} holds attempts of another installation, {found}; this one is {self.installation}"
+            way = "give it a folder of its own, or empty this one once nothing of theirs runs here any more"
+            raise Conflict.hinted("work_dir", f"{detail}: {way}", way)
+        folders.write(path, self.installation)
 
     def _others(self) -> list[str]:
         return [path.stem for path in self._instances.glob("*.lock") if path.stem != self.instance]

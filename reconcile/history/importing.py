@@ -13,7 +13,7 @@ from revisions import checkpoints
 from revisions.breaks import Break, Walk, What, current_row
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.signing import PublicKey
-from revisions.store import contents, histories
+from revisions.store import contents, histories, installations
 from revisions.store.database import Connection, Database
 from revisions.store.tables import SCHEMA
 
@@ -64,6 +64,7 @@ class Importing:
                 hint = "import into a database that `triggerctl db upgrade` has just made"
                 raise Conflict(detail, errors=[Fault("database", detail, hint)])
             file.seek(0)
+            installations.leave(connection)  # what is moved stays what it was: its work elsewhere is known by the id
             _write_rows(connection, file, sum(counts.values()), progress)
             triggers = _remake(connection)
             if checkpoints.heads_digest(histories.heads(connection)) != said["digest"]:

@@ -54,7 +54,9 @@ class Restoring:
         A replica that was seen within the last resync intervals is none of the backup's. Raises Conflict when there is
         one, for then this is no database that was just restored, and Unavailable.
         """
-        self._refuse_company(interval)
+        if there := company(self._database, interval):
+            detail = f"{there} controllers run on this database, or did a moment ago: it was not just restored"
+            raise Conflict.hinted("baseline", detail, "stop them all first; start the others without --baseline")
         with self._database.write() as connection:
             feed.renumber(connection)
         self._deploying.resume_paused()
@@ -69,14 +71,6 @@ class Restoring:
             "baseline.declared", ranges=restored.ranges, runs=restored.runs, unreadable=restored.unreadable
         )
         return restored
-
-    def _refuse_company(self, interval: timedelta) -> None:
-        with self._database.read() as connection:
-            now = self._database.clock.now(connection)
-            there = replicas.seen_since(connection, now - MISSED_BEATS * interval)
-        if there:
-            detail = f"{len(there)} controllers run on this database, or did a moment ago: it was not just restored"
-            raise Conflict.hinted("baseline", detail, "stop them all first; start the others without --baseline")
 
     def _give_up(self, ids: Sequence[str]) -> tuple[int, list[str]]:
         """Moves the watermarks to now, under their locks, with the record of what that leaves out (invariant 4)."""
@@ -122,6 +116,13 @@ class Restoring:
         for run in over:
             self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
         return len(over)
+
+
+def company(database: Database, interval: timedelta) -> int:
+    """How many controllers with a loop were seen on a database within the last resync intervals."""
+    with database.read() as connection:
+        now = database.clock.now(connection)
+        return len(replicas.seen_since(connection, now - MISSED_BEATS * interval))
 
 
 def _lost(connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Iterator[Skip]:

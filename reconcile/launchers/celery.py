@@ -70,7 +70,7 @@ class CeleryTask:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._cluster = _cluster(launch.spec)
-        self._id = f"triggerctl-{launch.run_id}-{launch.attempt}"
+        self._id = "-".join(filter(None, ("triggerctl", launch.installation, launch.run_id, str(launch.attempt))))
 
     def reach(self) -> None:
         self._cluster.reach(self._id)

@@ -21,6 +21,8 @@ NAMES = {"org": 63, "project": 63, "domain": 63, "task": 255, "version": 63}
 """Required, and how long Flyte lets them be."""
 INPUT = "document"
 LONGEST_NAME = 30
+OWNER = "triggerctl-installation"
+"""The label that says whose a run is."""
 MILLISECONDS = 30_000
 NOT_NOW = ("aborted", "canceled", "deadline_exceeded", "internal", "resource_exhausted", "unavailable", "unknown")
 """Codes of Connect after which asking again is no use only for a while."""
@@ -90,21 +92,19 @@ class FlyteRun:
     def submit(self) -> None:
         with _asking("CreateRun", but="already_exists"):
             _client(self._launch.spec["endpoint"]).create_run(self._request(), **self._how())
+            return
+        self._details()
 
     def told(self, wake: Callable[[], None]) -> bool:
         return False
 
     def look(self) -> Progress:
         from flyteidl2.common.phase_pb2 import ActionPhase
-        from flyteidl2.workflow import run_service_pb2 as messages
 
-        action = None
-        with _asking("GetRunDetails", but="not_found"):
-            request = messages.GetRunDetailsRequest(run_id=self._run)
-            details = _client(self._launch.spec["endpoint"]).get_run_details(request, **self._how())
-            action = details.details.action
-        if action is None:
+        details = self._details()
+        if details is None:
             return Lost("its run is not there")
+        action = details.action
         phase = ActionPhase.Name(action.status.phase).removeprefix("ACTION_PHASE_")
         if phase not in ("SUCCEEDED", "RECOVERED", "FAILED", "ABORTED", "TIMED_OUT"):
             return Running()
@@ -121,12 +121,27 @@ class FlyteRun:
     def cancel(self, *, force: bool) -> None:
         from flyteidl2.workflow import run_service_pb2 as messages
 
+        if self._details() is None:
+            return
         with _asking("AbortRun", but="not_found"):
             request = messages.AbortRunRequest(run_id=self._run, reason="asked to end by triggerctl")
             _client(self._launch.spec["endpoint"]).abort_run(request, **self._how())
 
     def clean(self) -> None:
         """Runs are Flyte's own history."""
+
+    def _details(self) -> Any:
+        """The run by our name, None where there is none. Raises Foreign for another installation's."""
+        from flyteidl2.workflow import run_service_pb2 as messages
+
+        found = None
+        with _asking("GetRunDetails", but="not_found"):
+            request = messages.GetRunDetailsRequest(run_id=self._run)
+            found = _client(self._launch.spec["endpoint"]).get_run_details(request, **self._how()).details
+        if found is not None:
+            owner = found.run_spec.labels.values.get(OWNER, "").upper()
+            errands.refuse_foreign(self._launch, f"the run {self._run['name']} in Flyte", owner)
+        return found
 
     def _request(self) -> Any:
         from flyteidl2.core.literals_pb2 import KeyValuePair
@@ -138,6 +153,8 @@ class FlyteRun:
         literal = {"name": INPUT, "value": {"scalar": {"primitive": {"string_value": document}}}}
         variables = [KeyValuePair(key=key, value=value) for key, value in self._launch.environment.items()]
         labels = {"triggerctl-run": self._launch.run_id.lower(), "triggerctl-attempt": str(self._launch.attempt)}
+        if self._launch.installation:
+            labels[OWNER] = self._launch.installation.lower()
         return messages.CreateRunRequest(
             run_id=self._run,
             task_id=task,

@@ -73,7 +73,7 @@ class ClusterJob:
         self._cluster()
 
     def submit(self) -> None:
-        """The Job, then the Secret that it owns; what is there by these names is ours."""
+        """The Job, then the Secret that it owns."""
         job = self._create_job()
         with _talking(but=409):
             self._cluster().create_secret(self._namespace, jobs.secret(self._launch, job["metadata"]["uid"]))
@@ -90,9 +90,7 @@ class ClusterJob:
         return watch.join(self._name, wake)
 
     def look(self) -> Progress:
-        job = pod = None
-        with _talking(but=404):
-            job = self._cluster().job(self._namespace, self._name)
+        job = self._job()
         if job is None:
             return Lost(": ".join(filter(None, (pods.GONE, self._waits))))
         with _talking():
@@ -114,15 +112,26 @@ class ClusterJob:
     def _create_job(self) -> Any:
         with _talking(but=409):
             return self._cluster().create_job(self._namespace, jobs.job(self._launch))
-        with _talking(but=404):
-            found = self._cluster().job(self._namespace, self._name)
-            if "deletionTimestamp" not in found["metadata"]:
-                return found
+        found = self._job()
+        if found and "deletionTimestamp" not in found["metadata"]:
+            return found
         raise Unreachable(f"the Job {self._name} of an earlier start is still being deleted")
 
-    def _delete(self, propagation: str) -> None:
+    def _job(self) -> Any:
+        """The Job by our name, None while there is none. Raises Foreign for another installation's."""
+        found = None
         with _talking(but=404):
-            self._cluster().delete_job(self._namespace, self._name, propagation)
+            found = self._cluster().job(self._namespace, self._name)
+        if found:
+            owner = found["metadata"].get("labels", {}).get(jobs.OWNER)
+            errands.refuse_foreign(self._launch, f"the Job {self._name} in {self._namespace}", owner)
+        return found
+
+    def _delete(self, propagation: str) -> None:
+        """That very Job; another that has come to bear its name meanwhile stays."""
+        if found := self._job():
+            with _talking(but=404):
+                self._cluster().delete_job(self._namespace, self._name, found["metadata"]["uid"], propagation)
 
     def _follow(self, pod: str, *, to_the_end: bool) -> None:
         """Copies the log from a thread while the work runs; what that missed is read when it is over."""

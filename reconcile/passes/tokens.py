@@ -35,7 +35,11 @@ def for_live(
         return [0] * len(wants)
     reserve = _kept(connection, pace, now) if backlog_store.there_are(connection) else 0
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst, reserve)
-    return admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
+    shares = admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
+    if in_turn or tokens < wanted:
+        served = {project for (project, _), share in zip(wants, shares, strict=True) if share}
+        limits.serve(connection, served, now)
+    return shares
 
 
 def for_catchup(connection: Connection, pace: Pace, wants: Wants, now: datetime) -> list[int]:

@@ -4,15 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 
-from reconcile import authors
+from reconcile import authors, budgets
 from reconcile.calendars import read_terms
 from reconcile.passes import demand
 from reconcile.passes.replica import MISSED_BEATS
+from reconcile.passes.surveying import AT_ONCE
 from reconcile.plugins import launchers
 from reconcile.ports import System
 from reconcile.reports import systems
 from reconcile.rules import ailments, checks
-from reconcile.rules.ailments import LATELY, PATIENCE, UNANSWERED, Apart, Held
+from reconcile.rules.ailments import LATELY, NEAR_END, PATIENCE, UNANSWERED, Apart, Held
 from reconcile.rules.checks import Check, fault
 from reconcile.rules.pace import Pace
 from reconcile.rules.schedule import count
@@ -22,18 +23,23 @@ from revisions.clock import Clock
 from revisions.errors import Fault, Unavailable
 from revisions.ids import TriggerKey
 from revisions.store import backlogs as backlog_store
-from revisions.store import guards, holds, quarantines, replicas, runs, servers
+from revisions.store import census, expectations, guards, holds, quarantines, replicas, runs, servers
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
 from revisions.store.notices import hearing
+from revisions.store.servers import Rights
 from revisions.store.tables import SCHEMA
 from revisions.triggers import StopReason, spec_of
 
 MOST_COUNTED = 10_000
 """Occurrences of backlogs that are counted, so that looking never takes long."""
+
+UNREACHED = (
+    "see that it runs, that --database-url names it, and that role and password (PGPASSWORD, ~/.pgpass) are right"
+)
 
 Named = Mapping[str, TriggerKey]
 
@@ -51,22 +57,25 @@ class Examining:
         self._listen_url = listen_url
 
     def examine(self) -> list[Check]:
-        """All checks; where the database cannot be used, that alone.
+        """All checks; where the database cannot be used, or not be read, what keeps one from it alone.
 
         Raises Unavailable when the database goes away in the middle.
         """
         try:
-            found = self._database.schema()
+            rights = self._rights()
         except Unavailable as error:
-            return [fault("database", error.detail, _way(error, "see that it runs, and that --database-url names it"))]
+            return [fault("database", error.detail, _way(error, UNREACHED))]
+        if rights and rights.is_blind:
+            return [*self._server(), _permissions(rights)]
         try:
+            found = self._database.schema()
             self._database.check_schema()
         except Unavailable as error:
             return [*self._server(), fault("schema", error.detail, _way(error, "use a release that goes with it"))]
         return [
             *self._server(),
             checks.schema(found, SCHEMA),
-            self._permissions(),
+            _permissions(rights),
             *self._installation(),
             *self._triggers(),
             ailments.rate(self.demand(), self._pace.execution_qps),
@@ -79,12 +88,9 @@ class Examining:
             named = trigger_store.keys(connection, asked)
         return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
 
-    def _permissions(self) -> Check:
+    def _rights(self) -> Rights | None:
         with self._database.read() as connection:
-            rights = servers.rights(connection)
-        if rights is None:
-            return checks.permissions(None)
-        return checks.permissions(rights.role, rights.is_superuser, rights.lacking)
+            return servers.rights(connection)
 
     def _server(self) -> Iterator[Check]:
         with self._database.read() as connection:
@@ -127,6 +133,14 @@ class Examining:
             yield ailments.queue(*runs.pending_since(connection, now - PATIENCE), now)
             yield ailments.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
             yield _failures(connection, now)
+            yield _deadlines(connection, now)
+            yield _budgets(connection, now)
+
+
+def _permissions(rights: Rights | None) -> Check:
+    if rights is None:
+        return checks.permissions(None)
+    return checks.permissions(rights.role, rights.is_superuser, rights.lacking)
 
 
 def _launchers(specs: Iterable[str]) -> Check:
@@ -193,6 +207,25 @@ def _failures(connection: Connection, now: datetime) -> Check:
     return ailments.failures(
         [named.get(trigger_id, trigger_id) for trigger_id in at_limit], [trigger.key for trigger in stopped]
     )
+
+
+def _deadlines(connection: Connection, now: datetime) -> Check:
+    missed = expectations.missed_since(connection, now - LATELY)
+    named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in missed])
+    return ailments.deadlines([(named.get(trigger_id, trigger_id), due) for trigger_id, due in missed])
+
+
+def _budgets(connection: Connection, now: datetime) -> Check:
+    near: dict[str, float] = {}
+    after: str | None = ""
+    while after is not None:
+        part = census.budgeted(connection, after, AT_ONCE)
+        shares = budgets.shares(connection, part, now)
+        near |= {trigger_id: share for trigger_id, share in shares.items() if share > NEAR_END}
+        after = part[-1].trigger_id if len(part) == AT_ONCE else None
+    named = trigger_store.keys(connection, near)
+    highest = sorted(near.items(), key=lambda one: (-one[1], one[0]))
+    return ailments.budgets([(named.get(trigger_id, trigger_id), share) for trigger_id, share in highest])
 
 
 def _whom(hold: Hold, named: Named) -> str:

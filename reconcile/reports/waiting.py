@@ -3,9 +3,11 @@
 from datetime import datetime
 
 from reconcile.rules.waits import Ahead, Pending, waits_for
-from revisions.store import holds, queue, status
+from revisions.places import Bounds, bounds_of
+from revisions.store import holds, queue, status, triggers
 from revisions.store.database import Connection
 from revisions.store.runs import Run
+from revisions.triggers import spec_of
 
 
 def told(connection: Connection, run: Run, now: datetime) -> str:
@@ -17,15 +19,17 @@ def told(connection: Connection, run: Run, now: datetime) -> str:
     running = queue.running(connection)
     task = (run.project, run.domain, run.task)
     row = status.get(connection, run.trigger_id)
+    trigger = triggers.by_id(connection, run.trigger_id)
+    key, limit = bounds_of(spec_of(trigger.spec)) if trigger else Bounds(None, None)
     held_until = row.over_budget_until if row else None
     frozen = [one for one in holds.frozen(connection, now) if one.project in (None, run.project)]
     ahead = Ahead(
-        key_holder=queue.holder(connection, run),
+        key_holder=queue.holder(connection, run.project, key) if key is not None else None,
         before=queue.before(connection, run),
         of_trigger=sum(one.trigger_id == run.trigger_id for one in running),
         of_task=sum((one.project, one.domain, one.task) == task for one in running),
         over_budget_until=held_until if held_until and held_until > now else None,
         frozen_by=frozen[0].owner if frozen else None,
     )
-    pending = Pending(run.available_at, run.overlap, run.serialize_key, run.trigger_limit, run.task_limit)
+    pending = Pending(run.available_at, run.overlap, key, limit, run.task_limit)
     return waits_for(pending, ahead, now)

@@ -15,7 +15,9 @@ PATIENCE: Final = timedelta(minutes=10)
 UNANSWERED: Final = timedelta(days=1)
 """How long a run may wait for an approval before one asks whether anybody knows."""
 LATELY: Final = timedelta(days=7)
-"""How long a trigger that the system deactivated is told of."""
+"""How long a trigger that the system deactivated, or that missed a deadline, is told of."""
+NEAR_END: Final = 0.9
+"""The share of a budget from which on one is told, here and by the alert."""
 LONGEST_ERROR: Final = 200
 HUNGRIEST: Final = 3
 
@@ -137,6 +139,24 @@ def failures(at_limit: Sequence[TriggerKey | str], stopped: Sequence[TriggerKey 
     if stopped:
         told.append(f"deactivated after failures within {span(LATELY.total_seconds())}: {named(stopped)}")
     return ok("failures", "; ".join(told) or f"no trigger was deactivated within {span(LATELY.total_seconds())}")
+
+
+def deadlines(missed: Sequence[tuple[TriggerKey | str, datetime]]) -> Check:
+    """Triggers that had not succeeded by a time that somebody expects, each with the latest one (X-16)."""
+    lately = f"within {span(LATELY.total_seconds())}"
+    if not missed:
+        return ok("deadlines", f"none was missed {lately}")
+    told = named(f"{trigger} at {_whole(due)}" for trigger, due in missed)
+    detail = f"missed {lately} by {many(len(missed), 'trigger')}: {told}"
+    return warning("deadlines", detail, f"`triggerctl explain {missed[0][0]}` says what became of it")
+
+
+def budgets(near: Sequence[tuple[TriggerKey | str, float]]) -> Check:
+    """Triggers that have spent nearly all they may, each with the share of it (X-08)."""
+    if not near:
+        return ok("budgets", f"no trigger has used more than {NEAR_END:.0%} of its budget")
+    told = named(f"{trigger} ({share:.0%})" for trigger, share in near)
+    return ok("budgets", f"more than {NEAR_END:.0%} is used by {many(len(near), 'trigger')}: {told}")
 
 
 def per_second(rate: float) -> str:

@@ -20,6 +20,11 @@ class Mask:
     def __bool__(self) -> bool:
         return bool(self._forms)
 
+    @property
+    def reach(self) -> int:
+        """How many bytes of a log beyond a piece of it tell whether a value lies across the piece's end."""
+        return len(self._encoded[0]) - 1 if self._encoded else 0
+
     def text(self, text: str, *, cut: bool = False) -> str:
         """The text with `***` for each value; where its end may have been `cut` off, for the beginning of one there."""
         kept, last = [], 0
@@ -52,7 +57,7 @@ class Mask:
         """
         if not self._encoded:
             return read(start, end - start)
-        beyond = len(self._encoded[0]) - 1
+        beyond = self.reach
         first = max(0, start - beyond)
         data = bytearray(read(first, end + beyond - first))
         found = _spans(bytes(data), self._encoded)

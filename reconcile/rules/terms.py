@@ -35,8 +35,6 @@ class Terms:
     start_within: timedelta | None
     deactivate_after: int
     input: str
-    serialize_key: str | None
-    trigger_limit: int | None
     budget: Budget | None
     expires_at: datetime | None
     max_runs: int | None
@@ -74,8 +72,6 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
         start_within=bounds.start_within(read.start_within),
         deactivate_after=read.deactivate_after,
         input=canonical(read.input),
-        serialize_key=read.serialize_key,
-        trigger_limit=read.concurrency.limit if read.concurrency else None,
         budget=budget_of(written),
         expires_at=expires_at if ends_by_expiry(written) else None,
         max_runs=read.limits.max_runs,

@@ -27,7 +27,7 @@ class Turns:
             return False
         if one.serialize_key is not None and (one.project, one.serialize_key) in self.full.keys:
             return False
-        if one.trigger_limit is not None and self._triggers[one.trigger_id] >= one.trigger_limit:
+        if one.concurrency_limit is not None and self._triggers[one.trigger_id] >= one.concurrency_limit:
             self.full.triggers.add(one.trigger_id)
             return False
         if one.task_limit is not None and self._tasks[task] >= one.task_limit:

@@ -22,12 +22,12 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A run that waits, with what bounds its start."""
+    """A run that waits, with what bounds its start: by its trigger as it stands, and by its task version."""
 
     available_at: datetime
     overlap: str
     serialize_key: str | None
-    trigger_limit: int | None
+    concurrency_limit: int | None
     task_limit: int | None
 
 
@@ -43,8 +43,8 @@ def waits_for(run: Pending, ahead: Ahead, now: datetime) -> str:
         return f"the end of run {ahead.before} of the same trigger (overlap {run.overlap})"
     if ahead.key_holder:
         return f"the end of run {ahead.key_holder}, which holds its serialize_key {run.serialize_key!r}"
-    if run.trigger_limit is not None and ahead.of_trigger >= run.trigger_limit:
-        return f"one of the {ahead.of_trigger} runs of its trigger to end (concurrency.limit {run.trigger_limit})"
+    if run.concurrency_limit is not None and ahead.of_trigger >= run.concurrency_limit:
+        return f"one of the {ahead.of_trigger} runs of its trigger to end (concurrency.limit {run.concurrency_limit})"
     if run.task_limit is not None and ahead.of_task >= run.task_limit:
         return f"one of the {ahead.of_task} runs of its task to end (its concurrency.limit {run.task_limit})"
     return ""

@@ -81,8 +81,10 @@ class Cluster:
     def job(self, namespace: str, name: str) -> Any:
         return self._ask(self._batch.read_namespaced_job, name, namespace)
 
-    def delete_job(self, namespace: str, name: str, propagation: str) -> None:
-        self._ask(self._batch.delete_namespaced_job, name, namespace, propagation_policy=propagation)
+    def delete_job(self, namespace: str, name: str, uid: str, propagation: str) -> None:
+        """Answers 409 where the name is another Job's by now."""
+        how = {"propagationPolicy": propagation, "preconditions": {"uid": uid}}
+        self._ask(self._batch.delete_namespaced_job, name, namespace, body=how)
 
     def create_secret(self, namespace: str, body: Mapping[str, Any]) -> None:
         self._ask(self._core.create_namespaced_secret, namespace, body)

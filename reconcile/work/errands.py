@@ -48,8 +48,22 @@ class Unreachable(Exception):
     """The system does not answer, or not now; the text says how. Asked again it may."""
 
 
+class Foreign(LaunchError):
+    """What bears the work's name is another installation's: nothing is done to it."""
+
+
+def refuse_foreign(launch: Launch, what: str, owner: str | None) -> None:
+    """Raises Foreign where `what` was found says that it is another's than the attempt's.
+
+    Where one of them says nothing, a release began it which did not say whose it was.
+    """
+    if owner and launch.installation and owner != launch.installation:
+        whose = f"{owner}, and this one is {launch.installation}"
+        raise Foreign(f"{what} is of another installation, {whose}: it is left alone; fire anew instead")
+
+
 class Remote(Protocol):
-    """One attempt's work in a system elsewhere. Each method may raise Unreachable.
+    """One attempt's work in a system elsewhere. Each method may raise Unreachable, and each but the first Foreign.
 
     `repeatable`: `submit` under the same name finds what is there. Otherwise it is called once, and after a failure,
     or a kill, in the middle of it the work is only looked for.
@@ -158,6 +172,9 @@ class Errand:
     def log_size(self) -> int:
         return folders.log_size(self._folder)
 
+    def drop_log(self, start: int, end: int) -> None:
+        folders.drop_log(self._folder, start, end)
+
     def forget(self) -> None:
         """Raises OSError for files that cannot be removed. The thread goes on with ending what it has not ended."""
         self.cancel(force=True)
@@ -263,6 +280,8 @@ class _Carrier(threading.Thread):
                     with suppress(Unreachable, LaunchError):  # what ended meanwhile may refuse to be ended
                         self._remote.cancel(force=self._forced_at is not None)
                 progress = self._remote.look()
+            except Foreign as error:
+                return Failed(str(error))
             except (Unreachable, LaunchError, *NOT_NOW) as error:  # it may also be that only looking is not allowed
                 told, progress, self._trouble = False, Running(), str(error)
             else:

@@ -108,6 +108,9 @@ class Exchange:
     def log_size(self) -> int:
         return folders.log_size(self._folder)
 
+    def drop_log(self, start: int, end: int) -> None:
+        folders.drop_log(self._folder, start, end)
+
     def forget(self) -> None:
         """Raises OSError for files that cannot be removed."""
         self.cancel(force=True)

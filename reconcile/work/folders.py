@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from reconcile.work import holes
+
 GIVEN_UP = "this attempt was given up before it started"
 
 
@@ -105,6 +107,18 @@ def log_size(folder: Path) -> int:
     except FileNotFoundError:
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def drop_log(folder: Path, start: int, end: int) -> None:
+    """Gives back the room of the log's bytes [start, end). Raises OSError where the file system cannot."""
+    try:
+        descriptor = os.open(folder / "log", os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        holes.punch(descriptor, start, end)
+    finally:
+        os.close(descriptor)
 
 
 def remove(folder: Path) -> None:

@@ -18,6 +18,8 @@ FIELDS = (
 
 OURS = "app.kubernetes.io/managed-by=triggerctl"
 """The label that all of them bear."""
+OWNER = "triggerctl/installation"
+"""The label that says whose a Job is."""
 CONTAINER = "task"
 FOLDER = "/run/triggerctl"
 INPUT = "input.json"
@@ -95,6 +97,8 @@ def _metadata(launch: Launch) -> dict[str, Any]:
         "triggerctl/attempt": str(launch.attempt),
     }
     annotations = {}
+    if launch.installation:
+        labels[OWNER] = launch.installation
     if run.get("project"):
         labels["triggerctl/project"] = run["project"]
     if run.get("trigger"):

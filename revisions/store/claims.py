@@ -16,6 +16,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from revisions.ids import TriggerKey
 from revisions.store.batches import listed, update_many
 from revisions.store.pipeline import Write, ask
+from revisions.store.queue import standing
 from revisions.store.runs import Run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
@@ -213,6 +214,7 @@ def _take(on_postgresql: bool) -> ReturningUpdate[Any]:
             claimed_by=bindparam("by_worker", type_=runs.c.claimed_by.type),
             lease_until=bindparam("until_at", type_=runs.c.lease_until.type),
             started_at=bindparam("now_at", type_=runs.c.started_at.type),
+            serialize_key=standing("serialize_key"),
             output=None,
             error=None,
         )

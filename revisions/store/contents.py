@@ -30,12 +30,16 @@ MOVED: Mapping[str, Table] = {
         tables.forgotten,
         tables.calendars,
         tables.holds,
+        tables.installation,
     )
 }
 """What is true and derived from nothing, in the order in which it is moved."""
 REMADE = ("triggers", "trigger_changes")
 """What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
-LEFT = ("rate_buckets", "catchup_loops", "sweeps", "quarantines", "replicas", "schema_support", "tokens", "people")
+LEFT = (
+    *("rate_buckets", "project_turns", "catchup_loops", "sweeps", "quarantines", "replicas"),
+    *("schema_support", "tokens", "people"),
+)
 """What holds for an instant only, or for the schema of one database; and credentials, which are good for one alone."""
 PAGE = 2_000
 
@@ -71,8 +75,9 @@ def write(connection: Connection, table: Table, columns: Sequence[str], given: S
 
 
 def inhabited(connection: Connection) -> list[str]:
-    """The tables that hold something, of those that are moved or made again."""
-    held = (table for table in metadata.sorted_tables if table.name in MOVED or table.name in REMADE)
+    """The tables that hold something, of those that are moved or made again; an id is there from the first."""
+    names = {*MOVED, *REMADE} - {tables.installation.name}
+    held = (table for table in metadata.sorted_tables if table.name in names)
     return [table.name for table in held if connection.execute(select(literal(1)).select_from(table).limit(1)).all()]
 
 

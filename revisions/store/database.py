@@ -23,7 +23,16 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, InterfaceError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    DisconnectionError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
@@ -38,6 +47,8 @@ __all__ = ["Connection", "Database", "PoolUse", "ServerClock"]
 MAX_OVERFLOW = 10
 """Connections that may be opened beyond the pool's size while many are wanted."""
 SQLITE_BUSY_SECONDS = 30.0
+CONNECTION_SECONDS = 10.0
+"""Until a caller is told that all connections to PostgreSQL are in use."""
 ASKED_WHEN_IDLE_SECONDS = 1.0
 _UPGRADE = "run `triggerctl db upgrade`"
 
@@ -178,11 +189,32 @@ def _reachable(url: URL) -> Iterator[None]:
         psycopg.InterfaceError,
         ReadOnlySqlTransaction,
     ) as error:
-        raise Unavailable(f"{_shown(url)}: {_reason(error)}") from error
+        raise _unavailable(url, error) from error
     except DBAPIError as error:
-        if not (error.connection_invalidated or isinstance(error.orig, ReadOnlySqlTransaction)):
+        if not (error.connection_invalidated or _is_of_no_use(error)):
             raise
-        raise Unavailable(f"{_shown(url)}: {_reason(error)}") from error
+        raise _unavailable(url, error) from error
+
+
+def _is_of_no_use(error: DBAPIError) -> bool:
+    """Whether this database is of no use: its role may not, it takes no writes, or the file is none of SQLite's."""
+    if isinstance(error, ProgrammingError | InternalError):
+        return isinstance(error.orig, psycopg.errors.InsufficientPrivilege | ReadOnlySqlTransaction)
+    return type(error) is DatabaseError and isinstance(error.orig, sqlite3.DatabaseError)
+
+
+def _unavailable(url: URL, error: Exception) -> Unavailable:
+    """What is wrong with the database, and the way out where it is known."""
+    detail = f"{_shown(url)}: {_reason(error)}"
+    match getattr(error, "orig", None):
+        case psycopg.errors.InsufficientPrivilege():
+            return Unavailable.hinted("database", detail, "`triggerctl doctor` says what its role lacks")
+        case sqlite3.DatabaseError(sqlite_errorname="SQLITE_CANTOPEN"):
+            return Unavailable.hinted("database", detail, "see that its folder is there and can be written to")
+        case sqlite3.DatabaseError(sqlite_errorname="SQLITE_NOTADB" | "SQLITE_CORRUPT"):
+            return Unavailable.hinted("database", detail, "name another file with --database-url, or restore a backup")
+        case _:
+            return Unavailable(detail)
 
 
 def _shown(url: URL) -> str:
@@ -195,7 +227,7 @@ def _reason(error: Exception) -> str:
 
 
 def _postgresql_engine(url: URL, pool_size: int) -> Engine:
-    engine = create_engine(url, pool_size=pool_size, max_overflow=MAX_OVERFLOW, pool_timeout=10)
+    engine = create_engine(url, pool_size=pool_size, max_overflow=MAX_OVERFLOW, pool_timeout=CONNECTION_SECONDS)
 
     @event.listens_for(engine, "do_connect")
     def connect(_: Any, __: Any, address: Sequence[str], given: Mapping[str, Any]) -> psycopg.Connection[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, Text, bindparam, delete, insert, literal, select, tuple_, update
+from sqlalchemy import Connection, Text, bindparam, delete, func, insert, literal, select, tuple_, update
 
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
@@ -82,6 +82,16 @@ def record(connection: Connection, missed: Sequence[Missed]) -> int:
     """Keeps missed deadlines, each once, and answers how many are new."""
     rows = ({name: getattr(one, name) for name in Missed.__slots__} for one in missed)
     return insert_if_absent(connection, missed_deadlines, *rows) if missed else 0
+
+
+def missed_since(connection: Connection, since: datetime) -> list[tuple[str, datetime]]:
+    """Triggers with deadlines that were noticed as missed since an instant, each with its latest, the newest first."""
+    latest = func.max(missed_deadlines.c.due_at, type_=missed_deadlines.c.due_at.type)
+    statement = select(missed_deadlines.c.trigger_id, latest).where(missed_deadlines.c.noticed_at >= since)
+    grouped = statement.group_by(missed_deadlines.c.trigger_id)
+    return [
+        (row[0], row[1]) for row in connection.execute(grouped.order_by(latest.desc(), missed_deadlines.c.trigger_id))
+    ]
 
 
 def page(connection: Connection, trigger_id: str, before: tuple[datetime, str] | None, limit: int) -> list[Missed]:

@@ -1,12 +1,12 @@
 """Limits that hold for all replicas together: one row each, locked by whoever takes from it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from sqlalchemy import Connection, select, update
 
-from revisions.store.batches import insert_if_absent
-from revisions.store.tables import catchup_loops, rate_buckets
+from revisions.store.batches import insert_if_absent, update_many
+from revisions.store.tables import catchup_loops, project_turns, rate_buckets
 
 
 def take_tokens(
@@ -25,6 +25,14 @@ def take_tokens(
 def empty_until(connection: Connection, name: str) -> datetime | None:
     """A bucket's instant, without a lock; None for one that nobody took from yet."""
     return connection.execute(select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name)).scalar()
+
+
+def serve(connection: Connection, projects: Collection[str], now: datetime) -> None:
+    """Notes that these projects had their turn (L-09); the bucket that the tokens came from is locked."""
+    turns = [{"project": project, "served_at": now} for project in projects]
+    if turns:
+        update_many(connection, project_turns, "project", turns)
+        insert_if_absent(connection, project_turns, *turns)
 
 
 def catchup_used(connection: Connection, slot: int) -> int:

@@ -57,6 +57,11 @@ def wanted(stored: int, size: int, limit: int) -> list[tuple[int, int]]:
     return chosen
 
 
+def unwanted(size: int, reach: int) -> tuple[int, int]:
+    """The range [from, to) that `wanted` never names again once a log is `size` bytes long, nor `reach` around it."""
+    return HEAD + reach, size - TAIL - reach
+
+
 def sizes(connection: Connection, attempts: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Up to where the logs of these (run, attempt) are stored."""
     statement = (

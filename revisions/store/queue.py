@@ -6,13 +6,13 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Select, bindparam, func, literal_column, or_, select, tuple_
+from sqlalchemy import Connection, Integer, Label, Select, bindparam, func, literal_column, or_, select, tuple_
 
-from revisions.places import Full, Running, Waiting
+from revisions.places import Bounds, Full, Running, Waiting
 from revisions.store.batches import listed
 from revisions.store.pipeline import Question, ask
 from revisions.store.runs import LIVE, Run, in_status
-from revisions.store.tables import runs, trigger_status
+from revisions.store.tables import runs, trigger_status, triggers
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, so many beyond what is wanted."""
@@ -55,7 +55,13 @@ def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Fu
         (page,) = ask(connection, _asking(connection, now, judged, page[-1], full))
 
 
-_WAITING = [runs.c[name] for name in Waiting._fields]
+def standing(bound: str) -> Label[Any]:
+    """What the trigger of a run says now, whichever revision made the run; looked up for each row that is read."""
+    of = select(triggers.c[bound]).where(triggers.c.trigger_id == runs.c.trigger_id)
+    return of.scalar_subquery().label(bound)
+
+
+_WAITING = [standing(name) if name in Bounds._fields else runs.c[name] for name in Waiting._fields]
 _NOW = bindparam("now_at", type_=runs.c.available_at.type)
 _OVER_BUDGET = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > _NOW)
 _PAGES = (
@@ -82,15 +88,17 @@ def _asking(connection: Connection, now: datetime, judged: Collection[str], last
 @cache
 def _pages_past(on_postgresql: bool) -> Select[Any]:
     last = tuple_(bindparam("last_at", type_=_NOW.type), bindparam("last_id", type_=runs.c.id.type))
-    task, key = tuple_(runs.c.project, runs.c.domain, runs.c.task), tuple_(runs.c.project, runs.c.serialize_key)
+    task = tuple_(runs.c.project, runs.c.domain, runs.c.task)
     beside = runs.c.overlap.in_([literal_column(f"'{policy}'") for policy in _BESIDE])
     of = partial(listed, on_postgresql)
+    key = tuple_(triggers.c.project, triggers.c.serialize_key)
+    keyed = select(triggers.c.trigger_id).where(triggers.c.serialize_key.is_not(None), key.in_(of("keys", 2)))
     return _PAGES.where(
         tuple_(runs.c.available_at, runs.c.id) > last,
         runs.c.project.not_in(of("projects")),
-        or_(runs.c.trigger_limit.is_(None), runs.c.trigger_id.not_in(of("triggers"))),
+        runs.c.trigger_id.not_in(of("triggers")),
+        runs.c.trigger_id.not_in(keyed),
         or_(runs.c.task_limit.is_(None), task.not_in(of("tasks", 3))),
-        or_(runs.c.serialize_key.is_(None), key.not_in(of("keys", 2))),
         or_(beside, runs.c.trigger_id.not_in(of("judged"))),
     )
 
@@ -129,10 +137,8 @@ def before(connection: Connection, run: Run) -> str | None:
     return found
 
 
-def holder(connection: Connection, run: Run) -> str | None:
-    """The run that holds this one's key."""
-    held = select(runs.c.id).where(
-        in_status("running"), runs.c.project == run.project, runs.c.serialize_key == run.serialize_key
-    )
-    found: str | None = connection.execute(held).scalar() if run.serialize_key is not None else None
+def holder(connection: Connection, project: str, key: str) -> str | None:
+    """The run that holds a key."""
+    held = select(runs.c.id).where(in_status("running"), runs.c.project == project, runs.c.serialize_key == key)
+    found: str | None = connection.execute(held).scalar()
     return found

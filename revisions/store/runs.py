@@ -54,8 +54,6 @@ class NewRun:
     created_at: datetime
     input: str
     start_by: datetime | None = None
-    serialize_key: str | None = None
-    trigger_limit: int | None = None
     task_limit: int | None = None
     reserved: float | None = None
     parked: bool = False
@@ -75,10 +73,10 @@ class First(NamedTuple):
 class Run:
     """One run as stored (X-02). `attempt` counts from 1 once it was claimed; `claim` fences every write of a worker.
 
-    `start_by`: it is to be claimed by then for the first time, or never (X-18). `serialize_key`: of the runs of a
-    project that share one a single one runs; `trigger_limit`, `task_limit`: how many of its trigger and task may run
-    (X-04). `reserved`: what it is expected to cost (X-08). `cancel_forced`: it is to be ended without being asked.
-    `parked`: it was to be approved, and was not (X-14). `traceparent`: what its request was part of (O-04).
+    `start_by`: it is to be claimed by then for the first time, or never (X-18). `serialize_key`: the key that it holds,
+    or held when it ran; `task_limit`: how many of its task may run beside it (X-04). `reserved`: what it is expected to
+    cost (X-08). `cancel_forced`: it is to be ended without being asked. `parked`: it was to be approved, and was not
+    (X-14). `traceparent`: what its request was part of (O-04).
     """
 
     id: str
@@ -113,7 +111,6 @@ class Run:
     caused_by_trigger_id: str | None
     start_by: datetime | None
     serialize_key: str | None
-    trigger_limit: int | None
     task_limit: int | None
     reserved: float | None
     cancel_forced: bool

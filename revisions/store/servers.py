@@ -8,6 +8,9 @@ from revisions.store.guards import GUARDED
 from revisions.store.pipeline import POOLED
 from revisions.store.tables import metadata, schema_support
 
+VERSIONS = "alembic_version"
+"""Alembic's own table, by which a release knows the schema."""
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -27,16 +30,23 @@ class Rights:
     is_superuser: bool
     lacking: tuple[str, ...]
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether something that has to be read may not be."""
+        return any(right.startswith("SELECT ") for right in self.lacking)
+
 
 def rights(connection: Connection) -> Rights | None:
-    """What the database's role may do with the tables; None on SQLite, where who may write the file may do all."""
+    """What the database's role may do with the tables that are there; None on SQLite, where who may write the file may
+    do all."""
     if connection.dialect.name != "postgresql":
         return None
     who = connection.execute(text("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")).one()
-    wanted = [(table, right) for table in sorted(metadata.tables) for right in _needed(table)]
+    tables = sorted({*metadata.tables, VERSIONS})
+    wanted = [(table, right) for table in tables for right in _needed(table)]
     asked = text(
         "SELECT wanted, of_table FROM unnest(CAST(:tables AS text[]), CAST(:rights AS text[])) AS o(of_table, wanted)"
-        " WHERE NOT has_table_privilege(of_table, wanted)"
+        " WHERE CASE WHEN to_regclass(of_table) IS NOT NULL THEN NOT has_table_privilege(of_table, wanted) END"
     )
     given = {"tables": [table for table, _ in wanted], "rights": [right for _, right in wanted]}
     lacking = connection.execute(asked, given)
@@ -44,7 +54,7 @@ def rights(connection: Connection) -> Rights | None:
 
 
 def _needed(table: str) -> tuple[str, ...]:
-    if table == schema_support.name:
+    if table in (schema_support.name, VERSIONS):
         return ("SELECT",)
     return ("SELECT", "INSERT") if table in GUARDED else ("SELECT", "INSERT", "UPDATE", "DELETE")
 

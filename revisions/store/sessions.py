@@ -14,6 +14,7 @@ TRANSACTION_TIMEOUT = "40s"
 """Ends whoever stalls where nobody is idle by the server's account: in the middle of a turn (`wire`), with some of its
 statements sent and some not. PostgreSQL has it since version 17."""
 TCP_USER_TIMEOUT_MILLISECONDS = 10_000
+CONNECT_SECONDS = 5
 _REFUSED = "unsupported startup parameter"
 """What PgBouncer answers to a timeout that a session would begin with."""
 
@@ -24,7 +25,7 @@ def connect(address: str = "", **given: Any) -> psycopg.Connection[Any]:
     A dead peer is noticed where nothing is sent, too. Raises psycopg's errors.
     """
     arguments: dict[str, Any] = {
-        "connect_timeout": 5,
+        "connect_timeout": CONNECT_SECONDS,
         "tcp_user_timeout": TCP_USER_TIMEOUT_MILLISECONDS,
         "keepalives_idle": 5,
         "keepalives_interval": 2,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, true, update
+from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, or_, select, true, update
 
 from revisions.store import backlogs
 from revisions.store.batches import among, update_many
 from revisions.store.occurrences import Skip
 from revisions.store.pipeline import Question, Write
-from revisions.store.tables import catchup_backlogs, quarantines, trigger_status, triggers
+from revisions.store.tables import catchup_backlogs, project_turns, quarantines, trigger_status, triggers
 from revisions.triggers import Action, Revision
 
 
@@ -168,11 +168,16 @@ def waits_more_than(connection: Connection, number: int) -> bool:
 
 
 def next_in_turn(connection: Connection, limit: int) -> list[str]:
-    """Those that wait for a token, the projects taking turns, in each the one that has waited longest first (L-09)."""
-    order = (trigger_status.c.rate_waiting_since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
+    """Those that wait for a token (L-09): the projects take turns, the one whose last is longest ago first, and in each
+    the trigger that has waited longest, since it first had to or last got one."""
+    refused_at, fired_at = trigger_status.c.rate_waiting_since, trigger_status.c.last_fired_at
+    since = case((fired_at > refused_at, fired_at), else_=refused_at).label("since")
+    order = (since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
     turn = func.row_number().over(partition_by=triggers.c.project, order_by=order).label("turn")
-    queue = _WAITING.add_columns(trigger_status.c.rate_waiting_since, turn).subquery()
-    statement = select(queue.c.trigger_id).order_by(queue.c.turn, queue.c.rate_waiting_since, queue.c.trigger_id)
+    queue = _WAITING.add_columns(triggers.c.project, since, turn).subquery()
+    statement = select(queue.c.trigger_id).outerjoin(project_turns, project_turns.c.project == queue.c.project)
+    last = project_turns.c.served_at.nulls_first()
+    statement = statement.order_by(queue.c.turn, last, queue.c.since, queue.c.trigger_id)
     return list(connection.execute(statement.limit(limit)).scalars())
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from revisions.store.columns import Instant, TransactionId
 
-SCHEMA = "0005"
+SCHEMA = "0006"
 """The schema version this release works with: the newest migration."""
 
 metadata = MetaData(
@@ -33,6 +33,9 @@ metadata = MetaData(
 
 schema_support = Table("schema_support", metadata, Column("readable_since", Text, nullable=False))
 """The oldest schema whose releases can still work with this one; each migration that changes it says so."""
+
+installation = Table("installation", metadata, Column("installation_id", Text, primary_key=True))
+"""One row: which installation this database is."""
 
 tasks = Table(
     "tasks",
@@ -76,6 +79,8 @@ triggers = Table(
     Column("changed_by", Text, nullable=False),
     Column("deactivated_reason", Text),
     Column("stopped_for", Text),
+    Column("serialize_key", Text),
+    Column("concurrency_limit", Integer),
     UniqueConstraint("project", "domain", "task", "name"),
     Index(None, "project", "domain", "task", "task_version"),
     Index(
@@ -83,6 +88,14 @@ triggers = Table(
         "until",
         postgresql_where=text("until IS NOT NULL"),
         sqlite_where=text("until IS NOT NULL"),
+    ),
+    Index(
+        "triggers_key_idx",
+        "project",
+        "serialize_key",
+        "trigger_id",
+        postgresql_where=text("serialize_key IS NOT NULL"),
+        sqlite_where=text("serialize_key IS NOT NULL"),
     ),
 )
 
@@ -204,7 +217,6 @@ runs = Table(
     Column("caused_by_trigger_id", Text),
     Column("start_by", Instant),
     Column("serialize_key", Text),
-    Column("trigger_limit", Integer),
     Column("task_limit", Integer),
     Column("reserved", Float),
     Column("cancel_forced", Boolean, nullable=False, server_default=false()),
@@ -335,6 +347,14 @@ rate_buckets = Table(
     Column("name", Text, primary_key=True),
     Column("empty_until", Instant, nullable=False),
 )
+
+project_turns = Table(
+    "project_turns",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("served_at", Instant, nullable=False),
+)
+"""When each project was last given a token that others wanted, too."""
 
 catchup_loops = Table(
     "catchup_loops",

@@ -26,7 +26,8 @@ from revisions.chain import canonical
 from revisions.clock import Clock
 from revisions.errors import Conflict
 from revisions.ids import TaskKey, TriggerKey
-from revisions.store import expectations, notices, occurrences, status
+from revisions.places import bounds_of
+from revisions.store import expectations, notices, occurrences, runs, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
 from revisions.store.batches import among, insert_if_absent
@@ -206,6 +207,8 @@ def append(
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     if previous is not None and previous.key != current.key:
         _rename(connection, current)
+    if previous is not None and bounds_of(spec_of(previous.spec)) != bounds_of(spec_of(current.spec)):
+        runs.lock_queue(connection)  # nothing is claimed under the old bounds once this is answered
     replaced = {name: value for name, value in row.items() if name not in _IDENTITY}
     rewrites = [] if previous is None else [(_CURRENT, replaced | {"of_trigger": current.trigger_id})]
     if baseline and baseline.superseded:

@@ -4,12 +4,14 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from controller import settings
 from controller.app import create_app
@@ -20,11 +22,11 @@ from reconcile.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import World
 
-BEGIN = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-"""The browser's time, a second before it stands still."""
+NOW = datetime(2026, 3, 2, 8, 0, 1, tzinfo=UTC)
+"""Where the browser's time stands still."""
 CHROMIUM = (
     "--headless",
     "--no-sandbox",
@@ -42,8 +44,9 @@ def browser() -> Iterator[Browser]:
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("no program named chromium is installed")
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM))
+        browser = playwright.chromium.launch(executable_path=path, args=list(CHROMIUM), timeout=PATIENCE * 1000)
         yield browser
         browser.close()
 
@@ -58,22 +61,18 @@ def database_url(request: pytest.FixtureRequest) -> str:
 class Site:
     """A server that can be taken away and brought back at the same address."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, port: int) -> None:
         services = Services.over(database, settings.load(), Observations())
         self._app = create_app(services)
         pages.install(self._app)
-        self._port = 0
+        self.url = f"http://127.0.0.1:{port}"
+        self._port = port
         self.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self._port))
-        self._port = listening.getsockname()[1]
         config = uvicorn.Config(self._app, log_level="error", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -86,24 +85,31 @@ class Site:
 
 
 @pytest.fixture
-def site(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
+def site(database: Database, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
     monkeypatch.chdir(tmp_path)  # no settings but the defaults
-    site = Site(database)
+    site = Site(database, port)
     yield site
     site.stop()
+
+
+@contextmanager
+def profile(browser: Browser, site: Site, width: int = 1280, **options: Any) -> Iterator[BrowserContext]:
+    """A browser as new, which looks at the site."""
+    context = browser.new_context(base_url=site.url, viewport={"width": width, "height": 900}, **options)
+    context.set_default_timeout(PATIENCE * 1000)
+    yield context
+    context.close()
 
 
 @pytest.fixture
 def reader(browser: Browser, site: Site) -> Iterator[Reader]:
     """A person at the page, whose browser's time stands still; nothing may leave the host or fail unseen."""
-    context = browser.new_context(base_url=site.url, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(10_000)
-    page: Page = context.new_page()
-    page.clock.install(time=BEGIN)
-    page.clock.pause_at(BEGIN + timedelta(seconds=1))
-    reader = Reader(page, site.url)
-    yield reader
-    context.close()
+    with profile(browser, site) as context:
+        page = context.new_page()
+        page.clock.install(time=NOW - timedelta(hours=1))  # from there on it goes until it is stopped, and never back
+        page.clock.pause_at(NOW)
+        reader = Reader(page, site.url)
+        yield reader
     assert reader.strangers == []
     assert reader.complaints == []
 

@@ -14,9 +14,10 @@ from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from reconcile.runner import Runner
 from revisions.store import orders, quarantines, runs
-from tests.browser.conftest import Site
+from tests.browser.conftest import Site, profile
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
+from tests.waiting import PATIENCE
 from tests.world import World, key
 
 pytestmark = pytest.mark.xdist_group("browser")  # one worker, in a row: its event loop would be in others' way
@@ -322,7 +323,7 @@ def test_what_is_not_there_is_a_page_too(reader: Reader, site: Site, world: Worl
     reader.complaints.clear()
     for path in (TICK, f"/api/v1{TICK}"):
         accept = "text/html" if path.startswith("/api") else "*/*"
-        answer = httpx.get(site.url + path, headers={"Accept": accept})
+        answer = httpx.get(site.url + path, headers={"Accept": accept}, timeout=PATIENCE)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
@@ -341,33 +342,27 @@ def test_everybody_can_read_it(
     world.deactivate("resting", 1, "r" * 200)
     run_id = run_once(world, runner, launcher, "e" * 300, b"l" * 500)
     for width in (390, 1280):
-        context = browser.new_context(
-            base_url=site.url,
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            java_script_enabled=False,
-        )
-        page = context.new_page()
-        for path in ("/", TICK, TICK.replace("tick", "resting"), f"/runs/{run_id}"):
-            page.goto(path)
-            expect(page.get_by_role("main")).to_contain_text(("e" * 300, "r" * 200)["resting" in path])
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-            assert page.evaluate(CONTRAST) == [], path
-        context.close()
+        with profile(browser, site, width, color_scheme=scheme, java_script_enabled=False) as context:
+            page = context.new_page()
+            for path in ("/", TICK, TICK.replace("tick", "resting"), f"/runs/{run_id}"):
+                page.goto(path)
+                expect(page.get_by_role("main")).to_contain_text(("e" * 300, "r" * 200)["resting" in path])
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+                assert page.evaluate(CONTRAST) == [], path
 
 
 def test_a_browser_is_kept_in_bounds(site: Site, world: World) -> None:
     """U-04: nothing from elsewhere, nothing inline, no frames; and no page stands in the API's description."""
     world.create()
     for path in ("/", TICK, "/static/page.css", "/static/live.js"):
-        answer = httpx.get(site.url + path, headers={"Accept": "text/html"})
+        answer = httpx.get(site.url + path, headers={"Accept": "text/html"}, timeout=PATIENCE)
         assert answer.status_code == 200
         assert answer.headers["content-security-policy"].startswith("default-src 'self';")
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
-        again = httpx.get(site.url + path, headers={"If-None-Match": answer.headers["etag"]})
+        again = httpx.get(site.url + path, headers={"If-None-Match": answer.headers["etag"]}, timeout=PATIENCE)
         assert (again.status_code, again.content) == (304, b"")
-    assert "/" not in httpx.get(f"{site.url}/openapi.json").json()["paths"]
+    assert "/" not in httpx.get(f"{site.url}/openapi.json", timeout=PATIENCE).json()["paths"]
 
 
 def test_what_waits_for_an_approval_says_how_to_give_it(reader: Reader, world: World) -> None:

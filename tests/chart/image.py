@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 UID = 10001
 PLACES = ("/source", "/wheels", "/opt/triggerctl")
@@ -55,12 +57,12 @@ def built(folder: Path) -> Path:
             place = folder / "source" / target / ("" if target == "./" else ".")
             _copy(ROOT / source, place / source if target == "./" else place)
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": paths, "PIP_NO_DEPS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # pip would find us there
+    environment = ours | {"PATH": paths, "PIP_NO_DEPS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     environment |= dict(argument.split("=", 1) for argument in build.all("ARG"))
     for command in build.all("RUN"):
-        subprocess.run(
-            ["sh", "-eu", "-c", _here(command, folder)], cwd=folder / "source", env=environment, check=True, timeout=300
-        )
+        shell = ["sh", "-eu", "-c", _here(command, folder)]
+        subprocess.run(shell, cwd=folder / "source", env=environment, check=True, timeout=PATIENCE)
     program = folder / "opt/triggerctl"
     [packages] = program.glob("lib/python*/site-packages")
     (packages / "lent.pth").write_text("\n".join(site.getsitepackages()) + "\n")

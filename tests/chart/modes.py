@@ -59,6 +59,8 @@ MODES: dict[str, dict[str, Any]] = {
     "postgresql": POSTGRESQL,
     "postgresql migrated by hand": merged(ON_POSTGRESQL, {"migrations": {"enabled": False}}),
     "split": SPLIT,
+    "sqlite restored": {"baseline": "now", "database": {"sqlite": {"existingClaim": "restored"}}},
+    "split restored": merged(SPLIT, {"baseline": "now"}),
     "everything": merged(SPLIT, EVERYTHING),
 }
 

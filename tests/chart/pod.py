@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,22 +11,28 @@ import httpx
 
 from tests.chart.image import UID, as_its_user
 from tests.chart.objects import Rendered
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 PLACES = ("etc/triggerctl", "work", "data", "tmp")
 """The container's folders, which lie elsewhere here."""
 
 
 class Pod:
-    """One container of a release: its folder, its variables and its arguments; Secrets are given."""
+    """One container of a release: its folder, its variables and its arguments; Secrets and its port here are given."""
 
     def __init__(
-        self, installed: Rendered, name: str, program: Path, folder: Path, secrets: Mapping[str, Mapping[str, str]]
+        self,
+        installed: Rendered,
+        name: str,
+        program: Path,
+        folder: Path,
+        secrets: Mapping[str, Mapping[str, str]],
+        port: int,
     ) -> None:
         [self.spec] = [spec for found, _, spec in installed.pods() if found == name]
         [self._container] = self.spec["containers"]
         self._program, self._folder, self._secrets = program, folder, secrets
-        self._port = _free_port()
+        self._port = port
         self._process: subprocess.Popen[str] | None = None
         self._mount(installed)
 
@@ -73,7 +78,7 @@ class Pod:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
 
@@ -102,7 +107,7 @@ class Pod:
     def get(self, path: str, token: str = "") -> httpx.Response:
         """Asks as the kubelet and Prometheus do: by the pod's own address."""
         headers = {"Host": "10.1.2.3:8080"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        return httpx.get(self.url + path, headers=headers, timeout=10)
+        return httpx.get(self.url + path, headers=headers, timeout=PATIENCE)
 
     def passes(self, probe: str) -> bool:
         """Whether a probe of the container's succeeds now."""
@@ -114,8 +119,8 @@ class Pod:
             return False
 
     def wait_until_ready(self) -> None:
-        eventually(lambda: self.passes("startupProbe"), seconds=60)
-        eventually(lambda: self.passes("readinessProbe"), seconds=60)
+        eventually(lambda: self.passes("startupProbe"))
+        eventually(lambda: self.passes("readinessProbe"))
         assert self.passes("livenessProbe")
 
     def stop(self) -> int:
@@ -128,9 +133,3 @@ class Pod:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

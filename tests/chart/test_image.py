@@ -17,6 +17,7 @@ from tests.chart.image import ROOT, UID, as_its_user, built, stages
 from tests.chart.modes import release
 from tests.chart.pod import Pod
 from tests.chart.values import default
+from tests.ports import reserved
 
 pytestmark = pytest.mark.xdist_group("image")
 BUILD, RUN = stages()
@@ -82,7 +83,7 @@ def pods(program: Path) -> Iterator[Callable[..., Pod]]:
         folder.chmod(0o755)
 
         def make(mode: str, name: str, **secrets: dict[str, str]) -> Pod:
-            pod = Pod(release(mode), name, program, folder / name, secrets)
+            pod = Pod(release(mode), name, program, folder / name, secrets, stack.enter_context(reserved()))
             stack.callback(pod.end)
             return pod
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from controller.parts import PARTS
 from reconcile.ports import SecretPlaces
 from reconcile.secrets.files import source
 from revisions import documents
@@ -17,6 +18,7 @@ from tests.docs import pages
 
 ANYBODYS = {"serviceAccount": {"create": False}}
 """With the account that every pod of the namespace has."""
+FENCED = {"networkPolicy": {"enabled": True, "restrictEgress": True}}
 
 
 def controller(mode: str, name: str = "acme-triggerctl") -> dict[str, Any]:
@@ -87,6 +89,27 @@ def test_migrations_run_before_anything_is_replaced() -> None:
         == variables(container("postgresql"))["TRIGGERCTL_DATABASE_URL"]
     )
     assert release("postgresql migrated by hand").of("Job") == []
+
+
+def test_a_restored_database_is_begun_anew_before_any_controller_is_there() -> None:
+    """O-07: by a Job of its own, once the schema is this release's, and not again when it was refused."""
+    migrations, baseline = release("split restored").of("Job")
+    assert (migrations["metadata"]["name"], baseline["metadata"]["name"]) == (
+        "acme-triggerctl-migrations",
+        "acme-triggerctl-baseline",
+    )
+    weights = [int(job["metadata"]["annotations"]["helm.sh/hook-weight"]) for job in (migrations, baseline)]
+    assert weights == sorted(weights)
+    assert weights[0] < weights[1]
+    [container] = baseline["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["up", "--baseline=now", f"--without={','.join(PARTS)}"]
+    assert baseline["spec"]["backoffLimit"] == 0
+    named = [each["metadata"]["name"] for each in release("split restored").of("NetworkPolicy")]
+    assert "acme-triggerctl-baseline" in named
+    [on_sqlite] = release("sqlite restored").of("Job")
+    pod = on_sqlite["spec"]["template"]["spec"]
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": "restored"}} in pod["volumes"]
+    assert variables(pod["containers"][0])["TRIGGERCTL_DATABASE_URL"] == "sqlite:////data/triggerctl.db"
 
 
 def test_a_network_policy_for_the_migrations_is_there_before_them() -> None:
@@ -265,6 +288,17 @@ def test_a_changed_setting_restarts_the_pods() -> None:
         ({"ingress": {"enabled": True}}, "ingress.host: an Ingress needs the name people use"),
         (ANYBODYS | at("launchers.kubernetes.enabled", True), "serviceAccount.name: the rights of launchers"),
         (ANYBODYS | at("taskSecrets.kubernetes.enabled", True), "serviceAccount.name: the rights of launchers"),
+        ({"baseline": "now"}, "baseline: a volume that this install makes holds nothing"),
+        ({"controller": {"resyncInterval": "0s"}}, "controller.resyncInterval: it must be 1s or more"),
+        (FENCED | ON_POSTGRESQL, "networkPolicy.egress: with restrictEgress no pod reaches the database"),
+        (
+            {"access": {"oidc": {"issuer": "https://a.org", "audience": "a"}}},
+            "access.oidc.grants: nobody whom the issuer vouches for is granted anything",
+        ),
+        (
+            {"metrics": {"serviceMonitor": {"enabled": True, "tokenSecret": "a", "scrapeTimeout": "1m"}}},
+            "metrics.serviceMonitor.scrapeTimeout: 1m is longer than the interval of 30s",
+        ),
     ],
     ids=[
         "replicas",
@@ -276,6 +310,11 @@ def test_a_changed_setting_restarts_the_pods() -> None:
         "host missing",
         "Jobs by anybody",
         "secrets for anybody",
+        "nothing restored",
+        "no interval",
+        "fenced off",
+        "nothing granted",
+        "late scrapes",
     ],
 )
 def test_what_cannot_stand_together_is_refused_with_the_way_out(values: dict[str, Any], said: str) -> None:

@@ -73,6 +73,14 @@ def test_an_unknown_name_is_refused_at_every_level(level: str) -> None:
     assert "additional properties 'replicaCuont' not allowed" in said
 
 
+@pytest.mark.parametrize("path", [*filter(None, levels()), *PATHS])
+def test_a_name_with_nothing_behind_it_is_refused(path: str) -> None:
+    """O-01: `ingress:` alone, its lines commented out, would take defaults away; the schema says what is missing."""
+    level, _, name = path.rstrip(".").rpartition(".")
+    said = refusal(at(path.rstrip("."), None))
+    assert f"at '{('/' + level).replace('.', '/') if level else ''}': missing property '{name}'" in said
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_wrong_type_is_refused(path: str) -> None:
     """O-01: a list of lists is nothing that any value may be."""
@@ -102,6 +110,12 @@ def test_a_wrong_type_is_refused(path: str) -> None:
         ("securityContext.runAsRoot", True, "additional properties 'runAsRoot' not allowed"),
         ("networkPolicy.egress", [{"from": []}], "additional properties 'from' not allowed"),
         ("launchers.extraRules", [{"resource": ["pods"]}], "additional properties 'resource' not allowed"),
+        ("controller.leaseSeconds", 10, "minimum: got 10, want 41"),
+        ("image.repository", "registry.example.com/triggerctl:1.0", "does not match pattern"),
+        ("database.postgresql.existingSecret", "The Secret", "does not match pattern"),
+        ("ingress.host", "https://triggers.example.com", "does not match pattern"),
+        ("access.oidc.grants", {"platform": "operator:Acme"}, "does not match pattern"),
+        ("access.oidc.grants", {"platform": "operator:acme,"}, "does not match pattern"),
         ("settings.execution_qsp", 5, "additional properties 'execution_qsp' not allowed"),
     ],
     ids=lambda value: str(value)[:40],

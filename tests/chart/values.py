@@ -35,7 +35,8 @@ def default(path: str) -> Any:
 
 _INGRESS = {"ingress": {"enabled": True, "host": "a.example.com"}}
 _POLICY = {"networkPolicy": {"enabled": True}}
-_OIDC = {"access": {"oidc": {"issuer": "https://login.example.com", "audience": "triggerctl"}}}
+_GRANTS = {"platform": "admin"}
+_OIDC = {"access": {"oidc": {"issuer": "https://login.example.com", "audience": "triggerctl", "grants": _GRANTS}}}
 _MONITOR = {"metrics": {"serviceMonitor": {"enabled": True, "tokenSecret": "scraping"}}}
 _RULE = {"metrics": {"prometheusRule": {"enabled": True}}}
 _DASHBOARDS = {"metrics": {"dashboards": {"enabled": True}}}
@@ -71,6 +72,7 @@ _EXAMPLES: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "migrations.timeoutSeconds": (30, ON_POSTGRESQL),
     "migrations.annotations": (_LABELS, ON_POSTGRESQL),
     "migrations.resources": (_RESOURCES, ON_POSTGRESQL),
+    "baseline": ("now", ON_POSTGRESQL),
     "controller.enabled": (False, {}),
     "controller.executionQps": (0.5, {}),
     "controller.executionBurst": (7, {}),
@@ -83,7 +85,10 @@ _EXAMPLES: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "controller.taskRoot": ("/tasks", {}),
     "controller.logLevel": ("debug", {}),
     "controller.logFormat": ("text", {}),
-    "access.oidc.issuer": ("https://login.example.com", {"access": {"oidc": {"audience": "triggerctl"}}}),
+    "access.oidc.issuer": (
+        "https://login.example.com",
+        {"access": {"oidc": {"audience": "triggerctl", "grants": _GRANTS}}},
+    ),
     "access.oidc.audience": ("other", _OIDC),
     "access.oidc.actorClaim": ("email", _OIDC),
     "access.oidc.claim": ("roles", _OIDC),

@@ -182,8 +182,10 @@ class Cluster(ThreadingHTTPServer):
             job["status"] = {"conditions": [{"type": kind, "status": "True", "reason": reason}]}
         return job
 
-    def delete_job(self, name: str, propagation: str) -> dict[str, Any]:
+    def delete_job(self, name: str, propagation: str, uid: str) -> dict[str, Any]:
         job = self.job(name)
+        if job["metadata"]["uid"] != uid:
+            raise Status(409, f"the UID in the precondition ({uid}) does not match the UID in record")
         job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         if pod := self.pods.get(name):
             pod.stop()
@@ -327,7 +329,7 @@ class Handler(BaseHTTPRequestHandler):
             return server.pods_of(query["labelSelector"].removeprefix("batch.kubernetes.io/job-name="))
         if found := re.fullmatch(rf"{_JOBS}/([^/]+)", path):
             if self.command == "DELETE":
-                return server.delete_job(found[2], query["propagationPolicy"])
+                return server.delete_job(found[2], body["propagationPolicy"], body["preconditions"]["uid"])
             return server.job(found[2])
         if found := re.fullmatch(rf"{_SECRETS}/([^/]+)", path):
             secret = server.secret(found[2], found[1])

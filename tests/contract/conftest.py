@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.contract.flyte import Flyte
 from tests.contract.service import Service
 from tests.contract.tasks import TASKS
 from tests.contract.workers import Workers
+from tests.ports import reserved
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed (.ci/run installs it)")
-    with Workers(tmp_path_factory.mktemp("workers")) as workers, pytest.MonkeyPatch.context() as patch:
+    with ExitStack() as stack:
+        port = stack.enter_context(reserved())
+        workers = stack.enter_context(Workers(tmp_path_factory.mktemp("workers"), port))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, address in workers.environment.items():
             patch.setenv(name, address)
         yield workers

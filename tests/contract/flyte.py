@@ -87,7 +87,7 @@ class Run:
             action.error_info.message = (self.folder / "log").read_text() + self.output
         else:
             action.status.phase = phases.ACTION_PHASE_SUCCEEDED
-        return definitions.RunDetails(action=action)
+        return definitions.RunDetails(action=action, run_spec=self.request.run_spec)
 
 
 class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no types

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Self
 
 import httpx
 
+from tests.waiting import PATIENCE
+
 
 class Seen(NamedTuple):
     """A request that came in whole."""
@@ -71,9 +73,10 @@ class Handler(BaseHTTPRequestHandler):
         attempt = json.loads(self.server.seen[-1].body)["run"]["attempt"]
         token = self.headers["Triggerctl-Token"]
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
-        beat = httpx.post(self.headers["Triggerctl-Heartbeat"], json={"attempt": attempt}, headers=bearer)
-        ended = {"attempt": attempt, "outcome": "succeeded", "output": {"beat": beat.json()["status"]}}
-        httpx.post(self.headers["Triggerctl-Callback"], json=ended, headers=bearer)
+        with httpx.Client(headers=bearer, timeout=PATIENCE) as client:
+            beat = client.post(self.headers["Triggerctl-Heartbeat"], json={"attempt": attempt})
+            ended = {"attempt": attempt, "outcome": "succeeded", "output": {"beat": beat.json()["status"]}}
+            client.post(self.headers["Triggerctl-Callback"], json=ended)
 
     def task_silence(self, given: Any) -> None:
         """Hangs up without a word."""

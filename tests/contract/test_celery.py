@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,9 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("celery")
 
+OURS, THEIRS = "01M8M5ZV6W5GQ7B7ZJQHN4QK2M", "01M8M60F0S2T2YB3V5C1X9A7RE"
+"""Installations."""
+
 
 class Sender:
     """Starts attempts on one cluster, and forgets them in the end."""
@@ -35,7 +37,7 @@ class Sender:
 
     def start_as(self, spec: Mapping[str, str], environment: Mapping[str, str] | None = None, **values: Any) -> Work:
         run = self.folder.name
-        launch = Launch(run, 2, self.attempt, self.folder, spec, {"input": values}, environment or {}, 600)
+        launch = Launch(run, 2, self.attempt, self.folder, spec, {"input": values}, environment or {}, 600, OURS)
         self.started.append(plugins.launcher("celery").start(launch))
         return self.started[-1]
 
@@ -54,7 +56,7 @@ class Sender:
     def answer(self, text: bytes) -> None:
         """Puts a result where the attempt's is looked for."""
         app = Celery(backend=self.workers.environment["CELERY_RESULT_BACKEND"], set_as_current=False)
-        app.backend.set(app.backend.get_key_for_task(f"triggerctl-{self.folder.name}-2"), text)
+        app.backend.set(app.backend.get_key_for_task(f"triggerctl-{OURS}-{self.folder.name}-2"), text)
 
 
 @pytest.fixture
@@ -152,6 +154,16 @@ def test_work_that_waits_for_a_worker_is_known_from_work_that_is_not_there(sende
     assert (sender.folder / "runs").read_text() == "run\n"
 
 
+def test_each_installation_has_ids_of_its_own(sender: Sender) -> None:
+    """X-10: a copy of the database awaits no answer of the original's, for nothing in a backend says whose one is."""
+    sender.workers.stop()
+    sender.start("nothing")
+    eventually((sender.attempt / "submitted").exists)
+    [message] = sender.queued()
+    assert message["headers"]["id"] == f"triggerctl-{OURS}-{sender.folder.name}-2"
+    sender.workers.begin()
+
+
 def test_what_was_sent_before_a_kill_is_found_by_its_id(sender: Sender) -> None:
     """Invariant 5: killed before it could note that it had sent, the next controller finds the result all the same."""
     sender.start("wait", **sender.values)
@@ -190,15 +202,12 @@ def test_an_attempt_whose_result_is_there_is_not_sent_again(sender: Sender) -> N
 
 
 def test_a_broker_that_is_away_fails_the_attempt_and_tells_no_password(
-    sender: Sender, monkeypatch: pytest.MonkeyPatch
+    sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-12, X-07: nothing was sent, so the run's own retries may."""
     monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01,))
-    with socket.socket() as bound_and_deaf:
-        bound_and_deaf.bind(("127.0.0.1", 0))
-        port = bound_and_deaf.getsockname()[1]
-        monkeypatch.setenv("CELERY_BROKER_URL", f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
-        error = failed(end(sender.start("nothing")))
+    monkeypatch.setenv("CELERY_BROKER_URL", f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
+    error = failed(end(sender.start("nothing")))
     assert error.startswith("the Celery cluster cannot be reached: ")
     assert PASSWORD not in error
 

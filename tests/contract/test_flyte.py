@@ -17,6 +17,8 @@ from tests.contract.tasks import TASKS
 from tests.contract.test_launchers import end
 from tests.waiting import eventually
 
+OURS, THEIRS = "01M8M5ZV6W5GQ7B7ZJQHN4QK2M", "01M8M60F0S2T2YB3V5C1X9A7RE"
+"""Installations."""
 RUN = "01M8M6BTAN8HXD64DS3X5DECZD"
 NAME = "r01m8m6btan8hxd64ds3x5deczd2"
 
@@ -32,7 +34,9 @@ class Caller:
     def start(self, task: str, attempt: int = 2, folder: str = "attempt", **values: Any) -> Work:
         spec = block(self.flyte.url, task, token="FLYTE_TOKEN")
         environment = {"TRIGGERCTL_RUN_ID": RUN}
-        launch = Launch(RUN, attempt, self.folder / folder, self.folder, spec, {"input": values}, environment)
+        launch = Launch(
+            RUN, attempt, self.folder / folder, self.folder, spec, {"input": values}, environment, 600, OURS
+        )
         self.started.append(plugins.launcher("flyte").start(launch))
         return self.started[-1]
 
@@ -69,7 +73,11 @@ def test_a_run_is_named_by_run_and_attempt(caller: Caller) -> None:
     assert literal.name == "document"
     assert json.loads(literal.value.scalar.primitive.string_value) == {"input": {"text": "Zürich"}}
     assert [(one.key, one.value) for one in request.run_spec.envs.values] == [("TRIGGERCTL_RUN_ID", RUN)]
-    assert dict(request.run_spec.labels.values) == {"triggerctl-run": RUN.lower(), "triggerctl-attempt": "2"}
+    assert dict(request.run_spec.labels.values) == {
+        "triggerctl-run": RUN.lower(),
+        "triggerctl-attempt": "2",
+        "triggerctl-installation": OURS.lower(),
+    }
 
 
 def test_a_run_that_is_there_already_is_the_attempts_own(caller: Caller) -> None:
@@ -79,6 +87,28 @@ def test_a_run_that_is_there_already_is_the_attempts_own(caller: Caller) -> None
     (caller.folder / "go").touch()
     assert end(again) == Succeeded({"waited": True})
     assert (caller.folder / "runs").read_text() == "run\n"
+
+
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_a_run_of_another_installation_is_neither_adopted_nor_aborted(caller: Caller, is_submitted: bool) -> None:
+    """X-10: a copy of the database meets the original's run under the name that both have."""
+    work = caller.waiting()
+    labels = caller.flyte.runs[NAME].request.run_spec.labels.values
+    labels["triggerctl-installation"] = THEIRS.lower()
+    if not is_submitted:
+        work = caller.start("wait", folder="of a copy", **caller.values)
+    work.cancel(force=True)
+    assert failed(end(work)).startswith(f"the run {NAME} in Flyte is of another installation, {THEIRS}, and this one")
+    assert "AbortRun" not in caller.flyte.calls
+
+
+def test_a_run_of_a_release_that_did_not_say_whose_it_was_is_adopted(caller: Caller) -> None:
+    """R-19, X-10: in the middle of a rolling upgrade."""
+    caller.waiting()
+    del caller.flyte.runs[NAME].request.run_spec.labels.values["triggerctl-installation"]
+    again = caller.start("wait", folder="after an upgrade", **caller.values)
+    (caller.folder / "go").touch()
+    assert end(again) == Succeeded({"waited": True})
 
 
 def test_the_log_is_kept_at_the_end(caller: Caller) -> None:

@@ -3,7 +3,6 @@
 import ipaddress
 import json
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -182,11 +181,9 @@ def test_a_task_may_say_what_it_expects(sender: Sender, expects: str, status: in
     assert eventually(lambda: found if (found := work.poll()) != Running() else None) == progress
 
 
-def test_a_service_that_comes_late_is_asked_once(sender: Sender, tmp_path: Path) -> None:
+def test_a_service_that_comes_late_is_asked_once(sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: a refused connection cannot have done anything, so it is tried again within the attempt."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    monkeypatch.setattr(sending, "PAUSES", (0.05,) * 10_000)
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     assert work.poll() == Running()
@@ -195,14 +192,14 @@ def test_a_service_that_comes_late_is_asked_once(sender: Sender, tmp_path: Path)
         assert late.keys == ["r1/2"]
 
 
-def test_a_service_that_is_not_there_fails_the_attempt(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_is_not_there_fails_the_attempt(
+    sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """X-07: what is down for longer is for the run's own retries."""
     monkeypatch.setattr(sending, "PAUSES", (0.01, 0.01))
-    with socket.socket() as bound_and_deaf:
-        bound_and_deaf.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{bound_and_deaf.getsockname()[1]}/"
-        work = sender.start(url=url)
-        failed = end(work)
+    url = f"http://127.0.0.1:{port}/"
+    work = sender.start(url=url)
+    failed = end(work)
     assert isinstance(failed, Failed)
     assert failed.error.startswith(f"{url} cannot be reached: ")
     assert log(work).count(b"cannot be reached") == 3
@@ -235,13 +232,13 @@ def test_an_abandoned_request_is_hung_up(sender: Sender) -> None:
     assert not (sender.folder / "attempt").exists()
 
 
-def test_a_request_that_never_began_is_not_begun_after_the_end(sender: Sender) -> None:
+def test_a_request_that_never_began_is_not_begun_after_the_end(
+    sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """X-10: abandoned between two tries to connect, it stays unsent."""
-    with socket.socket() as bound_and_deaf:
-        bound_and_deaf.bind(("127.0.0.1", 0))
-        port = bound_and_deaf.getsockname()[1]
-        work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
-        eventually(lambda: b"cannot be reached" in log(work))
+    monkeypatch.setattr(sending, "PAUSES", (600.0,))
+    work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
+    eventually(lambda: b"cannot be reached" in log(work))
     with Service(port) as late:
         work.forget()
         assert work.poll() == Failed(exchanges.ABANDONED)

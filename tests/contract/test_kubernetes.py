@@ -20,6 +20,8 @@ from tests.contract.test_launchers import end
 from tests.waiting import eventually
 
 RUN = "01M8M6BTAN8HXD64DS3X5DECZD"
+OURS, THEIRS = "01M8M5ZV6W5GQ7B7ZJQHN4QK2M", "01M8M60F0S2T2YB3V5C1X9A7RE"
+"""Installations."""
 NAME = "triggerctl-01m8m6btan8hxd64ds3x5deczd-2"
 JOBS = "/apis/batch/v1/namespaces/runs/jobs"
 SECRETS = "/api/v1/namespaces/runs/secrets"
@@ -44,7 +46,7 @@ class Starter:
     def launch(self, code: str = "", *arguments: str, **block: Any) -> Launch:
         spec = {"image": "python:3.12-alpine", "command": ["python", "-S", "-c", code, *arguments], **block}
         environment = {"TRIGGERCTL_RUN_ID": RUN, "TRIGGERCTL_TOKEN": "t0ken", "TRACEPARENT": "00-a-b-01"}
-        return Launch(RUN, 2, self.folder / "attempt", self.folder, spec, DOCUMENT, environment, 600)
+        return Launch(RUN, 2, self.folder / "attempt", self.folder, spec, DOCUMENT, environment, 600, OURS)
 
     def start(self, code: str = "", *arguments: str, **block: Any) -> Work:
         self.started.append(plugins.launcher("kubernetes").start(self.launch(code, *arguments, **block)))
@@ -56,24 +58,25 @@ class Starter:
         self.started.append(plugins.launcher("kubernetes").start(launch))
         return self.started[-1]
 
+    def looks(self) -> int:
+        """How often the first attempt was looked at."""
+        return self.cluster.calls.count(Call("GET", f"{JOBS}/{NAME}"))
+
     def is_left_alone(self) -> None:
         """Waits until nobody looks at the first attempt while another begins and ends."""
         numbers = itertools.count(3)
 
-        def looks() -> int:
-            return self.cluster.calls.count(Call("GET", f"{JOBS}/{NAME}"))
-
         def nobody_looks() -> bool:
-            before = looks()
+            before = self.looks()
             end(self.start_another(next(numbers)))
-            return looks() == before
+            return self.looks() == before
 
         eventually(nobody_looks)
 
     def waiting(self) -> Work:
         """Work that runs until `go` is there."""
         work = self.start(UNTIL, str(self.folder / "go"))
-        eventually(lambda: work.read_log(0, 9) == b"up\n", 60)
+        eventually(lambda: work.read_log(0, 9) == b"up\n")
         return work
 
 
@@ -120,6 +123,7 @@ def test_the_job_is_valid_and_says_whose_it_is(starter: Starter) -> None:
             "app.kubernetes.io/managed-by": "triggerctl",
             "triggerctl/run": RUN,
             "triggerctl/attempt": "2",
+            "triggerctl/installation": OURS,
             "triggerctl/project": "acme",
             "triggerctl/trigger": "weekly",
         },
@@ -187,6 +191,21 @@ def test_a_log_can_be_followed_and_is_not_doubled_by_an_adopter(starter: Starter
     assert adopted.read_log(0, 99) == b"up\n"
 
 
+def test_an_adopter_fills_no_room_that_was_given_back(starter: Starter) -> None:
+    """X-17: a pod's log is read from its beginning, and of what was dropped nothing is written again."""
+    code = f"print('0' * {3 * 2**20})\n{UNTIL}"
+    work = starter.start(code, str(starter.folder / "go"))
+    eventually(lambda: work.log_size() == 3 * 2**20 + 4)
+    work.drop_log(2**20, 2**21)
+    adopted = plugins.launcher("kubernetes").adopt(starter.folder / "attempt")
+    assert adopted is not None
+    (starter.folder / "go").touch()
+    assert end(adopted) == Succeeded({})
+    assert adopted.read_log(2**20 - 1, 3) == b"0\0\0"
+    assert adopted.read_log(2**21 - 1, 3) == b"\x0000"
+    assert adopted.read_log(3 * 2**20, 99) == b"\nup\n"
+
+
 def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
     """Invariant 5: who adopts the attempt finds the Job by its name, and makes what is missing."""
     launch = starter.launch()
@@ -205,7 +224,7 @@ def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
 
 def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: an attempt that was handed back begins anew when its Job is gone, under the same name."""
-    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.05,) * 50)
+    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.05,) * 10_000)
     cluster = starter.cluster
     old = starter.launch(UNTIL, str(starter.folder / "go"))
     job = cluster.create_job(jobs.job(old))
@@ -217,6 +236,57 @@ def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch:
     (starter.folder / "go").touch()
     assert end(work) == Succeeded({})
     assert work.read_log(0, 99) == b"anew\n"
+
+
+def theirs(starter: Starter) -> dict[str, Any]:
+    """A Job of another installation under the attempt's name, with its Secret, at work."""
+    launch = replace(starter.launch(UNTIL, str(starter.folder / "go")), installation=THEIRS)
+    job = starter.cluster.create_job(jobs.job(launch))
+    starter.cluster.create_secret(jobs.secret(launch, job["metadata"]["uid"]))
+    return job
+
+
+def is_at_work(starter: Starter) -> bool:
+    deleted = [call for call in starter.cluster.calls if call.method == "DELETE"]
+    return not deleted and starter.cluster.pods[NAME].exit_code is None and f"runs/{NAME}" in starter.cluster.secrets
+
+
+def test_a_job_of_another_installation_is_neither_adopted_nor_ended(starter: Starter) -> None:
+    """X-10: a copy of the database meets the original's Job under the name of the run that both have."""
+    theirs(starter)
+    work = starter.start()
+    error = failed(end(work))
+    assert error.startswith(f"the Job {NAME} in runs is of another installation, {THEIRS}, and this one is {OURS}")
+    assert error.endswith("fire anew instead")
+    work.forget()
+    assert is_at_work(starter)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_job_that_has_become_anothers_fails_its_attempt(starter: Starter, is_cancelled: bool) -> None:
+    """X-10: also one that was submitted, looked for by its name, and to be ended."""
+    work = starter.waiting()
+    with starter.cluster.lock:
+        starter.cluster.remove(NAME)
+        starter.cluster.calls.clear()
+        theirs(starter)
+    if is_cancelled:
+        work.cancel(force=True)
+    assert "is of another installation" in failed(end(work))
+    assert is_at_work(starter)
+
+
+def test_a_job_of_a_release_that_did_not_say_whose_it_was_is_adopted(starter: Starter) -> None:
+    """R-19, X-10: in the middle of a rolling upgrade."""
+    launch = replace(starter.launch(UNTIL, str(starter.folder / "go")), installation="")
+    job = starter.cluster.create_job(jobs.job(launch))
+    assert jobs.OWNER not in job["metadata"]["labels"]
+    starter.cluster.create_secret(jobs.secret(launch, job["metadata"]["uid"]))
+    work = starter.start()
+    (starter.folder / "go").touch()
+    assert end(work) == Succeeded({})
+    eventually(lambda: not starter.cluster.jobs)
+    assert starter.cluster.created == 1
 
 
 def test_a_secret_of_an_earlier_job_is_replaced(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,6 +349,9 @@ def test_an_end_that_nobody_confirms_is_taken_for_one(starter: Starter, monkeypa
     monkeypatch.setattr(errands, "SECONDS_TO_CONFIRM", 0.1)
     work = starter.waiting()
     starter.cluster.refuse = [Status(503, "upgrading")] * 100_000
+    starter.cluster.break_off = [None]
+    known = starter.looks() + 3  # the first may have come before it was refused, the second is known at the third
+    eventually(lambda: starter.looks() >= known)
 
     def forced() -> bool:
         """As a worker does in each of its passes."""
@@ -294,7 +367,7 @@ def test_an_image_that_cannot_be_pulled_is_told_at_the_timeout(starter: Starter)
     """X-10: a timeout that says why nothing ran."""
     starter.cluster.never_pulls = True
     work = starter.start()
-    eventually(lambda: starter.cluster.calls.count(Call("GET", f"{JOBS}/{NAME}")) > 1)
+    eventually(lambda: starter.looks() > 1)
     work.cancel()
     assert end(work) == Failed(f"{pods.GONE}: ImagePullBackOff: no such image")
 

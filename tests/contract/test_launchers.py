@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import random
 import signal
 import stat
 import subprocess
@@ -237,7 +238,7 @@ def is_running(work: Work) -> bool:
 
 
 def end(work: Work) -> Progress:
-    eventually(lambda: not is_running(work), 60)
+    eventually(lambda: not is_running(work))
     return work.poll()
 
 
@@ -347,6 +348,22 @@ def test_the_log_is_read_in_pieces_as_bytes(printing: Bench) -> None:
     assert work.read_log(255, 3) == b"\xff\x00\x01"
     assert work.read_log(2**21 - 1, 100) == b"\xffend\n"
     assert work.read_log(2**30, 100) == b""
+
+
+def test_the_middle_of_a_log_gives_its_room_back(bench: Bench) -> None:
+    """X-17: positions and what lies around it stay, also while the task prints on."""
+    work = bench.start("wait", runs=bench.files.path("runs"), go=bench.files.path("go"))
+    log = bench.root / "runs" / "attempt" / "log"
+    written = random.Random(17).randbytes(3 * 2**20)
+    log.write_bytes(written)
+    work.drop_log(2**20, 2**21)
+    assert log.stat().st_blocks * 512 == 2**21
+    assert work.log_size() == len(written)
+    assert work.read_log(0, len(written)) == written[: 2**20] + bytes(2**20) + written[2**21 :]
+    bench.files.touch("go")
+    assert end(work) == Succeeded({"waited": True})
+    work.forget()
+    work.drop_log(2**20, 2**21)
 
 
 def test_the_log_grows_while_the_task_runs(bench: Bench) -> None:

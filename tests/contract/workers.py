@@ -68,24 +68,21 @@ class Workers:
 
     url = ""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder, self._port = folder, port
         (folder / "worker.py").write_text(WORKER)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
         self._redis: subprocess.Popen[bytes] | None = None
         self._worker: subprocess.Popen[bytes] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
-        address = f"redis://:{PASSWORD}@127.0.0.1:{self.port}"
+        address = f"redis://:{PASSWORD}@127.0.0.1:{self._port}"
         return {"CELERY_BROKER_URL": f"{address}/0", "CELERY_RESULT_BACKEND": f"{address}/1"}
 
     def __enter__(self) -> Self:
         program = shutil.which("redis-server")
         assert program
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--requirepass", PASSWORD, "--save", ""]
+        options = ["--port", str(self._port), "--bind", "127.0.0.1", "--requirepass", PASSWORD, "--save", ""]
         self._redis = subprocess.Popen([program, *options], cwd=self._folder, stdout=subprocess.DEVNULL)
         eventually(self._is_listening)
         self.begin()
@@ -109,7 +106,7 @@ class Workers:
                 stdout=file,
                 stderr=file,
             )
-        eventually(lambda: " ready." in log.read_text(), 60)
+        eventually(lambda: " ready." in log.read_text())
 
     def stop(self) -> None:
         assert self._worker
@@ -118,4 +115,4 @@ class Workers:
 
     def _is_listening(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0

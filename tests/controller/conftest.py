@@ -3,7 +3,6 @@
 import asyncio
 import io
 import logging
-import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -118,15 +117,6 @@ def cli(
         return Said(int(ended.value.code or 0), said.out, said.err)
 
     return run
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from controller.app import create_app
 from controller.services import Services
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 WRITERS = 64
 
@@ -35,7 +35,7 @@ def address(database_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def api(address: str) -> Iterator[Api]:
-    with httpx.Client(base_url=address) as client:
+    with httpx.Client(base_url=address, timeout=PATIENCE) as client:
         api = Api(client)
         assert api.put("/tasks/acme/production/report/v1", task_manifest()).status_code == 201
         yield api
@@ -47,7 +47,8 @@ def at_once(address: str, ask: Callable[[Api, int], httpx.Response]) -> list[htt
     answers: list[httpx.Response] = []
 
     def writer(number: int) -> None:
-        with httpx.Client(base_url=address, timeout=60, verify=False) as client:  # certificates would be read for each
+        # certificates would be read for each
+        with httpx.Client(base_url=address, timeout=PATIENCE, verify=False) as client:
             client.get("/healthz")
             barrier.wait()
             answers.append(ask(Api(client), number))

@@ -48,6 +48,18 @@ def test_freezing_and_lifting(cli: Cli, world: World) -> None:
     refused(cli("freeze", "--reason", "x", "--until", "2020-01-01T00:00:00Z"), 5, "until: 2020-01-01T00:00:00Z is past")
 
 
+def test_a_name_that_nothing_bears_is_told(cli: Cli, world: World) -> None:
+    """S-13, U-01: it may be meant for later, and may be mistyped; the answer stays the same."""
+    world.create()
+    until = ("--until", "2026-03-03T08:00:00Z", "--reason", "x")
+    assert cli("freeze", "--project", "acme", *until).err == ""
+    assert cli("freeze", *until).err == ""
+    assert cli("freeze", "--project", "acmee", *until).err == "note: there is no trigger of project acmee yet\n"
+    mistyped = cli("blackout", "add", "--project", "acme", "--tag", "y", *until)
+    assert mistyped.err == "note: there is no trigger of tag y of project acme yet\n"
+    assert (mistyped.status, "tag y of project acme" in mistyped.out) == (0, True)
+
+
 def test_a_blackout_from_announced_to_ended(cli: Cli, world: World) -> None:
     """S-13: for whom, from when, what becomes of what falls in; listed while it matters, in the history for good."""
     world.create(overlap="allow")

@@ -15,6 +15,7 @@ import pytest
 
 from revisions.clock import HandClock
 from tests.controller.conftest import ON_SQLITE, Cli, Write
+from tests.waiting import PATIENCE
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
@@ -48,7 +49,7 @@ def terminal(database_url: str, *arguments: str, columns: int = 100) -> str:
     except OSError:
         pass  # the terminal ends with the command
     os.close(outer)
-    assert child.wait(60) == 0
+    assert child.wait(PATIENCE) == 0
     return shown.decode()
 
 
@@ -160,7 +161,7 @@ def test_following_what_changes(cli: Cli, following: subprocess.Popen[str]) -> N
     cli("activate", T)
     assert told()["revision"] == 4
     following.send_signal(signal.SIGINT)
-    out, err = following.communicate(timeout=30)
+    out, err = following.communicate(timeout=PATIENCE)
     assert (following.returncode, out) == (0, "")
     position = re.fullmatch(r"go on with --after (\S+)\n", err)
     assert position is not None

@@ -16,6 +16,7 @@ from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected
 from revisions.errors import Unavailable
 from tests.controller.conftest import ON_SQLITE, Cli, Said
+from tests.waiting import PATIENCE
 from tests.world import World, key, task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
@@ -371,7 +372,7 @@ def test_in_a_terminal_it_asks(
     except OSError:
         pass  # the terminal ends with the command
     os.close(outer)
-    assert child.wait(60) == status
+    assert child.wait(PATIENCE) == status
     assert "Apply this step? [y/N]" in re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
     assert "\x1b[1;32mcreate Trigger acme/production/report/a" in shown.decode()
     assert names(cli) == expected

@@ -16,7 +16,7 @@ from controller.app import create_app
 from controller.services import Services
 from revisions.store.database import Database
 from tests.controller.conftest import ON_SQLITE, Cli
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def triggerctl(*arguments: str, stdin: str = "", **environment: str) -> subproce
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -62,6 +62,32 @@ def test_from_an_empty_folder_to_a_trigger(tmp_path: Path) -> None:
     assert paused.stderr == "expected revision 1, read now\n"
     assert triggerctl("deploy", "-", stdin="a: [").returncode == 5
     assert triggerctl("list", TRIGGERCTL_DATABASE_URL="sqlite:///other.db").returncode == 7
+
+
+def test_a_restored_database_is_begun_anew_by_a_process_that_ends(tmp_path: Path) -> None:
+    """O-07: with every part left out, for a Job that goes before the replicas."""
+    assert triggerctl("db", "upgrade").returncode == 0
+    arguments = ("up", "--baseline", "now", "--without", "api,web,loop,runner")
+    begun = triggerctl(*arguments, TRIGGERCTL_EXECUTION_QSP="5")
+    assert (begun.returncode, begun.stdout) == (0, "")
+    assert "baseline.declared" in begun.stderr
+    assert "setting.unknown" in begun.stderr
+    assert "meant=TRIGGERCTL_EXECUTION_QPS" in begun.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "status", "way"),
+    [("folder", 7, "its folder"), ("text", 7, "restore a backup")],
+)
+def test_a_file_that_is_no_database(tmp_path: Path, place: str, status: int, way: str) -> None:
+    """U-01: told with the way out, by every command and by the doctor."""
+    (tmp_path / "text").write_text("this is no database, and long enough to be looked at as one" * 20)
+    url = {"folder": "sqlite:///nowhere/triggerctl.db", "text": "sqlite:///text"}[place]
+    for command, wanted in (("db upgrade", status), ("doctor", 1)):
+        said = triggerctl("--database-url", url, *command.split())
+        assert (said.returncode, "unexpected" in said.stderr) == (wanted, False)
+        if place == "text" or command != "doctor":  # which makes no file, so that it has none to open
+            assert way in said.stdout + said.stderr
 
 
 @ON_SQLITE

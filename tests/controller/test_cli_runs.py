@@ -18,6 +18,7 @@ from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.store.tables import SCHEMA
 from tests.controller.conftest import Cli, Write
+from tests.waiting import PATIENCE
 from tests.world import World, key, task_document, trigger_document
 
 T = "acme/production/report/tick"
@@ -107,6 +108,17 @@ def test_the_schema_goes_down_and_up(cli: Cli, database_url: str) -> None:
     assert cli("--server", "http://127.0.0.1:9", "db", "current", database=None).status == 2
 
 
+def test_a_copy_is_separated(cli: Cli, database: Database) -> None:
+    """X-10: `db current` shows which installation it is, `db separate` makes it another."""
+
+    def shown(command: str) -> str:
+        installation: str = json.loads(cli("--output", "json", "db", command).out)["installation"]
+        return installation
+
+    before = shown("current")
+    assert shown("separate") == shown("current") != before
+
+
 def test_only_an_upgrade_creates_a_database(cli: Cli, database: Database) -> None:
     """R-19: asking a file that is not there creates none."""
     assert cli("list", database="sqlite:///new.db").status == 7
@@ -150,7 +162,7 @@ def test_following_a_log_to_the_end_of_its_run(followed: Followed) -> None:
     prints(world, again, 0, b"three\n")
     assert child.stdout.readline() == "three\n"
     world.settle(again)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=PATIENCE)
     assert (child.returncode, out) == (0, "")
     assert "attempt 2" in err
 

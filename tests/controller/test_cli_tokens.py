@@ -18,6 +18,7 @@ from reconcile.rules.preconditions import Expected
 from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.controller.conftest import Cli
+from tests.waiting import PATIENCE
 from tests.world import World
 
 
@@ -132,7 +133,7 @@ def test_beyond_loopback_only_where_everybody_must_say_who_he_is(cli: Cli, datab
 def test_up_refuses_to_listen_for_everybody(sqlite_database_url: str) -> None:
     """O-06: exit code 5, and it says what to do instead."""
     command = [sys.executable, "-m", "controller.cli.main", "--database-url", sqlite_database_url]
-    said = subprocess.run([*command, "up", "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=60)
+    said = subprocess.run([*command, "up", "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=PATIENCE)
     assert said.returncode == 5
     assert "listen: 0.0.0.0 can be reached by others" in said.stderr
     assert "triggerctl token create" in said.stderr

@@ -43,10 +43,10 @@ def test_up_is_told_that_the_database_was_restored(cli: Cli, served: list[Any]) 
 
 @pytest.mark.parametrize(
     ("arguments", "status"),
-    [(["--without", "roof"], 2), (["--listen", "nowhere"], 5)],
+    [(["--without", "roof"], 2), (["--without", "api,web,loop,runner"], 2), (["--listen", "nowhere"], 5)],
     ids=str,
 )
 def test_up_refuses_what_it_cannot_do(cli: Cli, served: list[Any], arguments: list[str], status: int) -> None:
-    """U-01: an unknown part is a usage error, what is no address is invalid."""
+    """U-01: an unknown part is a usage error, and so is to leave out all; what is no address is invalid."""
     assert cli("up", *arguments).status == status
     assert served == []

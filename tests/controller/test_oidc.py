@@ -19,6 +19,7 @@ from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, T, manifest, task_manifest
 from tests.controller.conftest import Network
 from tests.controller.issuer import AUDIENCE, Issuer
+from tests.waiting import PATIENCE
 
 GRANTS = {"platform": "admin", "team-a": "deployer:acme", "guests": "viewer:acme,other"}
 
@@ -35,8 +36,9 @@ def now(clock: HandClock) -> datetime:
 
 
 @pytest.fixture
-def api(database: Database, issuer: Issuer) -> Iterator[Api]:
-    """The API with the issuer in its settings."""
+def api(database: Database, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The API with the issuer in its settings, for whom it waits as long as it takes."""
+    monkeypatch.setattr("controller.oidc.TIMEOUT_SECONDS", PATIENCE)
     with served(database, issuer, timedelta(0)) as api:
         yield api
 

@@ -56,14 +56,14 @@ class Guarded:
         assert client.put(f"/api/v1{T}", json=spec, headers=IS_NEW).status_code == 201
         run_id = client.post(f"/api/v1{T}/fire").json()["id"]
         path = f"/api/v1/runs/{run_id}"
-        return eventually(lambda: run if (run := client.get(path).json())["finished_at"] else None, 20)
+        return eventually(lambda: run if (run := client.get(path).json())["finished_at"] else None)
 
 
 @pytest.fixture
-def guarded(database_url: str, tmp_path: Path, free_port: int) -> Iterator[Guarded]:
+def guarded(database_url: str, tmp_path: Path, port: int) -> Iterator[Guarded]:
     with ExitStack() as stack:
         database = stack.enter_context(Database(database_url))
-        guarded = Guarded(database, tmp_path / "work", free_port)
+        guarded = Guarded(database, tmp_path / "work", port)
         stack.callback(guarded.up.stop)
         yield guarded
 

@@ -145,7 +145,7 @@ def test_the_task_gets_a_secret_that_is_written_nowhere(
     assert api.get(f"{T}/state").json()["state"] == {"cursor": "***"}
     for text in (written(database, api), said, repr(scene.world.observed)):
         assert is_clean(text)
-    assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
+    assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
 
 
 def test_a_missing_secret_ends_the_run_at_once(scene: Scene) -> None:

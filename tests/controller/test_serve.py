@@ -26,7 +26,7 @@ from revisions.store.database import Database, parsed
 from revisions.store.tables import run_logs
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import World
 
 OPTIONS = {"resync_interval": "1h", "listen": "127.0.0.1:0", "stop_grace": "1s"}
@@ -51,7 +51,7 @@ class Up:
         self.process = Process(chosen, database, observations, without)
         listening = listen(chosen)
         self._stop_serving = self.process.serve(listening)
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=10)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=PATIENCE)
         self.process.start()
 
     def stop(self) -> None:
@@ -153,13 +153,21 @@ def test_metrics_show_what_happened(up: Up, real: Database) -> None:
     """O-02: active triggers, jobs, resyncs, lateness, runs by outcome and source, queue depth; in bounded labels."""
     world = elsewhere(real)
     world.create(schedule={"every": "1s"}, overlap="allow")
-    eventually(lambda: up.metrics().get(("triggerctl_runs_total", ("succeeded", "schedule")), 0) >= 1)
-    metrics = up.metrics()
+    happened = {  # told by two threads, each in its time
+        ("triggerctl_runs_total", ("succeeded", "schedule")),
+        ("triggerctl_resync_changes_total", ("added",)),
+        ("triggerctl_fire_lateness_seconds_count", ()),
+        ("triggerctl_run_seconds_count", ()),
+        ("triggerctl_jobs", ()),
+    }
+
+    def told() -> dict[tuple[str, tuple[str, ...]], float] | None:
+        found = up.metrics()
+        return found if all(found.get(one) for one in happened) else None
+
+    metrics = eventually(told)
     assert metrics["triggerctl_triggers_active", ()] == 1
     assert metrics["triggerctl_jobs", ()] == 1
-    assert metrics["triggerctl_resync_changes_total", ("added",)] >= 1
-    assert metrics["triggerctl_fire_lateness_seconds_count", ()] >= 1
-    assert metrics["triggerctl_run_seconds_count", ()] >= 1
     assert {labels for name, labels in metrics if name == "triggerctl_queue_depth"} == {
         ("pending",),
         ("running",),
@@ -169,11 +177,8 @@ def test_metrics_show_what_happened(up: Up, real: Database) -> None:
     assert not [labels for _, labels in metrics if "tick" in labels or world.id("tick") in labels]
 
 
-def test_a_service_is_asked_and_calls_back(real: Database, tmp_path: Path) -> None:
+def test_a_service_is_asked_and_calls_back(real: Database, port: int, tmp_path: Path) -> None:
     """X-10: the whole way over sockets: request, 202, heartbeat, callback, the end that the API shows."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     with ExitStack() as stack:
         service = stack.enter_context(Service())
         up = Up(real, tmp_path / "work", listen=f"127.0.0.1:{port}")
@@ -193,7 +198,7 @@ def test_whoever_connects_early_is_not_refused() -> None:
     """O-05: from the moment the address is told, a connection is taken, even before the server answers."""
     with (
         listen(settings.load(**OPTIONS)) as listening,
-        socket.create_connection(listening.getsockname(), timeout=5) as connected,
+        socket.create_connection(listening.getsockname(), timeout=PATIENCE) as connected,
     ):
         assert connected.getpeername() == listening.getsockname()
 
@@ -307,5 +312,5 @@ def test_deploying_elsewhere_is_one_function(real: Database) -> None:
         assert isinstance(world.deploying, Deploying)
         world.create()
         world.deactivate("tick", 1)
-        notices = [notice.payload for notice in listening.notifies(timeout=5, stop_after=2)]
+        notices = [notice.payload for notice in listening.notifies(timeout=PATIENCE, stop_after=2)]
     assert notices == [world.id("tick")] * 2

@@ -70,6 +70,7 @@ def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("oidc_issuer", "http://issuer.example"),
         ("oidc_grants", '{"team": "owner"}'),
         ("oidc_grants", '{"team": "viewer:"}'),
+        ("oidc_grants", '{"team": "viewer:Acme"}'),
         ("secret_scopes", '{"Client 7": ["acme"]}'),
         ("secret_scopes", '{"client-7": ["*"]}'),
         ("secret_scopes", '{"client-7": "acme"}'),
@@ -88,6 +89,7 @@ def test_a_wrong_value_is_told_with_its_setting_and_place(
         settings.load()
     fault = refused.value.errors[0]
     assert fault.path == name
+    assert "timedelta" not in fault.message
     assert f"TRIGGERCTL_{name.upper()}" in fault.hint
 
 
@@ -107,6 +109,19 @@ def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
         settings.load()
     assert refused.value.errors[0].hint == "did you mean resync_interval?"
     assert "triggerctl.yaml" in refused.value.errors[0].path
+
+
+def test_a_variable_that_is_nearly_a_settings_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-02: with the one that was meant; tasks' own, secrets and what Kubernetes makes of a Service are none."""
+    for name in ("SECRET__ACME__TOKEN", "PORT", "SERVICE_HOST", "PORT_8080_TCP_ADDR", "RUN_ID", "CONFIG", "TOKEN"):
+        monkeypatch.setenv(f"TRIGGERCTL_{name}", "x")
+    assert settings.mistyped() == {}
+    monkeypatch.setenv("TRIGGERCTL_EXECUTION_QSP", "5")
+    monkeypatch.setenv("TRIGGERCTL_RESYNC_INTERVALL", "5s")
+    assert settings.mistyped() == {
+        "TRIGGERCTL_EXECUTION_QSP": "TRIGGERCTL_EXECUTION_QPS",
+        "TRIGGERCTL_RESYNC_INTERVALL": "TRIGGERCTL_RESYNC_INTERVAL",
+    }
 
 
 def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -30,13 +30,10 @@ from revisions.store.occurrences import Skip
 from revisions.store.runs import LIVE, Run
 from revisions.store.status import StatusRow
 from revisions.triggers import Revision
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from tests.world import EVER, key, task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
-SECONDS_TO_START, SECONDS_TO_END = 60.0, 120.0
-"""Generous: other tests may want the same two cores."""
-
 TELL = """
 read -r input
 attempt=${input##*'"attempt": '}
@@ -64,9 +61,9 @@ class Controller:
         """Errors it logged, and what is no log line at all."""
         return [line for line in self._lines() if line.get("level") in (None, "error", "critical")]
 
-    def until(self, event: str, seconds: float = SECONDS_TO_START) -> dict[str, Any]:
+    def until(self, event: str) -> dict[str, Any]:
         """Its first log line for an event, once it is there."""
-        return eventually(lambda: self.said(event) or self._is_over(event), seconds)[0]
+        return eventually(lambda: self.said(event) or self._is_over(event))[0]
 
     @property
     def url(self) -> str:
@@ -78,7 +75,7 @@ class Controller:
         """SIGKILL: nothing is cleaned up. Its tasks are in groups of their own and live on."""
         assert self.process.poll() is None, self.log.read_text()
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(SECONDS_TO_END)
+        self.process.wait(PATIENCE)
 
     def freeze(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT that much later, unless it was killed: it does not know that it was away."""
@@ -95,9 +92,10 @@ class Controller:
         self.process.terminate()
 
     def stop(self) -> int:
-        """SIGTERM; answers the exit code."""
+        """SIGTERM once it has started, for until then the signal is Python's; answers the exit code."""
+        self.until("controller.started")
         self.terminate()
-        return self.process.wait(SECONDS_TO_END)
+        return self.process.wait(PATIENCE)
 
     def lives_on(self, seconds: float) -> bool:
         """Whether it is still there that much later."""
@@ -130,7 +128,7 @@ class Site:
         self.controllers: list[Controller] = []
 
     def up(self, *arguments: str, without: str = "", **settings: str) -> Controller:
-        """Starts a controller; settings are named as in the environment, without the prefix."""
+        """Starts a controller; settings are named as in the environment, ours without the prefix."""
         log = self.folder / f"controller-{len(self.controllers)}.log"
         chosen = {
             "DATABASE_URL": self.database_url,
@@ -141,7 +139,8 @@ class Site:
             **settings,
         }
         parts = ["--without", without] if without else []
-        environment = {f"TRIGGERCTL_{name}": value for name, value in chosen.items()}
+        prefixes = {name: "" if name.startswith("OTEL_") else "TRIGGERCTL_" for name in chosen}
+        environment = {prefixes[name] + name: value for name, value in chosen.items()}
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "controller.cli.main", "up", *arguments, *parts],
@@ -155,10 +154,10 @@ class Site:
         self.controllers.append(Controller(process, log))
         return self.controllers[-1]
 
-    def register(self, script: str) -> None:
-        """Registers task report v1: a script for `/bin/sh`."""
+    def register(self, script: str, version: str = "v1") -> None:
+        """Registers a version of task report: a script for `/bin/sh`."""
         process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
-        self._registering.register(Task.read(task_document(process=process)), Caller("ann"))
+        self._registering.register(Task.read(task_document(version, process=process)), Caller("ann"))
 
     def deploy(self, name: str, **spec: Any) -> None:
         """Creates a trigger; where the spec says nothing it never fires by itself."""
@@ -192,7 +191,7 @@ class Site:
 
     def ended(self, run_id: str) -> Run:
         """A run, once it is over."""
-        return eventually(lambda: run if (run := self.run(run_id)).status not in LIVE else None, SECONDS_TO_END)
+        return eventually(lambda: run if (run := self.run(run_id)).status not in LIVE else None)
 
     def runs(self, name: str | None = None) -> list[Run]:
         with self.database.read() as connection:
@@ -221,18 +220,23 @@ class Site:
         with self.database.read() as connection:
             return backlog_store.get(connection, [self._id(name)])
 
-    def comes_to_an_end(self, *names: str) -> None:
-        """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs."""
-        self.comes_to_rest(*names)
+    def comes_to_an_end(self, *names: str) -> datetime:
+        """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs.
+
+        Answers what `now` was: what fell due later may have fallen into the schedules' end.
+        """
+        until = self.comes_to_rest(*names)
         for name in names:
             self._ends(name)
+        return until
 
-    def comes_to_rest(self, *names: str) -> None:
-        """Waits until all that was due by now is decided, then ends the schedules."""
+    def comes_to_rest(self, *names: str) -> datetime:
+        """Waits until all that was due by now is decided, then ends the schedules; answers what `now` was."""
         until = self.now()
         for name in names:
             self._gets_decided(name, until)
             self.deactivate(name)
+        return until
 
     def lets_go(self) -> None:
         """Lets waiting tasks go on."""
@@ -258,11 +262,11 @@ class Site:
         self.database.close()
 
     def _gets_decided(self, name: str, until: datetime) -> None:
-        eventually(lambda: self.status(name).watermark >= until, SECONDS_TO_END)
-        eventually(lambda: not self.backlogs(name), SECONDS_TO_END)
+        eventually(lambda: self.status(name).watermark >= until)
+        eventually(lambda: not self.backlogs(name))
 
     def _ends(self, name: str) -> None:
-        eventually(lambda: not self._live(name), SECONDS_TO_END)
+        eventually(lambda: not self._live(name))
 
     def _live(self, name: str) -> str | None:
         with self.database.read() as connection:

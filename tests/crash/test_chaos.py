@@ -18,7 +18,7 @@ from controller.errors import Exit
 from revisions.errors import Unavailable
 from revisions.store import schema
 from revisions.store.database import Database
-from tests.crash.site import SECONDS_TO_END, Controller, Site
+from tests.crash.site import Controller, Site
 from tests.server import Server
 from tests.waiting import eventually
 
@@ -131,7 +131,7 @@ class Chaos:
                 return False
             return True
 
-        eventually(attempt, SECONDS_TO_END)
+        eventually(attempt)
 
 
 @pytest.mark.xdist_group("chaos")

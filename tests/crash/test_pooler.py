@@ -15,11 +15,12 @@ from reconcile.rules.pace import Pace
 from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
 from revisions.store import feed, schema, sessions, tasks
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Hearing, Listener, hearing
 from tests.crash.ledger import account
-from tests.crash.site import SECONDS_TO_START, TELL, Site
+from tests.crash.site import TELL, Site
 from tests.pooler import PGBOUNCER, Pooler, version
+from tests.stalling import between_statements, within_a_turn
 from tests.waiting import eventually
 from tests.world import World, key
 
@@ -114,6 +115,7 @@ def test_migrations(behind: Database) -> None:
     behind.check_schema()
 
 
+@pytest.mark.usefixtures("as_shipped")
 def test_every_transaction_has_its_timeouts(behind: Database, pooler: Pooler) -> None:
     """O-08, O-09: they are the transaction's own, and leave nothing to whoever has the server's session next."""
     expected = {"idle_in_transaction_session_timeout": "10s", "lock_timeout": "5s", "statement_timeout": "30s"}
@@ -161,38 +163,21 @@ def test_a_statement_that_takes_too_long(one_kind: Pooler, monkeypatch: pytest.M
         connection.exec_driver_sql("SELECT pg_sleep(20)")
 
 
-def in_between(connection: Any) -> None:
-    connection.exec_driver_sql("SELECT 1 FROM tasks FOR UPDATE")
-
-
-def in_the_middle_of_a_turn(connection: Any) -> None:
-    in_between(connection)
-    driver = connection.connection.driver_connection
-    driver.pgconn.enter_pipeline_mode()
-    driver.pgconn.send_query_params(b"UPDATE tasks SET deleted = true", None)
-    driver.pgconn.send_flush_request()
-    driver.pgconn.flush()
-
-
-@pytest.mark.parametrize("stall", [in_between, in_the_middle_of_a_turn])
+@pytest.mark.parametrize("stands_still", [between_statements, within_a_turn])
 def test_a_participant_that_stalls(
-    one_kind: Pooler,
-    postgresql_database_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    stall: Callable[[Any], None],
+    one_kind: Pooler, postgresql_database_url: str, stands_still: Callable[[Connection], None]
 ) -> None:
     """O-08, O-09, invariant 8: it loses its locks to those who wait for them, and changes nothing when it is back."""
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "idle_in_transaction_session_timeout", "400ms")  # as shipped: 10 s
-    monkeypatch.setattr(sessions, "TRANSACTION_TIMEOUT", "800ms")  # 40 s
     with Database(one_kind.url) as stalled, psycopg.connect(postgresql_database_url) as other:
-        if "turn" in stall.__name__ and other.info.server_version < 170_000:
+        if stands_still is within_a_turn and other.info.server_version < 170_000:
             pytest.skip("PostgreSQL ends transactions that stall in the middle of a turn since version 17")
         world = World(stalled, stalled.clock)
         [task] = [world.register().task.key]
 
         def change() -> None:
             with stalled.write() as connection:
-                stall(connection)
+                connection.exec_driver_sql("SELECT 1 FROM tasks FOR UPDATE")
+                stands_still(connection)
                 other.execute("SELECT 1 FROM tasks FOR UPDATE")  # until the other's session is ended
                 other.rollback()
                 tasks.delete(connection, task)
@@ -244,7 +229,7 @@ def test_controllers(site_over: Callable[[str], Site], pooler: Pooler, postgresq
     for one in controllers:
         one.until("controller.started")
     site.deploy("tick", **EVERY_SECOND)
-    eventually(lambda: len(site.runs("tick")) >= 4, SECONDS_TO_START)
+    eventually(lambda: len(site.runs("tick")) >= 4)
     site.comes_to_an_end("tick")
     deployed, deactivated = site.history("tick")
     made = site.runs("tick")

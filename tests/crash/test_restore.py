@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import make_url
 
 from reconcile.history.restoring import LOST
-from tests.crash.site import SECONDS_TO_END, SECONDS_TO_START, TELL, WAIT, Site
+from tests.crash.site import TELL, WAIT, Site
 from tests.waiting import eventually
 
 EVERY_SECOND = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}}
@@ -63,14 +63,15 @@ def test_a_backup_is_put_back(site: Site, site_over: Callable[[str], Site], data
     """O-07, R-02: of the time since the backup nothing fires, what was under way then is not done again, and history
     is guarded as before; from then on every second is one run."""
     site.register(TELL + WAIT)
+    site.register(TELL, "v2")
     site.deploy("slow")
-    site.deploy("tick", **EVERY_SECOND)
-    controller = site.up(**UNLIMITED, MAX_RUNNING="100")
+    site.deploy("tick", task_version="v2", **EVERY_SECOND)
+    controller = site.up(**UNLIMITED)
     slow = site.fire("slow")
-    eventually(lambda: site.began()[slow, 1], SECONDS_TO_START)
+    eventually(lambda: site.began()[slow, 1])
     back_up(database_url, tmp_path / "backup")
     before = len(site.runs("tick"))
-    eventually(lambda: len(site.runs("tick")) >= before + 3, SECONDS_TO_END)
+    eventually(lambda: len(site.runs("tick")) >= before + 3)
     controller.kill()
     with put_back(database_url, tmp_path / "backup") as restored_url:
         restored = site_over(restored_url)
@@ -78,10 +79,10 @@ def test_a_backup_is_put_back(site: Site, site_over: Callable[[str], Site], data
         with restored.database.write() as connection:
             connection.exec_driver_sql("DELETE FROM replicas")  # as if more than three intervals had gone by
         asked_at = restored.now()
-        restored.lets_go()
+        site.lets_go()
         again = restored.up("--baseline", "now", **UNLIMITED, WORK_DIR=str(site.work), TASK_ROOT=str(site.folder))
         again.until("controller.started")
-        eventually(lambda: {found.id for found in restored.runs("tick")} - known, SECONDS_TO_END)
+        eventually(lambda: {found.id for found in restored.runs("tick")} - known)
         assert (restored.run(slow).status, restored.run(slow).error) == ("failed", LOST)
         new = [found for found in restored.runs("tick") if found.id not in known]
         assert all(found.scheduled_at > asked_at for found in new)

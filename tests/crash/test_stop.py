@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.crash.ledger import account
-from tests.crash.site import SECONDS_TO_END, SECONDS_TO_START, TELL, WAIT, Site
-from tests.waiting import eventually
+from tests.crash.site import TELL, WAIT, Site
+from tests.waiting import PATIENCE, eventually
 
 WAITING = TELL + WAIT
 EVERY_SECOND = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}}
@@ -29,13 +29,13 @@ def waiting(site: Site) -> Site:
 def begun(site: Site) -> str:
     """A run that is under way."""
     run_id = site.fire("slow")
-    eventually(lambda: site.began()[run_id, 1], SECONDS_TO_START)
+    eventually(lambda: site.began()[run_id, 1])
     return run_id
 
 
 def test_what_ends_within_the_grace_is_kept(waiting: Site) -> None:
     """U-01, X-07: SIGTERM ends claiming, lets a running task end, settles it, and exits with 0."""
-    controller = waiting.up(STOP_GRACE="60s")
+    controller = waiting.up(STOP_GRACE="10m")
     first = begun(waiting)
     controller.terminate()
     controller.until("controller.stopping")
@@ -44,7 +44,7 @@ def test_what_ends_within_the_grace_is_kept(waiting: Site) -> None:
     assert controller.lives_on(2)
     assert waiting.run(later).status == "pending"
     waiting.lets_go()
-    assert controller.process.wait(SECONDS_TO_END) == 0
+    assert controller.process.wait(PATIENCE) == 0
     run = waiting.run(first)
     assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
     run = waiting.run(later)
@@ -75,16 +75,16 @@ def test_what_takes_longer_is_handed_back(waiting: Site) -> None:
 
 def test_readiness_goes_first(waiting: Site) -> None:
     """O-05: told to stop, it says at once that it is not ready, and answers as long as a task is under way."""
-    controller = waiting.up(STOP_GRACE="60s")
+    controller = waiting.up(STOP_GRACE="10m")
     run_id = begun(waiting)
     answers = _asking(controller.url)
     assert (answers("/healthz"), answers("/readyz")) == (200, 200)
     controller.terminate()
-    eventually(lambda: answers("/readyz") == 503, SECONDS_TO_END)
+    eventually(lambda: answers("/readyz") == 503)
     assert answers("/healthz") == 200
     assert answers(f"/api/v1/runs/{run_id}") == 200
     waiting.lets_go()
-    assert controller.process.wait(SECONDS_TO_END) == 0
+    assert controller.process.wait(PATIENCE) == 0
     assert waiting.run(run_id).status == "succeeded"
 
 
@@ -129,7 +129,7 @@ def check_every_second(site: Site, name: str) -> None:
 def fires_on(site: Site, name: str) -> None:
     """Waits for three more runs."""
     before = len(site.runs(name))
-    eventually(lambda: len(site.runs(name)) >= before + 3, SECONDS_TO_END)
+    eventually(lambda: len(site.runs(name)) >= before + 3)
 
 
 def test_a_rolling_restart(postgresql_site: Site) -> None:
@@ -138,7 +138,7 @@ def test_a_rolling_restart(postgresql_site: Site) -> None:
     site.register(TELL)
     site.deploy("tick", **EVERY_SECOND)
     old = site.up(**UNLIMITED)
-    eventually(lambda: site.runs("tick"), SECONDS_TO_START)
+    eventually(lambda: site.runs("tick"))
     for _ in range(2):
         new = site.up(**UNLIMITED)
         new.until("controller.started")
@@ -171,20 +171,21 @@ def test_a_database_that_goes_away(postgresql_site: Site, postgresql_database_ur
     is back everything goes on by itself, the missed seconds and the task that was under way included."""
     site = postgresql_site
     site.register(WAITING)
+    site.register(TELL, "v2")
     site.deploy("slow")
-    site.deploy("tick", **EVERY_SECOND)
+    site.deploy("tick", task_version="v2", **EVERY_SECOND)
     controller = site.up(**UNLIMITED)
     answers = _asking(controller.url)
     assert (answers("/healthz"), answers("/readyz")) == (200, 200)
     run_id = begun(site)
     with gone(postgresql_database_url):
-        eventually(lambda: answers("/readyz") == 503, SECONDS_TO_END)
+        eventually(lambda: answers("/readyz") == 503)
         assert answers("/healthz") == 200
         site.lets_go()
         eventually(lambda: site.finished()[run_id, 1])
         assert controller.lives_on(3)
         assert (answers("/healthz"), answers("/readyz")) == (200, 503)
-    eventually(lambda: answers("/readyz") == 200, SECONDS_TO_END)
+    eventually(lambda: answers("/readyz") == 200)
     run = site.ended(run_id)
     assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"answer":42}')
     check_every_second(site, "tick")
@@ -192,4 +193,4 @@ def test_a_database_that_goes_away(postgresql_site: Site, postgresql_database_ur
 
 
 def _asking(url: str) -> Callable[[str], int]:
-    return lambda path: httpx.get(f"{url}{path}", timeout=30).status_code
+    return lambda path: httpx.get(f"{url}{path}", timeout=PATIENCE).status_code

@@ -10,6 +10,7 @@ from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, T, manifest
 from tests.crash.collector import Collector
 from tests.crash.site import Controller, Site
+from tests.waiting import PATIENCE
 
 TOLD = """echo "{\\"told\\": \\"$TRACEPARENT\\"}" >"$TRIGGERCTL_OUTPUT"; exit 0"""
 ROUTE = "/api/v1/triggers/{project}/{domain}/{task}/{name}"
@@ -23,7 +24,7 @@ def has_loaded_the_protocol(controller: Controller) -> bool:
 
 def fired(site: Site, url: str) -> Run:
     """A run that somebody asked for over HTTP, once it is over."""
-    with httpx.Client(base_url=f"{url}/api/v1", headers={"traceparent": BUILD}, timeout=30) as client:
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"traceparent": BUILD}, timeout=PATIENCE) as client:
         never = {"at": "2060-01-01T00:00:00Z"}
         assert client.put(T, json=manifest(schedule=never), headers=IS_NEW).status_code == 201
         run_id = client.post(f"{T}/fire").json()["id"]
@@ -50,14 +51,14 @@ def test_a_collector_gets_the_whole_trace(sqlite_site: Site) -> None:
 
 
 def test_a_collector_that_never_answers_holds_nothing_up(sqlite_site: Site) -> None:
-    """O-04: runs run, and the stop gives it three seconds, not the ten that a sending may take."""
+    """O-04: runs run, and the stop gives it three seconds, not the thirty that its library would."""
     with Collector(silent=True) as collector:
         sqlite_site.register(TOLD)
-        controller = sqlite_site.up(TRACING_URL=collector.url)
+        controller = sqlite_site.up(TRACING_URL=collector.url, OTEL_EXPORTER_OTLP_TIMEOUT="3600")
         assert fired(sqlite_site, controller.url).status == "succeeded"
         assert controller.stop() == 0
     began, over = (controller.until(event)["timestamp"] for event in ("controller.stopping", "controller.stopped"))
-    assert datetime.fromisoformat(over) - datetime.fromisoformat(began) < timedelta(seconds=9)
+    assert datetime.fromisoformat(over) - datetime.fromisoformat(began) < timedelta(seconds=25)
 
 
 def test_without_a_collector_nothing_of_it_is_loaded(sqlite_site: Site) -> None:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from dashboards.__main__ import BOARDS, CHART
 from tests.dashboards.prometheus import JOB
 
-RATE_INTERVAL = "10s"
-"""What Grafana would make of `$__rate_interval` where a scrape is a second."""
+RATE_INTERVAL = "12s"
+"""What Grafana would make of `$__rate_interval` where there is a scrape every three seconds."""
 
 
 class Query(NamedTuple):

@@ -5,10 +5,11 @@ from typing import Any
 import httpx
 
 from tests.controller.asking import IS_NEW, at
+from tests.waiting import PATIENCE
 
 SETTINGS = {
     "RESYNC_INTERVAL": "1s",
-    "LIVE_GRACE": "2s",
+    "LIVE_GRACE": "12s",
     "EXECUTION_QPS": "10",
     "EXECUTION_BURST": "2",
     "MAX_CATCHUP_RUNS_PER_LOOP": "2",
@@ -24,7 +25,7 @@ class Load:
     """What a person does about it, over the API."""
 
     def __init__(self, url: str) -> None:
-        self.client = httpx.Client(base_url=f"{url}/api/v1", timeout=60)
+        self.client = httpx.Client(base_url=f"{url}/api/v1", timeout=PATIENCE)
 
     def begin(self) -> None:
         """Everything but what is staged as a fault."""

@@ -1,18 +1,17 @@
-"""A real Prometheus, which scrapes a controller every second and answers queries."""
+"""A real Prometheus, which scrapes a controller every three seconds and answers queries."""
 
 import math
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 JOB = "triggerctl"
 _CONFIG = """
-global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
+global: {{scrape_interval: 3s, scrape_timeout: 3s, evaluation_interval: 3s}}
 rule_files: ["{rules}"]
 scrape_configs:
   - job_name: {job}
@@ -24,14 +23,12 @@ Sample = tuple[dict[str, str], float]
 
 
 class Prometheus:
-    """Answers over HTTP as Grafana asks; started at once."""
+    """Answers over HTTP as Grafana asks, at a port; started at once."""
 
-    def __init__(self, target: str, rules: Path, folder: Path) -> None:
+    def __init__(self, target: str, rules: Path, folder: Path, port: int) -> None:
         folder.mkdir()
         (folder / "config.yml").write_text(_CONFIG.format(target=target, rules=rules, job=JOB))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        address = f"127.0.0.1:{port}"
         self._log = folder / "log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -45,8 +42,8 @@ class Prometheus:
                 stdout=log,
                 stderr=log,
             )
-        self._client = httpx.Client(base_url=f"http://{address}/api/v1", timeout=30)
-        eventually(self._is_up, 60)
+        self._client = httpx.Client(base_url=f"http://{address}/api/v1", timeout=PATIENCE)
+        eventually(self._is_up)
 
     def query(self, expression: str) -> list[Sample]:
         """What an expression comes to now, without what is no number. Fails where Prometheus refuses it."""
@@ -68,7 +65,7 @@ class Prometheus:
     def stop(self) -> None:
         self._client.close()
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
 
     def _ask(self, path: str, **parameters: str) -> Any:
         answer = self._client.get(path, params=parameters)

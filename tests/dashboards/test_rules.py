@@ -13,6 +13,7 @@ from tests.chart.modes import release
 from tests.chart.objects import NAMESPACE
 from tests.dashboards import boards
 from tests.dashboards.rules import AGE, INTERVAL, STAGED, Staged, one, unit_tests
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 RULES = CHART / "rules" / "triggerctl.yaml"
@@ -20,7 +21,7 @@ RULES = CHART / "rules" / "triggerctl.yaml"
 
 def promtool(*arguments: str) -> None:
     """Fails with what it says."""
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,6 +1,7 @@
 """The documents as tests see them: their text, code blocks, headings and links."""
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += sorted((ROOT / "config" / "examples").rglob("*.md")) + sorted((ROOT / "charts").rglob("*.md"))
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _WALKTHROUGH = re.compile(r"<!-- walkthrough -->(.*?)<!-- end of walkthrough -->", re.DOTALL)
@@ -19,8 +20,8 @@ def text(name: str) -> str:
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The fenced blocks of a language."""
-    return [content for found, content in _BLOCK.findall(page) if found == language]
+    """The fenced blocks of a language, those within lists too."""
+    return [textwrap.dedent(content) for _, found, content in _BLOCK.findall(page) if found == language]
 
 
 def walkthrough(page: str) -> str:

@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -34,7 +33,7 @@ from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.docs import pages
 from tests.docs.pages import PAGES, ROOT
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 RUNBOOKS = ROOT / "docs" / "runbooks" / "README.md"
 
@@ -75,6 +74,13 @@ def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
     command = COMMANDS[path]
     assert command.help
     assert [parameter.name for parameter in command.params if not parameter.help and parameter.name != "help"] == []
+
+
+def test_every_command_stands_below_a_heading_of_the_help() -> None:
+    """U-01: who looks for one among thirty finds it by what it is for."""
+    panels = {command.rich_help_panel for command in ROOT_COMMAND.commands.values()}  # type: ignore[attr-defined]
+    assert "Commands" not in panels
+    assert len(panels) > 1
 
 
 def test_no_command_stands_in_the_docs_that_does_not_exist() -> None:
@@ -161,7 +167,7 @@ def typed() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         for block in pages.blocks(page.read_text(encoding="utf-8"), "sh"):
             for line in block.replace("\\\n", " ").splitlines():
-                found = re.search(r"(?:^|\$\(|; do )(triggerctl .*)", line)
+                found = re.search(r"(?:^|\$\(|; do | -- +)(triggerctl .*)", line)
                 if found:
                     yield page.name, re.split(r" [|&]+(?: |$)| 2>|; done|;", found[1])[0]
 
@@ -177,6 +183,24 @@ def test_every_command_that_is_shown_can_be_typed(page: str, line: str) -> None:
         name, command, rest = command.resolve_command(context, rest)
         context = command.make_context(name, rest, parent=context)
         rest = [*getattr(context, "_protected_args", []), *context.args]
+
+
+def mentioned() -> Iterator[tuple[str, str]]:
+    """(page, words) of every command of ours within a sentence."""
+    for page in PAGES:
+        for words in re.findall(r"`triggerctl ([a-z][^`\n]*)`", page.read_text(encoding="utf-8")):
+            yield page.name, words
+
+
+@pytest.mark.parametrize(("page", "words"), sorted(set(mentioned())), ids=lambda text: text[:60])
+def test_every_command_that_is_mentioned_is_there(page: str, words: str) -> None:
+    """U-05: with the options that are named; its arguments may be left to the reader."""
+    command: Any = ROOT_COMMAND
+    rest = words.split()
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    named = [word.partition("=")[0].strip("[]") for word in rest if re.match(r"\[?--?[a-z]", word)]
+    assert [name for name in named if name not in [*options(command), *options(ROOT_COMMAND)]] == []
 
 
 def shown() -> Iterator[Any]:
@@ -247,14 +271,11 @@ sleep() {
 """A reader waits some seconds; here until what he waits for is seen, and no longer."""
 
 
-def typed_for_real(script: str, folder: Path, *looks: Callable[[Site], Any]) -> str:
-    """What a reader gets who types it in a checkout, with an empty home; the controller listens on a free port.
+def typed_for_real(port: int, script: str, folder: Path, *looks: Callable[[Site], Any]) -> str:
+    """What a reader gets who types it in a checkout, with an empty home; the controller listens at a port.
 
     Each `sleep` takes until the next of `looks` answers something.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     shutil.copytree(ROOT / "config" / "examples", folder / "config" / "examples")
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -267,7 +288,8 @@ def typed_for_real(script: str, folder: Path, *looks: Callable[[Site], Any]) -> 
 
     def found(query: str) -> list[dict[str, Any]]:
         with suppress(httpx.TransportError):
-            items: list[dict[str, Any]] = httpx.get(f"http://127.0.0.1:{port}/api/v1/runs?{query}").json()["items"]
+            answer = httpx.get(f"http://127.0.0.1:{port}/api/v1/runs?{query}", timeout=PATIENCE)
+            items: list[dict[str, Any]] = answer.json()["items"]
             return items
         return []
 
@@ -287,10 +309,10 @@ def typed_for_real(script: str, folder: Path, *looks: Callable[[Site], Any]) -> 
 
     try:
         for number, look in enumerate(looks, 1):
-            eventually(partial(waits, number), 120, every=0.05)
-            eventually(partial(look, found), 60, every=0.05)
+            eventually(partial(waits, number), every=0.05)
+            eventually(partial(look, found), every=0.05)
             (folder / f".seen{number}").touch()
-        started.wait(120)
+        started.wait(PATIENCE)
     finally:
         end_group(started.pid)
     assert started.returncode == 0, f"{out.read_text()}\n{err.read_text()}"
@@ -306,11 +328,13 @@ def end_group(pid: int) -> None:
         return
 
 
-def test_the_readme_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
+def test_the_readme_can_be_typed_from_beginning_to_end(port: int, tmp_path: Path) -> None:
     """U-05: the first task and trigger run, the history shows the changes, and the controller stops."""
     file = tmp_path / "hello" / "greetings.txt"
     script = pages.walkthrough(pages.text("README.md"))
-    out = typed_for_real(script, tmp_path, lambda runs: runs("status=succeeded"), lambda _: "Grace" in file.read_text())
+    out = typed_for_real(
+        port, script, tmp_path, lambda runs: runs("status=succeeded"), lambda _: "Grace" in file.read_text()
+    )
     greetings = file.read_text()
     assert "Hello Ada" in greetings
     assert "Hello Grace" in greetings
@@ -319,9 +343,10 @@ def test_the_readme_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
     assert re.search(r"^3 +DEACTIVATE +no .* Ada is on holiday", out, re.MULTILINE)
 
 
-def test_the_quickstart_can_be_typed_from_beginning_to_end(tmp_path: Path) -> None:
+def test_the_quickstart_can_be_typed_from_beginning_to_end(port: int, tmp_path: Path) -> None:
     """U-05: the examples run in a copy, and the report is there."""
     out = typed_for_real(
+        port,
         pages.walkthrough(pages.text("docs/quickstart.md")),
         tmp_path,
         lambda runs: runs("status=succeeded&source=schedule&trigger=bakery/prod/orders/slots"),

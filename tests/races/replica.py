@@ -58,6 +58,9 @@ class Over:
     def log_size(self) -> int:
         return 0
 
+    def drop_log(self, start: int, end: int) -> None:
+        pass
+
     def forget(self) -> None:
         pass
 

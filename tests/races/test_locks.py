@@ -22,6 +22,7 @@ from revisions.store.database import ServerClock
 from tests.races.crowd import at_once
 from tests.races.replica import ANN, Replica
 from tests.races.truth import faults
+from tests.waiting import PATIENCE
 from tests.world import key, task_document, trigger_document
 
 SECONDS = 5.0
@@ -98,7 +99,7 @@ class Meeting(ServerClock):
     """The time, told to all together: a change asks for it once it has looked and locked, and before it writes."""
 
     def __init__(self, number: int) -> None:
-        self._barrier, self._met = threading.Barrier(number, timeout=SECONDS), threading.local()
+        self._barrier, self._met = threading.Barrier(number, timeout=PATIENCE), threading.local()
 
     def now(self, connection: Any, /) -> datetime:
         if not hasattr(self._met, "once"):

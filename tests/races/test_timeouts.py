@@ -18,6 +18,7 @@ from revisions.manifests import Task, Trigger
 from revisions.store import pipeline, sessions, tasks, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Listener
+from tests.stalling import between_statements, within_a_turn
 from tests.waiting import eventually
 from tests.world import key, task_document, trigger_document
 
@@ -43,21 +44,11 @@ def before_its_commit(connection: Connection) -> None:
     pipeline.write(connection, *tasks.summarising([TASK]), is_last=True)
 
 
-def in_the_middle_of_a_turn(connection: Connection) -> None:
-    after_its_locks(connection)
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)
-    driver.pgconn.enter_pipeline_mode()
-    driver.pgconn.send_query_params(b"UPDATE tasks SET deleted = true", None)
-    driver.pgconn.send_flush_request()
-    driver.pgconn.flush()
-
-
 STALLS = {
-    "after a statement": after_a_statement,
-    "after its locks": after_its_locks,
-    "before its writes and its commit": before_its_commit,
-    "in the middle of a turn": in_the_middle_of_a_turn,
+    "after a statement": (after_a_statement, between_statements),
+    "after its locks": (after_its_locks, between_statements),
+    "before its writes and its commit": (before_its_commit, between_statements),
+    "in the middle of a turn": (after_its_locks, within_a_turn),
 }
 
 
@@ -76,6 +67,7 @@ def redeploy(database: Database) -> Changed:
     return Deploying(database, Observations()).deploy(manifest, Expected(revision=1), ANN)
 
 
+@pytest.mark.usefixtures("as_shipped")
 def test_every_session_has_its_timeouts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """O-08: they lie below the lease of 60 s, also where somebody only listens."""
     expected = {
@@ -128,27 +120,28 @@ def test_a_statement_that_takes_too_long(
 ) -> None:
     """O-08: it is ended, and its transaction with it."""
     monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s as it ships
-    with Database(database_url) as hasty:
-        with pytest.raises(Unavailable, match="statement timeout"), hasty.write() as connection:
-            connection.exec_driver_sql("SELECT pg_sleep(20)")
-        assert redeploy(hasty).changed
+    with (
+        Database(database_url) as hasty,
+        pytest.raises(Unavailable, match="statement timeout"),
+        hasty.write() as connection,
+    ):
+        connection.exec_driver_sql("SELECT pg_sleep(20)")
+    assert redeploy(database).changed
 
 
 @pytest.mark.parametrize("where", list(STALLS))
-def test_a_participant_that_stalls(
-    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_participant_that_stalls(database: Database, database_url: str, where: str) -> None:
     """O-08, invariant 8: one that stops in the middle of a change loses its session and its locks; it changes nothing
     when it comes back, and the others have gone on."""
     if "turn" in where and not has_transaction_timeout(database):
         pytest.skip("PostgreSQL ends transactions that stall in the middle of a turn since version 17")
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "idle_in_transaction_session_timeout", "400ms")  # as shipped: 10 s
-    monkeypatch.setattr(sessions, "TRANSACTION_TIMEOUT", "800ms")  # 40 s
+    goes_on, stands_still = STALLS[where]
     with Database(database_url) as stalled:
 
         def stall() -> None:
             with stalled.write() as connection:
-                STALLS[where](connection)
+                goes_on(connection)
+                stands_still(connection)
                 assert redeploy(database).trigger.revision == 2  # waits for the lock until the session is ended
                 tasks.delete(connection, TASK)
 

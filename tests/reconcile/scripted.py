@@ -19,6 +19,7 @@ class ScriptedWork:
         self.cancelled: list[bool] = []
         self.stubborn = False
         self.forgotten = False
+        self.dropped: tuple[int, int] | None = None
 
     def succeed(self, **output: Any) -> None:
         self.progress = Succeeded(output)
@@ -40,6 +41,10 @@ class ScriptedWork:
 
     def log_size(self) -> int:
         return len(self.log)
+
+    def drop_log(self, start: int, end: int) -> None:
+        self.log = self.log[:start] + bytes(end - start) + self.log[end:]
+        self.dropped = (start, end)
 
     def forget(self) -> None:
         self.forgotten = True

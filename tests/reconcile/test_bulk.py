@@ -16,6 +16,7 @@ from revisions.store import triggers as store
 from revisions.store.database import Database
 from revisions.triggers import Action
 from tests.races.crowd import at_once
+from tests.waiting import PATIENCE
 from tests.world import World, key, trigger_document
 
 WHO = Caller("bob", "quiet")
@@ -195,13 +196,13 @@ def test_a_tag_means_what_it_means_under_the_locks(
             found = tagged(connection, tag, projects)  # type: ignore[arg-type]
             if not asked.is_set():
                 asked.set()
-                assert moved.wait(10)
+                assert moved.wait(PATIENCE)
             return found
 
         monkeypatch.setattr(store, "tagged", asks)
 
         def move() -> None:
-            assert asked.wait(10)
+            assert asked.wait(PATIENCE)
             world.update("a", 1, tags=["y"])
             world.update("c", 1, tags=["x"])
             moved.set()

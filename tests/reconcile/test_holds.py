@@ -68,7 +68,7 @@ def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.M
         eventually(lambda: [name for name, _ in world.observed if name == "loop.resynced"])
         world.advance(seconds=70)
         holding(world).unfreeze("acme", ANN)
-        eventually(a_second_later)
+        eventually(a_second_later, every=0.05)  # half an hour of the clock is a minute and a half for the loop
     finally:
         world.loop.stop()
     assert minutes(world)[0] == 1

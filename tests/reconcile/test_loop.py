@@ -12,6 +12,7 @@ from reconcile.rules.diff import Difference
 from reconcile.rules.pace import Pace
 from revisions.errors import TriggerctlError
 from revisions.store import runs as run_store
+from tests.waiting import PATIENCE
 from tests.world import World, key
 
 
@@ -430,19 +431,19 @@ def test_stopping_waits_for_the_pass_that_is_under_way(world: World, monkeypatch
 
     def slow(*arguments: object) -> None:
         deciding.set()
-        assert stopping.wait(10)
+        assert stopping.wait(PATIENCE)
         decide(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(world.loop.timers, "set", slow)
     world.advance(minutes=1)
     world.loop.wake()
-    assert deciding.wait(10)
+    assert deciding.wait(PATIENCE)
     stop = threading.Thread(target=world.loop.stop)
     stop.start()
     while world.loop._bell.open:
         stop.join(0.001)
     stopping.set()
-    stop.join(10)
+    stop.join(PATIENCE)
     assert not stop.is_alive()
     assert [facts for name, facts in world.observed if name == "loop.failed"] == []
     assert minutes(world) == [1]

@@ -351,9 +351,7 @@ def machine(database: Database) -> type[Histories]:
 
 def test_random_histories_match_a_simple_model(machine: type[Histories]) -> None:
     """R-03, R-04, R-06, R-08: whatever people do, right or stale, the store stands where a simple model stands."""
-    quick = settings(
-        max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
-    )
+    quick = settings(max_examples=15, stateful_step_count=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=quick)
 
 

@@ -1,5 +1,6 @@
 """The worker's passes, by hand: claim, launch, lease, settle; what happens when it stalls, loses, stops."""
 
+import errno
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from reconcile.rules.stopping import Stop
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
-from revisions.store import census, claims, logs, orders, runs, status
+from revisions.store import census, claims, installations, logs, orders, runs, status
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.triggers import StopReason
@@ -114,6 +115,14 @@ def test_a_run_goes_from_pending_to_succeeded(scene: Scene) -> None:
     run = scene.run(run_id)
     assert (run.status, run.output, run.claimed_by) == ("succeeded", '{"answer":42}', None)
     assert work.forgotten
+
+
+def test_an_attempt_bears_the_installations_id(scene: Scene) -> None:
+    """X-10: by which its work elsewhere is known."""
+    with scene.database.read() as connection:
+        mine = installations.current(connection)
+    _, work = scene.started(scene.runner())
+    assert work.launch.installation == mine
 
 
 def test_what_is_told_of_a_run_bears_its_triggers_name(scene: Scene) -> None:
@@ -393,6 +402,44 @@ def test_the_log_is_stored_while_it_grows_and_at_the_end(scene: Scene) -> None:
     with scene.database.read() as connection:
         text = logs.read(connection, run_id, 1)
     assert text == logs.LogText(work.log[: logs.HEAD], len(work.log) - logs.HEAD - logs.TAIL, work.log[-logs.TAIL :])
+
+
+def test_what_prints_without_end_keeps_its_room_small(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-17: what lies between head and tail is given back, however long the database is away; no byte kept changes."""
+    runner = scene.runner()
+    run_id, work = scene.started(runner)
+    printed = bytes(range(256)) * 4096
+    with scene.database_gone(monkeypatch):
+        for _ in range(4):
+            work.log += printed
+            with pytest.raises(Unavailable):
+                runner.run_pass()
+    assert work.dropped == (logs.HEAD, 3 * len(printed) + logs.TAIL)
+    work.succeed()
+    runner.run_pass()
+    with scene.database.read() as connection:
+        text = logs.read(connection, run_id, 1)
+    assert text == logs.LogText(printed[: logs.HEAD], 3 * len(printed), printed[-logs.TAIL :])
+
+
+def test_a_log_whose_room_cannot_be_given_back_is_told_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-17, X-10: the work goes on, and its head and tail are kept."""
+    runner = scene.runner()
+    run_id, work = scene.started(runner)
+
+    def refuse(start: int, end: int) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(work, "drop_log", refuse)
+    for _ in range(3):
+        work.log += bytes(3 * logs.HEAD)
+        runner.run_pass()
+    assert [facts["error"] for name, facts in scene.seen if name == "log.unbounded"] == [
+        "[Errno 95] Operation not supported"
+    ]
+    work.succeed()
+    runner.run_pass()
+    assert scene.run(run_id).status == "succeeded"
 
 
 def test_lost_work_is_tried_again(scene: Scene) -> None:

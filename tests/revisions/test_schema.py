@@ -1,5 +1,7 @@
 """Migrations, and the guards they end with."""
 
+import re
+
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
@@ -10,7 +12,7 @@ from sqlalchemy import Column, Connection, MetaData, Text, event, text
 from reconcile.history.rebuilding import Rebuilding
 from revisions import chain
 from revisions.errors import Invalid, Unavailable
-from revisions.store import guards, schema
+from revisions.store import guards, installations, schema
 from revisions.store.database import Database
 from revisions.store.tables import SCHEMA, metadata
 from tests.world import World
@@ -44,6 +46,7 @@ def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: 
     world.create("b", input={"ü": [1.5, None]})
     world.create("done", schedule={"at": "2026-03-02T08:30:00Z"})
     world.create("by-hand")
+    world.create("bound", serialize_key="k", concurrency={"limit": 2})
     world.deactivate("by-hand", 1, "completed")
     world.advance(minutes=90)
     world.resync()
@@ -65,6 +68,22 @@ def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: 
     assert _everything(world.database, earlier) == before
     with world.database.read() as connection:
         assert guards.missing(connection) == []
+
+
+def test_each_database_is_an_installation_of_its_own(database: Database) -> None:
+    """X-10: from the migration on, with an id that a label may hold and that nothing but a new one changes."""
+
+    def current() -> str:
+        with database.read() as connection:
+            return installations.current(connection)
+
+    first = current()
+    assert re.fullmatch("[0-9A-Z]{26}", first)
+    schema.upgrade(database)
+    assert current() == first
+    schema.downgrade(database, "0005")
+    schema.upgrade(database)
+    assert current() != first
 
 
 def test_a_release_runs_on_the_next_schema_where_that_says_so(database: Database) -> None:
@@ -109,6 +128,7 @@ def test_an_unknown_version_is_refused(database: Database) -> None:
     assert refused.value.errors[0].hint == f"one of {', '.join(schema.versions())}"
 
 
+@pytest.mark.usefixtures("as_shipped")
 def test_a_migration_may_take_long(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """R-19, O-08: so may each of its statements, and the migration it waits for; for a table it waits no longer than
     others do."""

@@ -160,6 +160,40 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
+{{- /* The Jobs that go before each install and upgrade, in order; none is begun when the one before it failed. */}}
+{{- define "triggerctl.jobs" -}}
+{{- $isSqlite := eq .Values.database.type "sqlite" }}
+{{- $past := .Values.database.postgresql }}
+{{- $url := dict "name" "TRIGGERCTL_DATABASE_URL" }}
+{{- if $isSqlite }}
+{{- $_ := set $url "value" "sqlite:////data/triggerctl.db" }}
+{{- else }}
+{{- $_ := dict "name" $past.existingSecret "key" (default $past.urlKey $past.listenUrlKey) | dict "secretKeyRef" | set $url "valueFrom" }}
+{{- end }}
+{{- if and .Values.migrations.enabled (not $isSqlite) }}
+- component: migrations
+  weight: 0
+  retries: 3
+  args: [db, upgrade]
+  env: {{ list $url | toJson }}
+{{- end }}
+{{- if .Values.baseline }}
+- component: baseline
+  weight: 1
+  retries: 0
+  args: [up, --baseline={{ .Values.baseline }}, "--without=api,web,loop,runner"]
+  env: {{ list $url (dict "name" "TRIGGERCTL_RESYNC_INTERVAL" "value" .Values.controller.resyncInterval) | toJson }}
+  onVolume: {{ $isSqlite }}
+{{- end }}
+{{- end }}
+
+{{- /* The volume with the SQLite file. */}}
+{{- define "triggerctl.data" -}}
+- name: data
+  persistentVolumeClaim:
+    claimName: {{ default (include "triggerctl.fullname" .) .Values.database.sqlite.existingClaim }}
+{{- end }}
+
 {{- /* What every pod has in common. */}}
 {{- define "triggerctl.pod" -}}
 securityContext: {{ toJson .Values.podSecurityContext }}
@@ -203,6 +237,16 @@ securityContext: {{ toJson .Values.securityContext }}
 {{- else if not $database.postgresql.existingSecret }}
 {{- fail "database.postgresql.existingSecret: PostgreSQL needs a Secret with its URL; make one with `kubectl create secret generic triggerctl-database --from-literal=url=postgresql://user:password@host/database` and name it" }}
 {{- end }}
+{{- if and .Values.baseline (eq $database.type "sqlite") .Release.IsInstall (not $database.sqlite.existingClaim) }}
+{{- fail "baseline: a volume that this install makes holds nothing to begin anew from; install without it, or name the restored volume in database.sqlite.existingClaim" }}
+{{- end }}
+{{- if eq (include "triggerctl.seconds" .Values.controller.resyncInterval) "0" }}
+{{- fail "controller.resyncInterval: it must be 1s or more" }}
+{{- end }}
+{{- $policy := .Values.networkPolicy }}
+{{- if and $policy.enabled $policy.restrictEgress (not $policy.egress) (ne $database.type "sqlite") }}
+{{- fail "networkPolicy.egress: with restrictEgress no pod reaches the database; name the way to it, such as {to: [{ipBlock: {cidr: 10.0.0.5/32}}], ports: [{port: 5432}]}, or set restrictEgress=false" }}
+{{- end }}
 {{- $account := .Values.serviceAccount }}
 {{- if and (include "triggerctl.hasRights" .) (not $account.create) (not $account.name) }}
 {{- fail "serviceAccount.name: the rights of launchers and taskSecrets.kubernetes would go to the account `default`, which every pod of the namespace has that names no other; name one that is there already, or set serviceAccount.create=true" }}
@@ -214,7 +258,14 @@ securityContext: {{ toJson .Values.securityContext }}
 {{- if ne (empty $oidc.issuer) (empty $oidc.audience) }}
 {{- fail "access.oidc: issuer and audience belong together, so that a token for another service does not count here; set both, or neither" }}
 {{- end }}
-{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.serviceMonitor.tokenSecret) }}
+{{- if and $oidc.issuer (not $oidc.grants) }}
+{{- fail "access.oidc.grants: nobody whom the issuer vouches for is granted anything; say what, such as {platform: admin}, or leave the issuer out" }}
+{{- end }}
+{{- $monitor := .Values.metrics.serviceMonitor }}
+{{- if and $monitor.enabled (gt (include "triggerctl.seconds" $monitor.scrapeTimeout | int) (include "triggerctl.seconds" $monitor.interval | int)) }}
+{{- fail (printf "metrics.serviceMonitor.scrapeTimeout: %s is longer than the interval of %s, which Prometheus refuses; lower one, or raise the other" $monitor.scrapeTimeout $monitor.interval) }}
+{{- end }}
+{{- if and $monitor.enabled (not $monitor.tokenSecret) }}
 {{- fail "metrics.serviceMonitor.tokenSecret: /metrics takes a token; make one for a viewer with `triggerctl token create`, put it into a Secret and name that" }}
 {{- end }}
 {{- end }}

@@ -15,11 +15,12 @@ from reconcile.attempts.workplace import WorkPlace
 from reconcile.observe import Observations
 from reconcile.runner import Runner, RunnerSettings
 from reconcile.work import locks
+from revisions.errors import Conflict
 from revisions.store import logs, runs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from tests.rows import Rows
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 TASK = """
 import json, os, sys, time
@@ -40,6 +41,14 @@ while not os.path.exists("go"):
 with open(os.environ["TRIGGERCTL_OUTPUT"], "w") as file:
     json.dump({"key": key}, file)
 sys.exit(f"no s3: {key}")
+"""
+
+FLOOD = """
+import json, os, sys, time
+key = json.load(sys.stdin)["secrets"]["KEY"]
+print(f".{key}" * 2**21, end="", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.01)
 """
 
 WORKER = """
@@ -131,7 +140,7 @@ def test_killed_anywhere_a_run_happens_once(scene: Scene, point: str) -> None:
     if point == "run.settled":
         eventually(lambda: scene.begun)
         scene.go()
-    assert worker.wait(30) == -signal.SIGKILL
+    assert worker.wait(PATIENCE) == -signal.SIGKILL
     runner = scene.runner()
     runner.start()
     eventually(lambda: scene.begun)
@@ -141,14 +150,14 @@ def test_killed_anywhere_a_run_happens_once(scene: Scene, point: str) -> None:
     assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"attempt":1}')
     assert scene.begun == ["run"]
     assert ("run.adopted" in scene.seen) == (point in ("after start", "run.started"))
-    assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
+    assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
     assert list((scene.folder / "work" / "instances").iterdir()) == []
 
 
 def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
     """X-05, X-17: adopted work goes on under a new claim number; what it printed is stored once."""
     run_id = scene.rows.run(scene.trigger)
-    scene.worker("run.started").wait(30)
+    scene.worker("run.started").wait(PATIENCE)
     runner = scene.runner()
     assert runner.run_pass().adopted == 1
     assert (scene.run(run_id).claim, scene.run(run_id).attempt) == (2, 1)
@@ -160,13 +169,35 @@ def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
     runner.stop(timedelta(0))
 
 
+def test_what_was_printed_while_no_worker_was_there_gives_its_room_back(scene: Scene) -> None:
+    """X-17, X-05: head and tail are kept byte by byte, secrets that lie across their ends hidden."""
+    (scene.folder / "flood.py").write_text(FLOOD)
+    command = [sys.executable, "-S", "flood.py"]
+    task = scene.rows.task("flood", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
+    run_id = scene.rows.run(scene.rows.trigger("flooding", task.name))
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(PATIENCE)
+    log = scene.folder / "work" / f"{run_id}-1" / "log"
+    eventually(lambda: log.exists() and log.stat().st_size == 7 * 2**21)
+    runner = scene.runner()
+    runner.run_pass()
+    runner.run_pass()
+    assert log.stat().st_blocks * 512 <= logs.HEAD + logs.TAIL + 4 * 4096
+    scene.go()
+    eventually(lambda: runner.run_pass().settled)
+    runner.stop(timedelta(0))
+    with scene.database.read() as connection:
+        text = logs.read(connection, run_id, 1)
+    hidden = (b"." + b"*" * 6) * 2**21
+    assert (text.head, text.dropped, text.tail) == (hidden[: logs.HEAD], 13 * 2**20, hidden[-logs.TAIL :])
+
+
 def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> None:
     """X-12: in its log, its error and its output, though only the controller that was killed knew the value."""
     (scene.folder / "leak.py").write_text(LEAK)
     command = [sys.executable, "-S", "leak.py"]
     task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     run_id = scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
-    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(30)
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
     runner = scene.runner()
     assert runner.run_pass().adopted == 1
     scene.go()
@@ -176,7 +207,7 @@ def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> Non
     with scene.database.read() as connection:
         assert logs.read(connection, run_id, 1).head == b"no s3: ************\n"
     runner.stop(timedelta(0))
-    assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
+    assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
 
 
 @pytest.mark.parametrize("point", ["before start", "run.settled"])
@@ -187,12 +218,12 @@ def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str
     task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
     scene.go()
-    scene.worker(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(30)
+    scene.worker(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
     assert list((scene.folder / "work").glob("*.secrets"))
     runner = scene.runner()
     eventually(lambda: runner.run_pass().live == 0)
     runner.stop(timedelta(0))
-    assert [path.name for path in (scene.folder / "work").iterdir()] == ["instances"]
+    assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
 
 
 @pytest.mark.parametrize("what", ["a link", "a file"])
@@ -245,7 +276,7 @@ def test_what_a_task_does_not_finish_is_ended_and_handed_back(scene: Scene) -> N
 
 def test_a_place_knows_who_is_gone(tmp_path: Path) -> None:
     """X-05: by the lock alone; a worker that was never here is not known to be gone."""
-    here, other = WorkPlace(tmp_path, "A"), WorkPlace(tmp_path, "B")
+    here, other = WorkPlace(tmp_path, "A", "I"), WorkPlace(tmp_path, "B", "I")
     here.occupy()
     other.occupy()
     assert (here.dead(), here.is_shared(), here.is_dead("C"), here.is_dead(None)) == ([], True, False, False)
@@ -258,3 +289,16 @@ def test_a_place_knows_who_is_gone(tmp_path: Path) -> None:
     assert locks.held(tmp_path / "instances" / "A.lock")
     here.leave(forgotten=True)
     assert list((tmp_path / "instances").iterdir()) == []
+
+
+def test_a_place_with_attempts_of_another_installation_is_left_alone(tmp_path: Path) -> None:
+    """X-10: as in a copy of a disk, whose attempts go on where the original is."""
+    WorkPlace(tmp_path, "A", "theirs").occupy()
+    attempt = tmp_path / f"{'0' * 26}-1"
+    attempt.mkdir()
+    with pytest.raises(Conflict, match="attempts of another installation, theirs; this one is ours: give it"):
+        WorkPlace(tmp_path, "B", "ours").occupy()
+    assert attempt.exists()
+    attempt.rmdir()
+    WorkPlace(tmp_path, "B", "ours").occupy()
+    assert (tmp_path / "installation").read_text() == "ours"

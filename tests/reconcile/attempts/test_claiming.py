@@ -6,15 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
+from reconcile.reports import waiting
 from reconcile.revising import Caller
+from reconcile.rules.preconditions import Expected
 from reconcile.rules.retry import Outcome
 from revisions.store import runs, triggers
 from revisions.store.runs import Run
 from revisions.store.tables import runs as table
 from tests.rows import new_run
+from tests.waiting import eventually
 from tests.world import World, key
 
 
@@ -60,7 +63,7 @@ def test_a_key_is_free_between_two_attempts(world: World) -> None:
 def test_a_key_means_something_in_its_project_alone(world: World) -> None:
     """X-04: a key of one project holds nobody up in another."""
     world.create("a", serialize_key="k")
-    other = new_run_of(world, "a", project="other")
+    (other,) = queue(world, project="other", a=1)
     mine = fire(world, "a")
     assert [run.id for run in world.claim()] == [other, *mine]
 
@@ -71,7 +74,7 @@ def test_no_two_runs_hold_a_key_whoever_wrote_them(world: World) -> None:
     fire(world, "a", 2)
     world.claim()
     with pytest.raises(IntegrityError), world.database.write() as connection:
-        connection.execute(table.update().values(status="running"))
+        connection.execute(table.update().values(status="running", serialize_key="k"))
 
 
 def test_a_trigger_and_a_task_have_their_limits(world: World) -> None:
@@ -93,10 +96,7 @@ def test_what_waits_behind_a_full_key_does_not_hold_up_the_rest(world: World) ->
     world.create("a", serialize_key="k")
     world.create("b", concurrency={"limit": 1})
     world.create("free")
-    with world.database.write() as connection:
-        for trigger, bounds in (("a", {"serialize_key": "k"}), ("b", {"trigger_limit": 1})):
-            deep = [new(world, trigger, **bounds) for _ in range(700)]
-            runs.create(connection, deep)
+    queue(world, a=700, b=700)
     world.advance(seconds=1)
     fire(world, "free")
     assert names(world, world.claim()) == ["a", "b", "free"]
@@ -107,9 +107,8 @@ def test_limits_and_keys_are_exact_under_twenty_claimers(world: World) -> None:
     world.create("a", serialize_key="one")
     world.create("b", concurrency={"limit": 2})
     world.create("c", task_version="v2")
-    with world.database.write() as connection:
-        for trigger, bounds in (("a", {"serialize_key": "one"}), ("b", {"trigger_limit": 2}), ("c", {"task_limit": 3})):
-            runs.create(connection, [new(world, trigger, **bounds) for _ in range(12)])
+    queue(world, a=12, b=12)
+    queue(world, c=12, task_limit=3)
     most, barrier = Counter[str](), threading.Barrier(20)
     ids = {world.id(name): name for name in "abc"}
     lock = threading.Lock()
@@ -137,15 +136,134 @@ def test_limits_and_keys_are_exact_under_twenty_claimers(world: World) -> None:
     assert {run.attempt for name in "abc" for run in world.runs(name)} == {1}
 
 
-def new(world: World, name: str, **values: Any) -> runs.NewRun:
+def limit(number: int) -> dict[str, Any]:
+    return {"concurrency": {"limit": number}}
+
+
+@pytest.mark.parametrize("overlap", ["allow", "queue_all"])
+def test_a_lowered_limit_holds_at_once_for_what_waits(world: World, overlap: str) -> None:
+    """X-04: whichever revision made the runs; what runs goes on, and nothing follows until it is below the limit."""
+    world.create("a", overlap=overlap, **limit(3))
+    fire(world, "a", 6)
+    running = world.claim()
+    world.update("a", 1, overlap=overlap, **limit(2))
+    assert (len(running), world.claim()) == (3, [])
+    world.settle(running[0])
+    assert world.claim() == []
+    world.settle(running[1])
+    assert len(world.claim()) == 1
+
+
+def test_a_raised_or_removed_limit_frees_what_waits(world: World) -> None:
+    """X-04: and a rollback brings it back; a pause, a name and a deletion leave it as it is."""
+    world.create("a", **limit(1))
+    fire(world, "a", 9)
+    assert len(world.claim()) == 1
+    world.update("a", 1, **limit(2))
+    assert len(world.claim()) == 1
+    world.update("a", 2)
+    assert len(world.claim(limit=2)) == 2
+    world.deploying.rollback(key("a"), 1, Expected(revision=3), Caller("ann"))
+    assert world.claim() == []
+    world.deactivate("a", 4)
+    world.rename("a", "b", 5)
+    world.delete("b", 6)
+    assert world.claim() == []
     with world.database.read() as connection:
-        trigger = triggers.get(connection, key(name))
-    assert trigger is not None
-    return new_run(trigger, world.clock_now(), **values)
+        assert waiting.told(connection, world.runs("b")[-1], world.clock_now()).endswith("(concurrency.limit 1)")
 
 
-def new_run_of(world: World, name: str, **values: Any) -> str:
-    one = new(world, name, serialize_key="k", **values)
+def test_a_key_that_is_given_or_taken_away_counts_for_what_waits(world: World) -> None:
+    """X-04: what runs holds what it was claimed under."""
+    world.create("a")
+    world.create("b", serialize_key="k")
+    fire(world, "a", 3)
+    fire(world, "b")
+    (first,) = world.claim(limit=1)
+    world.update("a", 1, serialize_key="k")
+    (second,) = world.claim(limit=1)
+    assert (first.serialize_key, second.serialize_key) == (None, "k")
+    assert world.claim() == []
+    world.update("a", 2)
+    assert names(world, world.claim()) == ["a"]
+    world.settle(second)
+    assert names(world, world.claim()) == ["b"]
+
+
+def test_an_attempt_that_follows_keeps_to_the_limit_in_force(world: World) -> None:
+    """X-04, X-07: between two attempts a run waits like any other, and so does one that is run again by hand."""
+    world.create("a", retry={"max_attempts": 2})
+    first, second, _ = fire(world, "a", 3)
+    failing, failed, _ = world.claim()
+    world.settle(failing, Outcome.FAILED)
+    world.settle(failed, Outcome.CANCELLED)
+    world.update("a", 1, **limit(1))
+    world.retrying.retry(second, Caller("ann"))
+    world.advance(seconds=5)
+    assert world.claim() == []
+    assert {run.id for run in world.runs("a") if run.status == "pending"} == {first, second}
+
+
+def test_nothing_is_claimed_under_a_limit_that_was_lowered(world: World) -> None:
+    """X-04: a deploy of another limit waits for the claimer that is at it, and whoever comes after sees the new one."""
+    world.create("a")
+    fire(world, "a", 2)
+    with ThreadPoolExecutor(1) as other:
+        with world.database.write() as connection:
+            runs.lock_queue(connection)
+            lowering = other.submit(world.update, "a", 1, **limit(1))
+            eventually(lambda: somebody_waits_for_the_queue(world))
+            assert not lowering.done()
+        assert lowering.result().changed
+    assert len(world.claim()) == 1
+
+
+def somebody_waits_for_the_queue(world: World) -> bool:
+    """On SQLite all writers wait for each other."""
+    if world.database.is_sqlite:
+        return True
+    with world.database.read() as connection:
+        asked = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        return bool(connection.execute(asked).scalar())
+
+
+def test_a_task_version_bounds_its_own_runs_by_those_of_all_versions(world: World) -> None:
+    """X-04, R-23: each version keeps the limit it was registered with, and counts what runs of the task; so one of a
+    stricter version waits for those of a laxer one, and they do not wait for it."""
+    world.register("v3", concurrency={"limit": 1})
+    world.create("lax", task_version="v2")
+    world.create("strict", task_version="v3")
+    fire(world, "lax")
+    (run,) = world.claim()
+    fire(world, "strict", 2)
+    assert world.claim() == []
+    fire(world, "lax")
+    assert names(world, world.claim()) == ["lax"]
+    world.settle(run)
+    assert world.claim() == []
+
+
+def test_a_run_keeps_the_task_version_and_the_overlap_it_was_made_under(world: World) -> None:
+    """X-04, X-09: a deploy changes neither for what waits; `concurrency.limit` is what holds at once."""
+    world.create("a", task_version="v2", overlap="allow")
+    world.advance(minutes=1)
+    world.resync()
+    world.advance(minutes=1)
+    world.resync()
+    world.update("a", 1, overlap="queue_all")
+    assert [(run.task_version, run.overlap) for run in world.claim()] == [("v2", "allow")] * 2
+
+
+def queue(world: World, *, task_limit: int | None = None, project: str = "acme", **numbers: int) -> list[str]:
+    """So many runs of each trigger, by name; answers their ids."""
     with world.database.write() as connection:
-        runs.create(connection, [one])
-    return one.id
+        found = {name: triggers.get(connection, key(name)) for name in numbers}
+        now = world.clock.now(connection)
+        new = [
+            new_run(trigger, now, task_limit=task_limit, project=project)
+            for name, trigger in found.items()
+            for _ in range(numbers[name])
+            if trigger
+        ]
+        runs.create(connection, new)
+    return [run.id for run in new]

@@ -75,11 +75,11 @@ class Scene:
         """A run whose pod is up, until `go` is there."""
         run_id = self.rows.run(self.trigger(UNTIL, str(self.folder / "go")), **values)
         runner.run_pass()
-        eventually(lambda: (log := self.folder / "here" / f"{run_id}-1" / "log").exists() and log.stat().st_size, 60)
+        eventually(lambda: (log := self.folder / "here" / f"{run_id}-1" / "log").exists() and log.stat().st_size)
         return run_id
 
     def settled(self, runner: Runner, run_id: str) -> Run:
-        eventually(lambda: runner.run_pass().settled, 60)
+        eventually(lambda: runner.run_pass().settled)
         return self.run(run_id)
 
     def run(self, run_id: str) -> Run:
@@ -136,7 +136,7 @@ def test_another_machine_finds_the_work_of_one_that_is_gone(scene: Scene, databa
     arguments = [sys.executable, "-c", CONTROLLER, database_url, str(scene.folder)]
     with subprocess.Popen(arguments, cwd=Path(plugins.__file__).parents[1]) as controller, ExitStack() as stack:
         stack.callback(controller.kill)  # also when a look fails: nothing else ends it
-        eventually(lambda: scene.cluster.pods, 60)
+        eventually(lambda: scene.cluster.pods)
     begun = scene.run(run_id)
     assert begun.lease_until is not None
     with scene.database.read() as connection:

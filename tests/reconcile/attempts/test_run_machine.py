@@ -170,5 +170,5 @@ def test_random_lives_of_runs(database: Database, clock: HandClock) -> None:
         pass
 
     Here.database, Here.clock = database, clock
-    examples = settings(max_examples=10, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+    examples = settings(max_examples=10, stateful_step_count=25, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(Here, settings=examples)

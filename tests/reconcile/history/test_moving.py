@@ -111,6 +111,13 @@ def test_there_and_back_again(lived: World, other: World, database_url: str) -> 
         assert logs_of(other) == logs_of(lived) == [b"\x00\xff\n{}"]
 
 
+def test_what_is_moved_stays_the_installation_that_it_was(lived: World, other: World) -> None:
+    """X-10: work that goes on elsewhere is found again from the new database."""
+    before = _all(other.database, tables.installation)
+    load(other, export(lived))
+    assert _all(other.database, tables.installation) == _all(lived.database, tables.installation) != before
+
+
 def test_the_loop_goes_on_where_it_was(lived: World, other: World) -> None:
     """R-11, L-06: watermarks, next fires and backlogs are moved: nothing fires twice, nothing is left out."""
     load(other, export(lived))

@@ -46,6 +46,34 @@ def test_projects_take_turns(world: World) -> None:
     assert started(world) == Counter(big=8, small=2)
 
 
+def test_projects_take_turns_also_where_tokens_come_one_by_one(world: World) -> None:
+    """L-09: the third project's one waits for two tokens, not for the sixty of those before it."""
+    for project in ("one", "two"):
+        for number in range(30):
+            create_in(world, project, f"t{number}", schedule={"cron": "0 9 * * *"})
+    create_in(world, "three", "late", schedule={"cron": "1 9 * * *"})
+    world.loop = world.another_loop(Pace(execution_qps=1 / 60, execution_burst=1))
+    world.advance(hours=1)
+    world.resync()
+    for _ in range(7):
+        world.advance(minutes=1)
+        world.resync()
+    assert started(world) == Counter(one=4, two=3, three=1)
+
+
+def test_one_that_wants_more_than_there_is_does_not_keep_its_project_waiting(world: World) -> None:
+    """L-09: whoever got a token has waited since then, however many more of its occurrences wait."""
+    world.create("greedy", schedule={"every": "1s"}, catchup={"policy": "all"}, overlap="allow")
+    for number in range(4):
+        world.create(f"t{number}", schedule={"every": "30s"}, overlap="allow")
+    world.loop = world.another_loop(Pace(execution_qps=0.5, execution_burst=1))
+    for _ in range(60):
+        world.advance(seconds=2)
+        world.loop.resync()
+    assert min(len(world.runs(f"t{number}")) for number in range(4)) >= 3
+    assert len(world.runs("greedy")) >= 20
+
+
 def test_who_comes_later_waits_behind_those_in_the_queue_of_its_project_only(world: World) -> None:
     """L-09: what is due later queues; its project's turn comes nevertheless with the next token."""
     for number in range(30):

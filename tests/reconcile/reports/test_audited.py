@@ -130,9 +130,6 @@ def check(life: Life) -> None:
 
 @settings(
     max_examples=15,
-    deadline=None,
-    database=None,
-    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(spec=st.sampled_from(SPECS), steps=st.lists(STEPS, min_size=4, max_size=14))

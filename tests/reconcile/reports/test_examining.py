@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from reconcile.rules.checks import Check, Level
 from reconcile.rules.pace import Pace
 from reconcile.rules.retention import Retention
 from reconcile.work import blocks
-from revisions.clock import HandClock, HostClock
+from revisions.clock import HandClock
+from revisions.errors import Unavailable
 from revisions.manifests import Task
 from revisions.store import guards
 from revisions.store.database import Database, ServerClock
@@ -49,6 +50,8 @@ NAMES = [
     "queue",
     "approvals",
     "failures",
+    "deadlines",
+    "budgets",
     "rate",
 ]
 
@@ -112,6 +115,14 @@ def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> No
             check = examine(theirs)["permissions"]
             assert (check.level, check.detail) == (FAULT, f"{role} lacks INSERT on runs")
             assert "GRANT" in check.hint
+            by_hand(world, f"REVOKE SELECT ON alembic_version FROM {role}")
+            found = examine(theirs)
+            assert list(found) == ["database", "pooler", "notices", "permissions"]
+            assert "SELECT on alembic_version" in found["permissions"].detail
+            with pytest.raises(Unavailable) as refused:
+                database.check_schema()
+            assert "permission denied for table alembic_version" in refused.value.detail
+            assert "triggerctl doctor" in refused.value.errors[0].hint
     finally:
         by_hand(world, f"DROP OWNED BY {role}")
         by_hand(world, f"DROP ROLE {role}")
@@ -221,15 +232,24 @@ def test_a_guard_of_history_that_was_dropped(world: World, table: str) -> None:
     assert "triggerctl verify" in check.hint
 
 
+class Standing(ServerClock):
+    """The server's, which does not go on while it is looked at."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+
+    def now(self, connection: Any, /) -> datetime:
+        return self._now
+
+
 def test_the_clock_of_this_machine_against_the_servers(world: World) -> None:
     """L-12: compared where the database has a clock of its own."""
-    host: Any = HostClock()
     if world.database.is_sqlite:
         assert examine(world)["clock"].detail == "this machine's clock decides"
         return
-    world.database.clock = ServerClock()
-    for off, level in ((0, OK), (5, WARNING), (-5, WARNING), (3600, FAULT)):
-        world.clock = HandClock(host.now(None) + timedelta(seconds=off))
+    world.database.clock = Standing(world.start)
+    for off, level in ((0, OK), (1, OK), (5, WARNING), (-5, WARNING), (3600, FAULT)):
+        world.clock = HandClock(world.start + timedelta(seconds=off))
         assert (off, examine(world)["clock"].level) == (off, level)
 
 
@@ -378,6 +398,33 @@ def test_triggers_at_their_failure_limit_and_lately_deactivated(world: World) ->
     assert check.level is OK
     world.advance(days=8)
     assert "no trigger was deactivated" in examine(world)["failures"].detail
+
+
+def test_deadlines_that_were_missed(world: World) -> None:
+    """X-16, O-05: for a week, each trigger with its latest, and where to go on."""
+    world.create(expect={"within": "10m"}, schedule={"every": "1h"})
+    assert examine(world)["deadlines"].detail == "none was missed within 7 days"
+    for _ in range(3):
+        world.advance(hours=1)
+        world.resync()
+    check = examine(world)["deadlines"]
+    assert check.level is WARNING
+    assert check.detail == "missed within 7 days by 1 trigger: acme/production/report/tick at 2026-03-02T10:10:00Z"
+    assert check.hint == "`triggerctl explain acme/production/report/tick` says what became of it"
+    world.advance(days=8)
+    assert examine(world)["deadlines"].level is OK
+
+
+def test_budgets_near_their_end(world: World) -> None:
+    """X-08, O-05: from the share on at which the alert fires, the highest first."""
+    world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.31, "budget_period": "month"})
+    for _ in range(2):
+        world.advance(minutes=1)
+        world.resync()
+    assert examine(world)["budgets"].detail == "no trigger has used more than 90% of its budget"
+    world.advance(minutes=1)
+    world.resync()
+    assert examine(world)["budgets"].detail == "more than 90% is used by 1 trigger: acme/production/report/tick (93%)"
 
 
 def test_looking_changes_nothing(world: World) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.rules.masks import NOTHING, Mask
@@ -68,7 +68,6 @@ def test_a_value_across_two_pieces_is_hidden(size: int) -> None:
     assert stored(Mask([KEY]), text, [size]) == expected
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     words=st.lists(st.sampled_from([KEY, KEY[:5], "aaaa", "aaab", "aa", "x", "\n"]), max_size=8),
     cuts=st.lists(st.integers(0, 60), max_size=4),

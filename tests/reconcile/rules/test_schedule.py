@@ -318,11 +318,11 @@ def test_the_ends_of_the_calendar_are_not_crossed() -> None:
 def test_a_year_of_missed_minutes_costs_what_one_does() -> None:
     """L-08: the newest of a year of minutes is found from its end, and the year is counted by days."""
     due, year = berlin("* * * * *"), timedelta(days=365)
-    begun = time.perf_counter()
+    begun = time.thread_time()  # what it costs, not how long the machine lets it wait
     for _ in range(200):
         newest = last(due, NEW_YEAR - year, NEW_YEAR)
         assert newest is not None
         assert newest.at == NEW_YEAR
         assert count(due, NEW_YEAR - year, NEW_YEAR, 10**9) == 525_600
     # Walked minute by minute, one of the 200 would take longer than this.
-    assert time.perf_counter() - begun < 1
+    assert time.thread_time() - begun < 1

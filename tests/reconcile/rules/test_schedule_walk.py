@@ -190,7 +190,7 @@ def windows(draw: st.DrawFn) -> tuple[str, datetime, datetime]:
     return zone, after, after + timedelta(minutes=draw(st.integers(1, 40 * 60)))
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=150)
 @given(rules, windows(), st.sampled_from(["skip", "shift"]), st.sampled_from(["auto", "first", "both"]))
 def test_fires_are_those_of_a_walk_over_every_minute(
     rule: Rule, window: tuple[str, datetime, datetime], gap: str, fold: str
@@ -210,7 +210,7 @@ def test_fires_are_those_of_a_walk_over_every_minute(
     assert schedule.left_out(due, after, until, 10_000) == missing
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=60)
 @given(days_of_month(), fields(1, 12), days_of_week(), st.dates(date(1995, 1, 1), date(2095, 1, 1)))
 def test_days_are_those_of_a_walk_over_every_day(day: DayField, month: Field, weekday: DayField, begin: date) -> None:
     """S-01: day of month and day of week are a union, also with L, W and #, over two years both ways."""
@@ -229,7 +229,7 @@ def test_days_are_those_of_a_walk_over_every_day(day: DayField, month: Field, we
     assert met == found[::-1][:25]
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=100)
 @given(
     rules,
     windows(),
@@ -285,7 +285,7 @@ class WithoutDays(Rule):
         return day not in self.closed and super().on(day)
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 200_000), st.integers(0, 500_000), st.sets(st.integers(0, 9), max_size=5), st.integers(0, 800_000)
 )

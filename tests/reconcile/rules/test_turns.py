@@ -5,7 +5,8 @@ from revisions.places import Running, Waiting
 
 
 def waiting(id: str, trigger: str = "t", key: str | None = None, **limits: int) -> Waiting:
-    return Waiting(id, trigger, "acme", "prod", "report", key, limits.get("trigger_limit"), limits.get("task_limit"))
+    of_trigger, of_task = limits.get("concurrency_limit"), limits.get("task_limit")
+    return Waiting(id, trigger, "acme", "prod", "report", key, of_trigger, of_task)
 
 
 def running(trigger: str = "t", key: str | None = None, project: str = "acme") -> Running:
@@ -29,7 +30,7 @@ def test_a_key_that_is_held_lets_none_go_in_its_project_alone() -> None:
 def test_a_trigger_and_a_task_have_their_limits() -> None:
     """X-04: what runs counts against both; a limit that is not there bounds nothing."""
     turns = Turns([running("t")], 10)
-    found = turns.grant([waiting("a", trigger_limit=2), waiting("b", trigger_limit=2), waiting("c", "u")])
+    found = turns.grant([waiting("a", concurrency_limit=2), waiting("b", concurrency_limit=2), waiting("c", "u")])
     assert found == ["a", "c"]
     assert turns.full.triggers == {"t"}
     turns = Turns([running("other")], 10)

@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def end(work: children.Child) -> Progress:
-    eventually(lambda: not isinstance(work.poll(), Running), 30)
+    eventually(lambda: not isinstance(work.poll(), Running))
     return work.poll()
 
 

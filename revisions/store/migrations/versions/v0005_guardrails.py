@@ -13,6 +13,7 @@ depends_on = None
 _HOLDS_A_KEY = sa.text("status = 'running' AND serialize_key IS NOT NULL")
 _OVER_BUDGET = sa.text("over_budget_until IS NOT NULL")
 _SHOWN = sa.text("token_hash IS NOT NULL")
+_KEYED = sa.text("serialize_key IS NOT NULL")
 _STOPPED = """
 UPDATE triggers SET stopped_for = deactivated_reason WHERE deactivated_reason IS NOT NULL AND EXISTS (
     SELECT 1 FROM trigger_revisions AS stop
@@ -24,12 +25,26 @@ UPDATE triggers SET stopped_for = deactivated_reason WHERE deactivated_reason IS
 )
 """
 """What the revisions say: a deploy of what is inactive leaves standing why it is."""
+_BOUND = """
+UPDATE triggers SET serialize_key = {key}, concurrency_limit = {limit}
+WHERE spec LIKE '%"serialize_key":%' OR spec LIKE '%"concurrency":%'
+"""
+_READ = {
+    "postgresql": {
+        "key": "CAST(spec AS json) ->> 'serialize_key'",
+        "limit": "CAST(CAST(spec AS json) #>> '{concurrency,limit}' AS integer)",
+    },
+    "sqlite": {
+        "key": "json_extract(spec, '$.serialize_key')",
+        "limit": "json_extract(spec, '$.concurrency.limit')",
+    },
+}
+"""What specs say that were deployed before a downgrade."""
 
 
 def upgrade() -> None:
     op.add_column("trigger_status", sa.Column("success_count", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("runs", sa.Column("serialize_key", sa.Text(), nullable=True))
-    op.add_column("runs", sa.Column("trigger_limit", sa.Integer(), nullable=True))
     op.add_column("runs", sa.Column("task_limit", sa.Integer(), nullable=True))
     op.add_column("runs", sa.Column("reserved", sa.Float(), nullable=True))
     op.add_column("runs", sa.Column("cancel_forced", sa.Boolean(), nullable=False, server_default=sa.false()))
@@ -46,6 +61,17 @@ def upgrade() -> None:
     )
     op.add_column("triggers", sa.Column("stopped_for", sa.Text(), nullable=True))
     op.execute(_STOPPED)
+    op.add_column("triggers", sa.Column("serialize_key", sa.Text(), nullable=True))
+    op.add_column("triggers", sa.Column("concurrency_limit", sa.Integer(), nullable=True))
+    op.execute(_BOUND.format(**_READ[op.get_bind().dialect.name]))
+    op.create_index(
+        "triggers_key_idx",
+        "triggers",
+        ["project", "serialize_key", "trigger_id"],
+        unique=False,
+        postgresql_where=_KEYED,
+        sqlite_where=_KEYED,
+    )
     op.add_column("trigger_status", sa.Column("over_budget_until", Instant(), nullable=True))
     op.create_index(
         "trigger_status_over_budget_idx",
@@ -145,10 +171,12 @@ def downgrade() -> None:
     op.drop_table("costs")
     op.drop_index("trigger_status_over_budget_idx", "trigger_status")
     op.drop_column("trigger_status", "over_budget_until")
-    op.drop_column("triggers", "stopped_for")
+    op.drop_index("triggers_key_idx", "triggers")
+    for column in ("concurrency_limit", "serialize_key", "stopped_for"):
+        op.drop_column("triggers", column)
     op.drop_index("runs_key_idx", "runs")
     for column in ("approved_by", "approved_at", "parked"):
         op.drop_column("runs", column)
-    for column in ("cancel_forced", "reserved", "task_limit", "trigger_limit", "serialize_key"):
+    for column in ("cancel_forced", "reserved", "task_limit", "serialize_key"):
         op.drop_column("runs", column)
     op.drop_column("trigger_status", "success_count")
