@@ -11,7 +11,7 @@ from revisions.store import costs
 from revisions.store.census import Budgeted
 from revisions.store.costs import SetAside
 from revisions.store.database import Connection
-from revisions.triggers import Trigger, spec_of
+from revisions.triggers import spec_of
 
 
 def read(connection: Connection, budgets: Mapping[str, Budget], now: datetime) -> dict[str, Spending]:
@@ -58,15 +58,6 @@ def used_up_until(connection: Connection, trigger_id: str, spec: str, now: datet
         return None
     spending = read(connection, {trigger_id: budget}, now)[trigger_id]
     return budget.until(now) if rules.is_used_up(budget, spending) else None
-
-
-def warnings(connection: Connection, trigger: Trigger, now: datetime) -> tuple[str, ...]:
-    """What whoever activates a trigger is to know of its budget."""
-    budget = rules.budget_of(spec_of(trigger.spec))
-    if budget is None:
-        return ()
-    said = rules.warning(budget, read(connection, {trigger.trigger_id: budget}, now)[trigger.trigger_id], now)
-    return (said,) if said else ()
 
 
 def refuse_beyond(key: TriggerKey, budget: Budget, spending: Spending, now: datetime, number: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from reconcile import authors, budgets, calendars
+from reconcile import authors, calendars, limits
 from reconcile.observe import Observations
 from reconcile.revising import Caller, Changed, Locked, Request, Revising, closed_days
 from reconcile.rules import changes, preconditions, trust
@@ -24,7 +24,7 @@ from revisions.store import tasks as task_store
 from revisions.store import triggers as store
 from revisions.store.database import Connection, Database
 from revisions.store.status import StatusRow
-from revisions.triggers import SYSTEM, Action, Revision, Trigger
+from revisions.triggers import SYSTEM, Action, Revision, Trigger, spec_of
 
 Chosen = Mapping[TriggerKey, int] | str
 """Triggers by name, each with the revision last read; or all that bear a tag, as they stand (R-16)."""
@@ -42,7 +42,7 @@ class Deploying:
         self._revising = Revising(database, observations)
 
     def deploy(self, manifest: Manifest, expected: Expected, caller: Caller, *, origin: str | None = None) -> Changed:
-        """Creates or updates a trigger (R-04 to R-06).
+        """Creates or updates a trigger (R-04 to R-06); the answer warns of what its author is to know (E-15, X-08).
 
         Raises Invalid, fault by fault, PreconditionRequired, PreconditionFailed and Conflict.
         """
@@ -81,7 +81,7 @@ class Deploying:
     ) -> Changed:
         """Resumes a trigger: a new baseline, so that paused time never fires (R-20, R-21).
 
-        One whose budget is used up starts nothing before the next period, and the answer warns of that.
+        The answer warns of limits that keep it from starting, such as a budget that is used up.
         Raises NotFound, PreconditionRequired, PreconditionFailed, and Invalid when no fire is left.
         """
 
@@ -162,7 +162,7 @@ class Deploying:
         """Activates, deactivates or deletes many triggers, all or none (R-16).
 
         By name each must stand at the revision given; by tag it means what the tag means, within these projects, under
-        the locks. Activating warns of each whose budget is used up.
+        the locks. Activating warns of each whose limits keep it from starting.
         Raises Conflict with a fault for each trigger that refuses, and Invalid for an `until` that is past.
         """
         if until is not None:
@@ -253,12 +253,15 @@ class Deploying:
             return same and active in (None, made.active) and origin in (None, made.origin)
 
         changed = self._revising.one(key, Request(caller, propose, is_retry), task=task)
-        return replace(changed, warnings=tuple(trust.warnings(manifest.written)))
+        told = replace(changed, warnings=tuple(trust.warnings(manifest.written)))
+        return self._warned([told])[0] if "limits" in manifest.written else told
 
-    def _warned(self, activated: Sequence[Changed]) -> list[Changed]:
+    def _warned(self, changed: Sequence[Changed]) -> list[Changed]:
+        """With what is to be said of their limits."""
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
-            return [replace(one, warnings=budgets.warnings(connection, one.trigger, now)) for one in activated]
+            told = [limits.warnings(connection, one.trigger, spec_of(one.trigger.spec), now) for one in changed]
+        return [replace(one, warnings=(*one.warnings, *more)) for one, more in zip(changed, told, strict=True)]
 
     def _by_system(
         self, trigger: Trigger, change: Callable[..., Changed], reason: str, **options: Any

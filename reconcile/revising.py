@@ -264,9 +264,12 @@ def _over_budget_until(locked: Locked, following: Next, caller: Caller) -> datet
     """Until when what waits is held back (X-08): while its budget is used up, by the limits that it has from now on."""
     if caller.actor == SYSTEM and following.reason == StopReason.BUDGET:
         return following.until
-    if locked.trigger is None or locked.status is None or locked.status.over_budget_until is None:
+    current = locked.trigger
+    if current is None or locked.status is None:
         return None
-    return budgets.used_up_until(locked.connection, locked.trigger.trigger_id, following.spec, locked.now)
+    if locked.status.over_budget_until is None and not changes.moves_budget(current, following):
+        return None
+    return budgets.used_up_until(locked.connection, current.trigger_id, following.spec, locked.now)
 
 
 def _retried(locked: Locked, request: Request) -> Changed | None:

@@ -1,12 +1,11 @@
 """The end of attempts into the database, once: their runs, their logs' rest, and what their triggers keep of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from reconcile.attempts.attempt import Ended, facts_of
 from reconcile.attempts.endings import Ending, Endings, Settled
+from reconcile.attempts.unheard import Unheard, Written
 from reconcile.observe import Observations
 from reconcile.rules import state
 from reconcile.rules.retry import Final, HandBack, Outcome, Retry
@@ -39,40 +38,44 @@ def settle(
 
 
 def settle_all(
-    database: Database, observations: Observations, some: Sequence[Ending], *, fence: Fence = claims.holds
+    database: Database,
+    observations: Observations,
+    some: Sequence[Ending],
+    *,
+    fence: Fence = claims.holds,
+    unheard: Unheard | None = None,
 ) -> list[Settled]:
     """Writes how attempts ended, each if its claim is still held; a claim that is not changes nothing (X-05, X-06).
 
     But what an attempt printed is kept whoever settled it under this very claim. A state that it produced is kept
     whatever the end, between two attempts too: who sends one says how far it came. One that is too large ends the run,
     for the work is done and would produce it again. All or none: raises Unavailable, after which it may be called
-    again, and whatever else one of them cannot be written for.
+    again, and whatever else one of them cannot be written for. Called again with the same `unheard`, it answers and
+    tells of what the first call did write.
     """
+    unheard = unheard or Unheard()
     produced = [state.produced(one.ended.output) for one in some]
     judged = [_judged(one.ended, made) for one, made in zip(some, produced, strict=True)]
-    with database.write() as connection:
+    with unheard.listening(some), database.write() as connection:
         endings = Endings(connection, database.clock, [one.run for one in some])
         begun = database.clock.monotonic()
-        settled = []
+        written = []
         for one, ended, made in zip(some, judged, produced, strict=True):
-            run = endings.run(one.run)
+            run, result = endings.run(one.run), Settled(None)
             if run is not None and fence(run, one.run):
-                settled.append(endings.keep(run, ended, made, one.printed))
-            else:
-                settled.append(Settled(None))
-                if _is_over(run, one.run):
-                    endings.keep_rest(one.run, one.printed)
+                result = endings.keep(run, ended, made, one.printed)
+            elif earlier := unheard.earlier(run, one.run):
+                written.append(earlier)
+                continue
+            elif _is_over(run, one.run):
+                endings.keep_rest(one.run, one.printed)
+            written.append(Written(one, ended, result, endings.now))
+        unheard.keep(written)
         endings.write()
-    facts = {"at": endings.now, "seconds": database.clock.monotonic() - begun}
-    for one, ended, result in zip(some, judged, settled, strict=True):
-        if result.decision is None:
-            lost = "attempt.over" if _is_over(endings.run(one.run), one.run) else "claim.lost"
-            observations.emit(lost, **facts_of(one.run, one.trigger), claim=one.run.claim)
-        else:
-            said = {"run": one.run, "trigger": one.trigger, "ended": ended, "decision": result.decision}
-            observations.emit("attempt.ended", **said, **facts)
-            _tell(observations, facts_of(one.run, one.trigger), one.run, ended, result, endings.now)
-    return settled
+    seconds = database.clock.monotonic() - begun
+    for end in written:
+        _tell(observations, end, endings.run(end.ending.run), seconds)
+    return [end.settled for end in written]
 
 
 def stop(
@@ -101,9 +104,15 @@ def _judged(ended: Ended, made: State | None) -> Ended:
     return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
 
 
-def _tell(
-    observations: Observations, named: Mapping[str, Any], ours: Run, ended: Ended, settled: Settled, now: datetime
-) -> None:
+def _tell(observations: Observations, end: Written, current: Run | None, seconds: float) -> None:
+    """What became of one attempt; `current` is its run as it was found."""
+    ours, ended, settled = end.ending.run, end.ended, end.settled
+    named = facts_of(ours, end.ending.trigger)
+    if settled.decision is None:
+        observations.emit("attempt.over" if _is_over(current, ours) else "claim.lost", **named, claim=ours.claim)
+        return
+    said = {"run": ours, "trigger": end.ending.trigger, "ended": ended, "decision": settled.decision}
+    observations.emit("attempt.ended", **said, at=end.at, seconds=seconds)
     facts = {**named, "source": ours.source}
     match settled.decision:
         case Retry(at):
@@ -111,7 +120,7 @@ def _tell(
         case HandBack():
             observations.emit("run.handed_back", **facts)
         case Final(ended_as):
-            seconds = max(0.0, (now - (ours.started_at or now)).total_seconds())
-            observations.emit("run.settled", **facts, status=ended_as, error=ended.error, seconds=seconds)
+            lasted = max(0.0, (end.at - (ours.started_at or end.at)).total_seconds())
+            observations.emit("run.settled", **facts, status=ended_as, error=ended.error, seconds=lasted)
     if settled.asked:
         observations.emit("fire.asked", **named, at=settled.asked.at, note=settled.asked.note)

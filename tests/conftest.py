@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from _pytest.nodeid import coerce_node_id
+from hypothesis import settings
 
 from revisions.clock import HandClock
 from revisions.store import database as databases
@@ -23,6 +24,7 @@ from tests.server import Server
 from tests.waiting import PATIENCE
 from tests.world import World
 
+settings.register_profile("explore", settings.get_profile("ci"), derandomize=False)
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 """A Monday, where hand-driven clocks begin."""
 MEMORY = Path("/dev/shm")

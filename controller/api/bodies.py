@@ -1,8 +1,6 @@
 """Request bodies: taken in up to a limit, JSON or YAML, judged field by field like manifests."""
 
 import asyncio
-import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,8 +15,6 @@ LARGEST = 1024 * 1024
 _DRAINED = 16 * LARGEST
 PATIENCE_SECONDS = 60.0
 """How long a body may take to come: who only begins one, and anybody may at the sign-in page, holds a connection."""
-LARGEST_YAML = 64 * 1024
-"""Bytes: reading them takes a thousand times as long as JSON, and nothing else is done meanwhile."""
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
@@ -36,12 +32,10 @@ class Body:
         except UnicodeDecodeError:
             raise Malformed("body: is not UTF-8") from None
         if self.media_type not in _YAML:
-            return _json(text)
-        if len(self.content) > LARGEST_YAML:
-            raise TooLarge(f"a body in YAML is larger than {LARGEST_YAML} bytes: send it as JSON")
-        found = documents.load(text, "body")
+            return documents.parse(text, "body")
+        found = documents.load(text, "body", most=2)
         if len(found) != 1:
-            raise Malformed(f"body: holds {len(found)} documents, one is taken")
+            raise Malformed(f"body: holds {'more than one document' if found else 'no document'}, one is taken")
         return found[0]
 
     def fields(self, *needed: str, **kinds: type) -> dict[str, Any]:
@@ -139,20 +133,3 @@ def manifest_at(document: Any, kind: str, names: Mapping[str, str]) -> Any:
         documents.check(document)
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
     return {"apiVersion": reading.API_VERSION, "kind": kind} | document | {"metadata": given | dict(names)}
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except json.JSONDecodeError as error:
-        raise Malformed(f"body, line {error.lineno}, column {error.colno}: {error.msg}") from None
-    except (RecursionError, ValueError) as error:
-        raise Malformed(f"body: {error}") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"{name!r} stands twice in one object")
-    return found

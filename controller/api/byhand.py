@@ -9,12 +9,16 @@ from controller.api.bodies import Body, Sent, fields_schema, is_a
 from controller.api.context import Asking, Here, Named, Within, moment, refuse_outside
 from controller.api.progress import Accept, answered
 from controller.api.triggers import ONE
+from controller.services import Services
 from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
 from controller.shapes.common import Page
+from reconcile import limits
 from reconcile.byhand.backfilling import Wish
+from reconcile.byhand.firing import Fired
 from reconcile.observe import Progress
 from revisions.errors import Fault, Invalid, few
 from revisions.ids import TriggerKey, name_faults
+from revisions.store.runs import Run
 
 router = APIRouter(tags=["runs"])
 
@@ -38,7 +42,8 @@ def backfill(key: Named, body: Sent, caller: Asking, here: Here, accept: Accept 
             done = here.backfilling.preview(key, wish, caller)
         else:
             done = here.backfilling.backfill(key, wish, caller, progress)
-        return backfill_shape(done, key, force=wish.force, dry_run=dry_run)
+        told = limits.beyond(here.database, done.trigger_id) if done.made else []
+        return backfill_shape(done, key, told, force=wish.force, dry_run=dry_run)
 
     return answered(accept, work)
 
@@ -54,9 +59,13 @@ def fire_all(body: Sent, caller: Asking, within: Within, here: Here, accept: Acc
     def work(progress: Progress) -> Any:
         asked = (chosen, said["input"], caller, said["overlap"], progress)
         fired = here.firing.fire_all(*asked, projects=within.projects)
-        return {"items": [fired_shape(one) for one in fired], "next_cursor": None}
+        return {"items": [fired_shape(one, _told(here, one)) for one in fired], "next_cursor": None}
 
     return answered(accept, work)
+
+
+def _told(here: Services, fired: Fired) -> list[str]:
+    return limits.beyond(here.database, fired.outcome.trigger_id) if isinstance(fired.outcome, Run) else []
 
 
 def _wish(body: Body) -> tuple[Wish, bool]:

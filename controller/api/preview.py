@@ -1,4 +1,4 @@
-"""When a trigger will fire: of one that is deployed, or of a manifest that is not (S-09)."""
+"""What is to come of a trigger that is deployed, or of a manifest that is not: fires (S-09), warnings (U-02)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,9 +11,9 @@ from controller.api.context import Here, Named, Within, moment, refuse_outside
 from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
-from controller.shapes.previews import PreviewShape, inactive_shape, preview_shape
-from reconcile import calendars
-from reconcile.rules import bounds, changes
+from controller.shapes.previews import PreviewShape, WarningsShape, inactive_shape, preview_shape
+from reconcile import calendars, limits
+from reconcile.rules import bounds, changes, trust
 from reconcile.rules.ahead import Holding, ahead
 from reconcile.rules.schedule import count
 from reconcile.rules.terms import Terms, terms
@@ -53,11 +53,7 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
 @router.post("/next", openapi_extra=MANIFEST)
 def of_manifest(body: Sent, here: Here, within: Within, n: Count = 10, after: After = None) -> PreviewShape:
     """The next fires of a manifest that is not deployed, judged as a deploy would judge its schedule."""
-    start = moment(after, "after")
-    manifest = Manifest.read(body.document())
-    if faults := changes.faults(manifest):
-        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
-    refuse_outside(within, manifest.key.project)
+    start, manifest = moment(after, "after"), _judged(body, within)
     key, named, written = manifest.key, manifest.spec.schedule.calendars, canonical(manifest.written)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
@@ -68,6 +64,25 @@ def of_manifest(body: Sent, here: Here, within: Within, n: Count = 10, after: Af
     made = changes.deploy(None, manifest, written, now, reason="", origin=None, scopes="[]", calendars=closed)
     assert made is not None
     return _preview(terms(written, made.resolved, closed), key, now, start, n, over)
+
+
+@router.post("/warnings", openapi_extra=MANIFEST)
+def of_deploy(body: Sent, here: Here, within: Within) -> WarningsShape:
+    """What a deploy of a manifest would be answered with, by what its trigger has done so far; nothing is deployed."""
+    manifest = _judged(body, within)
+    with here.database.read() as connection:
+        now, there = here.database.clock.now(connection), trigger_store.get(connection, manifest.key)
+        told = limits.warnings(connection, there, manifest.written, now)
+    return {"warnings": [*trust.warnings(manifest.written), *told]}
+
+
+def _judged(body: Sent, within: Within) -> Manifest:
+    """The manifest in the body. Raises Invalid, fault by fault, and Forbidden outside the caller's projects."""
+    manifest = Manifest.read(body.document())
+    if faults := changes.faults(manifest):
+        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    refuse_outside(within, manifest.key.project)
+    return manifest
 
 
 def _over(connection: Any, now: datetime, key: TriggerKey, trigger_id: str, tags: tuple[str, ...]) -> list[Hold]:

@@ -79,6 +79,7 @@ NEEDS: Final[Mapping[str, Mapping[str, Need]]] = {
     f"{API}/triggers:delete": {"POST": _DEPLOY_ANY},
     f"{API}/triggers:fire": {"POST": _OPERATE_ANY},
     f"{API}/next": {"POST": _LOOK_ANY},
+    f"{API}/warnings": {"POST": _LOOK_ANY},
     _TASK: {"GET": _LOOK, "PUT": _DEPLOY, "DELETE": _DEPLOY},
     f"{API}/tasks": {"GET": _LOOK_ANY},
     _CALENDAR: {"GET": _LOOK, "PUT": _DEPLOY, "DELETE": _DEPLOY},

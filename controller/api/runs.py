@@ -7,9 +7,10 @@ from fastapi import APIRouter, Query, Response
 from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here, NamedId, Within, listed
 from controller.api.history import existing
-from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, id_before, pack, page
+from controller.api.paging import LARGEST_NUMBER, LARGEST_POSITION, Cursor, Filter, Limit, id_before, pack, page
 from controller.shapes.common import Page
-from controller.shapes.runs import BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
+from controller.shapes.runs import AskedRunShape, BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
+from reconcile import limits
 from reconcile.attempts.attempt import Ended, part_of
 from reconcile.reports import waiting
 from reconcile.rules.authority import Reach
@@ -81,7 +82,7 @@ def log(
     here: Here,
     within: Within,
     attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
-    position: Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="only what comes from this byte on")] = 0,
+    position: Annotated[int, Query(ge=0, le=LARGEST_POSITION, description="only what comes from this byte on")] = 0,
 ) -> Response:
     """What an attempt printed, as bytes; without a number the newest attempt (X-17).
 
@@ -116,7 +117,8 @@ def cancel(id: NamedId, here: Here, within: Within, sent: Sent, asking: Asking) 
         before = _get(connection, id, within)
         now = here.database.clock.now(connection)
         run = orders.request_cancel(connection, id, now, asking.actor, reason)
-        assert run is not None
+        if run is None:  # it had been kept long enough, a moment ago
+            raise NotFound.run(id)
         answer = _shape(connection, run)
     facts = {"run_id": id, "status": run.status, "actor": asking.actor, **part_of(run)}
     if before.finished_at is None:
@@ -167,13 +169,14 @@ def complete(id: NamedId, here: Here, within: Within, sent: Sent) -> RunShape:
 
 
 @router.post("/{id}/retry")
-def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> RunShape:
+def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> AskedRunShape:
     """Has a run that ended badly run again: the same run, with a fresh number of attempts (X-11, X-16)."""
     with here.database.read() as connection:
         _get(connection, id, within)
     run = here.retrying.retry(id, asking)
     with here.database.read() as connection:
-        return _shape(connection, run)
+        shape = _shape(connection, run)
+    return {**shape, "warnings": limits.beyond(here.database, run.trigger_id)}
 
 
 @router.post("/{id}/heartbeat", openapi_extra=fields_schema("attempt", **_ATTEMPT))

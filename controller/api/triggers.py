@@ -21,8 +21,9 @@ from controller.api.context import (
 from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, pack, page, unpack
 from controller.services import Services
 from controller.shapes.common import Page
-from controller.shapes.runs import RunShape, run_shape
+from controller.shapes.runs import AskedRunShape, run_shape
 from controller.shapes.triggers import ChangedTriggerShape, InItsWay, TriggerShape, trigger_shape
+from reconcile import limits
 from reconcile.revising import Changed
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
@@ -167,11 +168,11 @@ def rename(
 @router.post(
     f"{ONE}/fire", status_code=201, openapi_extra=fields_schema(input={"type": "object"}, overlap={"type": "string"})
 )
-def fire(key: Named, body: Sent, caller: Asking, here: Here) -> RunShape:
+def fire(key: Named, body: Sent, caller: Asking, here: Here) -> AskedRunShape:
     """Makes a run now, whatever the schedule says (X-11)."""
     said = body.fields(input=dict, overlap=str)
     made = here.firing.fire(key, said["input"], caller, said["overlap"])
-    return run_shape(made, {made.trigger_id: key})
+    return {**run_shape(made, {made.trigger_id: key}), "warnings": limits.beyond(here.database, made.trigger_id)}
 
 
 def changed(here: Services, made: Changed, response: Response) -> ChangedTriggerShape:

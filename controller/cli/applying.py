@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.cli import files, planned
 from controller.cli.client import Client, Refused
-from controller.cli.screen import cell, note
+from controller.cli.screen import cell, note, warn
 from controller.errors import Exit
 from reconcile.rules.plan import Change, Plan, Verb, applied, pruned
 from revisions.errors import Unavailable
@@ -108,8 +108,7 @@ class Steps:
         origin, document = self._plan.origin, change.declared.document if change.declared else None
         if isinstance(change.key, TaskKey):
             made = self._client.put(files.task_key_path(change.key), document)
-            for warning in made["warnings"]:
-                note(f"warning: {warning}")
+            warn(made)
             return Step(change, Outcome.DONE)
         is_calendar = isinstance(change.key, CalendarKey)
         path = (files.calendar_path if is_calendar else files.trigger_path)(str(change.key))
@@ -120,8 +119,7 @@ class Steps:
         else:
             said = {} if is_calendar else {"origin": origin, "reason": applied(origin)}
             answer = self._client.put(path, document, headers=headers, **said)
-            for warning in answer.get("warnings", ()):
-                note(f"warning: {change.key}: {warning}")
+            warn(answer, change.key)
         return Step(change, Outcome.DONE, answer["revision"])
 
     def _say_how_to_undo(self) -> None:

@@ -41,6 +41,7 @@ def fire(
     with session.client() as client:
         answer = client.post(f"{path}/fire", body, headers=_headers(idempotency_key))
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status", "input": "input"})
+    screen.warn(answer)
 
 
 @app.command()
@@ -58,7 +59,7 @@ def backfill(
     idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Make the runs of a time that has passed: one for each occurrence that has none."""
-    from controller.cli import files, long
+    from controller.cli import files, long, screen
 
     session = sessions.of(context)
     path = files.trigger_path(trigger)
@@ -66,6 +67,7 @@ def backfill(
     with session.client() as client:
         answer = long.post(client, f"{path}/backfill", body, _headers(idempotency_key))
     _shown(session, answer)
+    screen.warn(answer)
 
 
 def _fire_all(session: Session, body: dict[str, Any], idempotency_key: str | None) -> None:
@@ -83,6 +85,8 @@ def _fire_all(session: Session, body: dict[str, Any], idempotency_key: str | Non
         "REFUSED": lambda item: item["refused"] and item["refused"]["detail"],
     }
     screen.rows(session, answer, columns)
+    for item in answer["items"]:
+        screen.warn(item, item["trigger"])
     refused = [item["refused"]["code"] for item in answer["items"] if item["refused"]]
     if refused:
         raise typer.Exit(exit_code(refused[0]))

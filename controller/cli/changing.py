@@ -104,8 +104,7 @@ def _change(
     if not answer["items"]:
         screen.note(f"no trigger bears the tag {tag!r}")
     for item in answer["items"]:
-        for warning in item["warnings"]:
-            screen.note(f"warning: {item['trigger']}: {warning}")
+        screen.warn(item, item["trigger"])
     columns = {"TRIGGER": "trigger", "OLD REVISION": "old_revision", "NEW REVISION": "new_revision"}
     screen.rows(session, answer, columns | {"CHANGED": "changed"})
 

@@ -104,6 +104,7 @@ def _folder(path: str, *, prune: bool, origin: str | None) -> "Folder":
 def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None) -> "Plan":
     """Raises Invalid and Conflict for what cannot be done, and a usage error for a folder that was emptied."""
     from controller.cli import screen, standing
+    from reconcile.rules import drift
     from reconcile.rules import plan as rules
 
     called = origin or folder.origin
@@ -120,7 +121,8 @@ def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None
     if not folder.declared:
         screen.note(f"there is no manifest in {folder.path}")
     made = replace(made, demanded=standing.demanded(client, made, server))
-    return rules.explain(made, standing.pasts(client, made.changes))
+    made = replace(made, warnings=tuple(standing.warnings(client, made.changes)))
+    return drift.explain(made, standing.pasts(client, made.changes))
 
 
 def _said(text: str) -> None:

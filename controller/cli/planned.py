@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.cli import screen
 from reconcile.rules.demand import FULL, Demanded
-from reconcile.rules.plan import Change, Past, Paused, Plan, Verb, warnings
+from reconcile.rules.plan import Change, Past, Paused, Plan, Verb
 from revisions.triggers import Action, Difference, Kind
 
 _SIGNS: Mapping[Any, tuple[str, str]] = {
@@ -33,7 +33,7 @@ def show(plan: Plan) -> None:
         screen.line("its file does not name `active`, so that stays as it is", "dim", indent=4)
     for key in plan.not_in_folder:
         screen.line(f"Trigger {key} is not in the folder; --prune would delete it", "cyan", sign="i")
-    told = warnings(plan.changes)
+    told = [*plan.warnings]
     if plan.demanded and plan.demanded.is_too_much:
         told.append(_too_much(plan.demanded))
     for warning in told:
@@ -68,7 +68,7 @@ def document(plan: Plan) -> dict[str, Any]:
             "drifted": sum(change.drift is not None for change in plan.changes),
             "not_in_folder": len(plan.not_in_folder),
         },
-        "warnings": warnings(plan.changes),
+        "warnings": [*plan.warnings],
         "demand": _demand(plan.demanded) if plan.demanded else None,
     }
 

@@ -103,6 +103,10 @@ def cancel(
     path = files.run_path(run)
     with session.client() as client:
         answer = client.post(f"{path}/cancel", {"reason": reason} if reason else None)
+    if answer["status"] == "running":
+        screen.note("note: it is asked to end, and runs until it has")
+    elif answer["status"] != "cancelled":
+        screen.note(f"note: it had {answer['status'].replace('_', ' ')} before, and stays so")
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
 
 
@@ -128,6 +132,7 @@ def retry(
     with session.client() as client:
         answer = client.post(f"{path}/retry")
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
+    screen.warn(answer)
 
 
 def _retry_dead(session: sessions.Session, trigger: str | None) -> None:
@@ -148,3 +153,5 @@ def _retry_dead(session: sessions.Session, trigger: str | None) -> None:
                         raise
     columns = {"RUN": "id", "SCHEDULED AT": "scheduled_at", "STATUS": "status", "ATTEMPT": "attempt"}
     screen.rows(session, {"items": again, "next_cursor": None}, columns)
+    for one in again[-1:]:
+        screen.warn(one)

@@ -18,6 +18,8 @@ from revisions.ids import CalendarKey, TaskKey, TriggerKey
 from revisions.manifests import Calendar, Task, Trigger
 from revisions.triggers import Action
 
+_MAY_WARN = {"allow_destructive", "limits"}
+"""Fields of triggers that a deploy may warn of."""
 _AT_ONCE = 10
 """How many revisions are read in search of the last deploy; pauses rarely stand in longer rows."""
 
@@ -55,6 +57,15 @@ def demanded(client: Client, plan: Plan, found: Server) -> Demanded:
     now = client.get("/demand", limit=0)
     standing = Demanded(now["asked_rate"], now["execution_qps"])
     return outlook.after(plan, found, standing, datetime.fromisoformat(now["at"]))
+
+
+def warnings(client: Client, changes: Iterable[Change]) -> Iterator[str]:
+    """What the server would warn of, each under its trigger's name; a request for each that may give reason to."""
+    for change in changes:
+        declared = change.declared if isinstance(change.key, TriggerKey) else None
+        if declared and _MAY_WARN & declared.manifest.written.keys():
+            for warning in client.post("/warnings", declared.document)["warnings"]:
+                yield f"{change.key}: {warning}"
 
 
 def check_ahead(client: Client, changes: Sequence[Change]) -> None:

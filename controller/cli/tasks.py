@@ -37,8 +37,8 @@ def register(
         paths = [files.task_key_path(Task.read(document).key) for document in found]
         with session.client() as client:
             made = [client.put(path, document) for path, document in zip(paths, found, strict=True)]
-    for warning in (warning for item in made for warning in item["warnings"]):
-        screen.note(f"warning: {warning}")
+    for item in made:
+        screen.warn(item)
     screen.rows(
         session,
         {"items": made, "next_cursor": None},

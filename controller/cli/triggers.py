@@ -134,8 +134,7 @@ def changed(session: Session, answer: dict[str, Any]) -> None:
     """What a change answers: the trigger as it stands now."""
     from controller.cli import screen
 
-    for warning in answer["warnings"]:
-        screen.note(f"warning: {warning}")
+    screen.warn(answer)
     screen.facts(
         session,
         answer,

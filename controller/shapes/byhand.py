@@ -1,5 +1,6 @@
 """What became of runs that were asked for by hand, many at once."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -23,7 +24,8 @@ class BackfilledShape(FireShape):
 class BackfillShape(Since):
     """A backfill; `made` is how many runs it made, in a dry run would make, and `items` are their occurrences.
 
-    `existing` is how many had their run already, `undecided` how many are left to a schedule with a `count`.
+    `existing` is how many had their run already, `undecided` how many are left to a schedule with a `count`; `warnings`
+    are what whoever asked is to know of the trigger's limits (X-08).
     """
 
     to: Time
@@ -34,17 +36,24 @@ class BackfillShape(Since):
     existing: int
     undecided: int
     items: list[BackfilledShape]
+    warnings: list[str]
 
 
 class FiredShape(TypedDict):
-    """What firing one of many triggers came to: its run, or the problem document that says why there is none."""
+    """What firing one of many triggers came to: its run, or the problem document that says why there is none.
+
+    `warnings` are what whoever asked is to know of its limits (X-08).
+    """
 
     trigger: str
     run: RunShape | None
     refused: Object | None
+    warnings: list[str]
 
 
-def backfill_shape(done: Backfilled, key: TriggerKey, *, force: bool, dry_run: bool) -> BackfillShape:
+def backfill_shape(
+    done: Backfilled, key: TriggerKey, warnings: Sequence[str], *, force: bool, dry_run: bool
+) -> BackfillShape:
     return {
         "trigger": str(key),
         "from": utc_text(done.since),
@@ -55,14 +64,15 @@ def backfill_shape(done: Backfilled, key: TriggerKey, *, force: bool, dry_run: b
         "existing": done.existing,
         "undecided": done.undecided,
         "items": [{**fire_shape(fire), "run_id": run_id} for fire, run_id in done.made],
+        "warnings": list(warnings),
     }
 
 
-def fired_shape(fired: Fired) -> FiredShape:
+def fired_shape(fired: Fired, warnings: Sequence[str]) -> FiredShape:
     run: RunShape | None = None
     refused: dict[str, Any] | None = None
     if isinstance(fired.outcome, Run):
         run = run_shape(fired.outcome, {fired.outcome.trigger_id: fired.trigger})
     else:
         refused = problem(fired.outcome)
-    return {"trigger": str(fired.trigger), "run": run, "refused": refused}
+    return {"trigger": str(fired.trigger), "run": run, "refused": refused, "warnings": list(warnings)}

@@ -1,4 +1,4 @@
-"""Fires ahead, and what is left out between them."""
+"""Fires ahead, what is left out between them, and what a deploy would warn of."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -41,6 +41,12 @@ class PreviewShape(TypedDict):
     fires: list[FireShape]
     skipped: list[LeftOutShape]
     inactive: NotRequired[InactiveShape]
+
+
+class WarningsShape(TypedDict):
+    """What whoever deploys a manifest is to know (E-15, X-08)."""
+
+    warnings: list[str]
 
 
 def preview_shape(ahead: Sequence[Fire], missing: Sequence[LeftOut], late: timedelta) -> PreviewShape:

@@ -45,6 +45,12 @@ class WaitingRunShape(RunShape):
     waits_for: str | None
 
 
+class AskedRunShape(RunShape):
+    """A run that somebody asked for by hand; `warnings` are what he is to know of his trigger's limits (X-08)."""
+
+    warnings: list[str]
+
+
 class BeatShape(TypedDict):
     """What a sign of life is answered with."""
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from reconcile.attempts.attempt import Attempt, Ended, Key
 from reconcile.attempts.endings import Ending
+from reconcile.attempts.unheard import Unheard
 from reconcile.observe import Observations
 from reconcile.rules.retry import Outcome
 from reconcile.settle import Deactivate, settle_all, stop
@@ -35,6 +36,7 @@ class Live:
         self._deactivate = deactivate
         self._lease = lease
         self._attempts: dict[Key, Attempt] = {}
+        self._unheard = Unheard()
         self._left = 0
         self._next_renewal = _AT_ONCE
 
@@ -122,11 +124,15 @@ class Live:
 
     def settle(self, *endings: Ending) -> int:
         """Settles attempts, under way here or not, and answers how many of their claims were still held."""
-        settled = settle_all(self._database, self._observations, endings)
+        settled = settle_all(self._database, self._observations, endings, unheard=self._unheard)
         for ending, one in zip(endings, settled, strict=True):
             if one.stop:
                 stop(self._observations, self._deactivate, ending.run, one.stop, ending.trigger)
         return sum(one.decision is not None for one in settled)
+
+    def settle_unheard(self) -> int:
+        """Settles again what nobody watches any more and what was not heard of, as of a run that could not start."""
+        return self.settle(*endings) if (endings := self._unheard.endings) else 0
 
     def tend(self) -> int:
         """Renews leases when it is time, stores what was printed, ends what was cancelled, drops what is not ours.

@@ -154,7 +154,8 @@ class Worker:
         return self._adoption
 
     def _take_stock(self, adoption: Adoption) -> None:
-        """At the beginning, and after a failure, when a commit whose answer was lost may have left unknown claims."""
+        """At the beginning, and after a failure: commits whose answers were lost leave claims and ends unknown."""
+        self._counted["settled"] += self._live.settle_unheard()
         self._take_up(adoption.of_mine(self._live.keys))
         self._take_up(adoption.of_the_dead())
         if not adoption.place.is_shared():

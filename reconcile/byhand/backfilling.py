@@ -51,6 +51,7 @@ class Backfilled:
     left to a schedule that counts its starts (S-07).
     """
 
+    trigger_id: str
     since: datetime
     until: datetime
     made: list[tuple[Fire, str | None]] = field(default_factory=list)
@@ -63,6 +64,7 @@ class _Order:
     """A wish that can be done: of so many occurrences, in the nominal time (after, high], under these ids."""
 
     key: TriggerKey
+    trigger_id: str
     wish: Wish
     caller: Caller
     prefix: str
@@ -98,7 +100,7 @@ class Backfilling:
             seen, undecided = seen + len(named), undecided + len(named) - len(wanted)
             after = named[-1].at if len(named) == BATCH else order.high
             progress(seen, max(seen, order.number))
-        return Backfilled(wish.since, order.until, made, seen - undecided - len(made), undecided)
+        return Backfilled(order.trigger_id, wish.since, order.until, made, seen - undecided - len(made), undecided)
 
     def preview(self, key: TriggerKey, wish: Wish, caller: Caller) -> Backfilled:
         """What `backfill` would make now, and makes nothing. Raises as it does, but for freezes and used keys."""
@@ -110,7 +112,7 @@ class Backfilling:
             names = [order.prefix + fire.id for fire in wanted]
             there = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
         made: list[tuple[Fire, str | None]] = [(fire, None) for fire in wanted if order.prefix + fire.id not in there]
-        return Backfilled(wish.since, order.until, made, len(there), len(named) - len(wanted))
+        return Backfilled(order.trigger_id, wish.since, order.until, made, len(there), len(named) - len(wanted))
 
     def _order(self, key: TriggerKey, wish: Wish, caller: Caller) -> _Order:
         """Refuses what cannot be done, and says how much there is to do."""
@@ -122,10 +124,7 @@ class Backfilling:
         with self._database.read() as connection:
             target = targets.read(self._database, connection, key)
             targets.check_input(target, wish.input)
-            forgotten = retention.forgotten_until(connection, target.trigger.trigger_id)
-        if forgotten is not None and wish.since <= forgotten and not wish.force:
-            detail = f"records up to {utc_text(forgotten)} were removed: what ran until then might run a second time"
-            raise Invalid.at("from", detail, "name a later time, or say that all are to run anew, with --force")
+            _refuse_forgotten(connection, target, wish)
         schedule, late = target.terms.schedule, bounds.offset(target.terms.spread, str(key))
         after, high = wish.since - MOMENT, min(wish.until - MOMENT, target.now - late)
         number = count(schedule, after, high, MOST + 1)
@@ -134,7 +133,8 @@ class Backfilling:
             detail = f"more than {MOST:,} occurrences lie between `from` and it"
             raise Invalid.at("to", detail, f"go up to {edge} first, then on from there")
         prefix = f"forced/{caller.idempotency_key or ids.fresh(target.now)}/" if wish.force else ""
-        return _Order(key, wish, caller, prefix, after, high, min(wish.until, target.now), number)
+        of, until = target.trigger.trigger_id, min(wish.until, target.now)
+        return _Order(key, of, wish, caller, prefix, after, high, until, number)
 
     def _batch(self, order: _Order, after: datetime) -> tuple[list[Fire], list[Fire], list[tuple[Fire, str]]]:
         """The next occurrences after an instant, those of them that were to have a run, and those that got one."""
@@ -147,10 +147,19 @@ class Backfilling:
             wanted = _wanted(connection, target, order.wish, named)
             new = [_run(target, order, fire) for fire in wanted]
             made = _insert(connection, target, order, new)
+            _refuse_forgotten(connection, target, order.wish)  # after it, for it waits for whoever removes such runs
         if made:
             facts = {"trigger": str(order.key), "actor": order.caller.actor, "number": len(made)}
             self._observations.emit("runs.backfilled", **facts)
         return named, wanted, [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in made]
+
+
+def _refuse_forgotten(connection: Connection, target: Target, wish: Wish) -> None:
+    """Raises Invalid where it is not known any more what ran (O-07)."""
+    forgotten = retention.forgotten_until(connection, target.trigger.trigger_id)
+    if forgotten is not None and wish.since <= forgotten and not wish.force:
+        detail = f"records up to {utc_text(forgotten)} were removed: what ran until then might run a second time"
+        raise Invalid.at("from", detail, "name a later time, or say that all are to run anew, with --force")
 
 
 def _wanted(connection: Connection, target: Target, wish: Wish, named: list[Fire]) -> list[Fire]:

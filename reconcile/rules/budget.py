@@ -131,10 +131,22 @@ def is_used_up(budget: Budget, spending: Spending) -> bool:
 
 
 def warning(budget: Budget, spending: Spending, now: datetime) -> str | None:
-    """What whoever activates a trigger is to know of its budget, None while it buys something."""
+    """What whoever deploys or activates a trigger is to know of its budget, None while it buys what it is for."""
     if not is_used_up(budget, spending):
+        return _too_small(budget, spending)
+    each = expected(budget, spending)
+    cost = f" and a run is taken to cost {each:g}" if spending.spent < budget.max_cost and each else ""
+    return (
+        f"its budget is used up, {spending.spent:g} of {budget.max_cost:g} are spent in this {budget.period}{cost}: "
+        f"nothing starts before {utc_text(budget.until(now))}, unless limits.max_cost is raised"
+    )
+
+
+def _too_small(budget: Budget, spending: Spending) -> str | None:
+    each = expected(budget, spending)
+    if each <= budget.max_cost + _ALMOST:
         return None
     return (
-        f"its budget is used up, {spending.spent:g} of {budget.max_cost:g} are spent in this {budget.period}: nothing "
-        f"starts before {utc_text(budget.until(now))}, unless limits.max_cost is raised"
+        f"the dearest of its last runs cost {each:g}, more than the {budget.max_cost:g} that it may spend: a single "
+        f"run starts in each {budget.period}, unless limits.max_cost is raised or limits.estimate says what a run costs"
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from reconcile.rules import bounds, ranges
 from reconcile.rules.block import Closed, Once, parse
+from reconcile.rules.budget import budget_of
 from reconcile.rules.expect import expectation
 from reconcile.rules.notation import ScheduleError, duration, instant
 from reconcile.rules.ranges import SUPERSEDED, Range
@@ -215,6 +216,11 @@ def moves_end(current: Trigger | None, following: Next) -> bool:
     if current is None:
         return False
     return bounds.expires_at(spec_of(current.spec)) != bounds.expires_at(spec_of(following.spec))
+
+
+def moves_budget(current: Trigger, following: Next) -> bool:
+    """Whether a change lets the trigger spend another amount, in another period, or by another estimate (X-08)."""
+    return budget_of(spec_of(current.spec)) != budget_of(spec_of(following.spec))
 
 
 def has_occurrences(trigger: Trigger) -> bool:

@@ -5,16 +5,15 @@ they are not pruned.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from reconcile.rules import trust
 from reconcile.rules.demand import Demanded
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
 from revisions.manifests import Calendar, Task, Trigger
-from revisions.triggers import Action, Difference, Kind, differences
+from revisions.triggers import Difference, Kind, differences
 
 Key = TaskKey | CalendarKey | TriggerKey
 _KINDS: Mapping[type, str] = {TaskKey: "Task", CalendarKey: "Calendar", TriggerKey: "Trigger"}
@@ -112,7 +111,8 @@ class Paused:
 class Plan:
     """The steps in the order in which they are done, and what is left alone.
 
-    `demanded` is what the schedules will ask for afterwards, where the server was asked (L-18).
+    Where the server was asked: `demanded` is what the schedules will ask for afterwards (L-18), `warnings` what whoever
+    applies it is to know of each trigger that it deploys (E-15, X-08).
     """
 
     origin: str | None
@@ -121,16 +121,7 @@ class Plan:
     paused: tuple[Paused, ...]
     not_in_folder: tuple[TriggerKey, ...]
     demanded: Demanded | None = None
-
-
-def warnings(changes: Sequence[Change]) -> list[str]:
-    """What whoever applies these steps is to know of the triggers that they deploy (E-15)."""
-    return [
-        f"{change.key}: {warning}"
-        for change in changes
-        if change.declared and isinstance(change.declared.manifest, Trigger)
-        for warning in trust.warnings(change.declared.manifest.written)
-    ]
+    warnings: tuple[str, ...] = ()
 
 
 def applied(origin: str | None) -> str:
@@ -181,7 +172,7 @@ def check(declared: Sequence[Declared], server: Server) -> None:
 
 
 def decide(declared: Sequence[Declared], server: Server, origin: str | None, *, prune: bool) -> Plan:
-    """The plan of a folder that passed `check`; who caused a drift is added by `explain`."""
+    """The plan of a folder that passed `check`; who caused a drift is added by `drift.explain`."""
     steps: list[Change] = []
     for one in declared:
         match one.manifest:
@@ -202,15 +193,6 @@ def decide(declared: Sequence[Declared], server: Server, origin: str | None, *, 
         paused=tuple(_paused(declared, server)),
         not_in_folder=() if prune else tuple(left),
     )
-
-
-def explain(plan: Plan, pasts: Mapping[TriggerKey, Past]) -> Plan:
-    """The plan with each recorded origin that is to change, and with what somebody else did meanwhile."""
-    explained = []
-    for change in plan.changes:
-        past = pasts.get(change.key) if isinstance(change.key, TriggerKey) else None
-        explained.append(_explained(change, past, plan.origin) if past else change)
-    return replace(plan, changes=tuple(explained))
 
 
 def _register(one: Declared) -> Change:
@@ -280,23 +262,3 @@ def _paused(declared: Sequence[Declared], server: Server) -> Iterator[Paused]:
             row = server.triggers.get(one.manifest.key)
             if row and not row.active:
                 yield Paused(one.manifest.key, row.pause_reason, row.paused_until)
-
-
-def _explained(change: Change, past: Past, origin: str | None) -> Change:
-    found = tuple(_with_origin(difference, past) for difference in change.differences)
-    is_gone = past.action == Action.DELETE
-    if is_gone != (change.verb is Verb.CREATE):
-        drifted = False  # it came or went since the rows were read: the precondition will tell
-    elif is_gone:
-        drifted = origin is None or past.reason != pruned(origin)
-    else:
-        is_own = (past.origin, past.reason) == (origin, applied(origin))
-        says_more = change.verb is Verb.DELETE or any(difference.path != "origin" for difference in found)
-        drifted = says_more and not is_own
-    return replace(change, differences=found, drift=past if drifted else None)
-
-
-def _with_origin(difference: Difference, past: Past) -> Difference:
-    if difference.path != "origin" or past.origin is None:
-        return difference
-    return replace(difference, kind=Kind.CHANGED, before=past.origin)

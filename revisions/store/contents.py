@@ -36,7 +36,10 @@ MOVED: Mapping[str, Table] = {
 """What is true and derived from nothing, in the order in which it is moved."""
 REMADE = ("triggers", "trigger_changes")
 """What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
-LEFT = ("rate_buckets", "catchup_loops", "sweeps", "quarantines", "replicas", "schema_support", "tokens", "people")
+LEFT = (
+    *("rate_buckets", "project_turns", "catchup_loops", "sweeps", "quarantines", "replicas"),
+    *("schema_support", "tokens", "people"),
+)
 """What holds for an instant only, or for the schema of one database; and credentials, which are good for one alone."""
 PAGE = 2_000
 

@@ -5,11 +5,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select, update
 
-from revisions.store.batches import insert_if_absent
-from revisions.store.tables import catchup_loops, rate_buckets
-
-TURN_OF = "turn of "
-"""Before a project's name: the row whose instant is when it was last given a token that others wanted, too."""
+from revisions.store.batches import insert_if_absent, update_many
+from revisions.store.tables import catchup_loops, project_turns, rate_buckets
 
 
 def take_tokens(
@@ -32,10 +29,10 @@ def empty_until(connection: Connection, name: str) -> datetime | None:
 
 def serve(connection: Connection, projects: Collection[str], now: datetime) -> None:
     """Notes that these projects had their turn (L-09); the bucket that the tokens came from is locked."""
-    for name in sorted(f"{TURN_OF}{project}" for project in projects):
-        moved = update(rate_buckets).where(rate_buckets.c.name == name).values(empty_until=now)
-        if connection.execute(moved).rowcount == 0:
-            insert_if_absent(connection, rate_buckets, {"name": name, "empty_until": now})
+    turns = [{"project": project, "served_at": now} for project in projects]
+    if turns:
+        update_many(connection, project_turns, "project", turns)
+        insert_if_absent(connection, project_turns, *turns)
 
 
 def catchup_used(connection: Connection, slot: int) -> int:

@@ -6,21 +6,17 @@ what it decides from is still current (L-15).
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, literal, or_, select, true, update
+from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, or_, select, true, update
 
 from revisions.store import backlogs
 from revisions.store.batches import among, update_many
-from revisions.store.columns import Instant
-from revisions.store.limits import TURN_OF
 from revisions.store.occurrences import Skip
 from revisions.store.pipeline import Question, Write
-from revisions.store.tables import catchup_backlogs, quarantines, rate_buckets, trigger_status, triggers
+from revisions.store.tables import catchup_backlogs, project_turns, quarantines, trigger_status, triggers
 from revisions.triggers import Action, Revision
-
-_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +175,9 @@ def next_in_turn(connection: Connection, limit: int) -> list[str]:
     order = (since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
     turn = func.row_number().over(partition_by=triggers.c.project, order_by=order).label("turn")
     queue = _WAITING.add_columns(triggers.c.project, since, turn).subquery()
-    served_at = func.coalesce(rate_buckets.c.empty_until, literal(_LONG_AGO, Instant))
-    statement = select(queue.c.trigger_id).outerjoin(rate_buckets, rate_buckets.c.name == TURN_OF + queue.c.project)
-    statement = statement.order_by(queue.c.turn, served_at, queue.c.since, queue.c.trigger_id)
+    statement = select(queue.c.trigger_id).outerjoin(project_turns, project_turns.c.project == queue.c.project)
+    last = project_turns.c.served_at.nulls_first()
+    statement = statement.order_by(queue.c.turn, last, queue.c.since, queue.c.trigger_id)
     return list(connection.execute(statement.limit(limit)).scalars())
 
 

@@ -348,6 +348,14 @@ rate_buckets = Table(
     Column("empty_until", Instant, nullable=False),
 )
 
+project_turns = Table(
+    "project_turns",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("served_at", Instant, nullable=False),
+)
+"""When each project was last given a token that others wanted, too."""
+
 catchup_loops = Table(
     "catchup_loops",
     metadata,

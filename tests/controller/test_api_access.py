@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from controller import settings
 from controller.api import rights
@@ -234,6 +234,19 @@ def test_what_diagnoses_answers_without_the_database(
     assert admin.client.get("/metrics").status_code == 503
 
 
+def test_what_cannot_be_written_can_be_read(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
+    """O-05, O-06: of a standby, or on a disk that is full; that somebody came is not noted then, and what would change
+    something says that it cannot now."""
+    stranger = as_role(Role.ADMIN, EVERYWHERE, "never-came")
+    only_reading = "PRAGMA query_only=ON" if database.is_sqlite else "SET TRANSACTION READ ONLY"
+    event.listen(database.engine, "begin", lambda connection: connection.exec_driver_sql(only_reading))
+    path = "/triggers/acme/production/report/tick"
+    assert [stranger.get(one).status_code for one in (path, "/runs", "/doctor")] == [200] * 3
+    wanted = (stranger.post(f"{path}/fire"), stranger.delete(path, at(1)), stranger.post("/freeze", {"reason": "r"}))
+    for refused in wanted:
+        assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+
+
 def test_without_configured_access_everybody_is_local(api: Api) -> None:
     """O-06: until there is a token or an issuer; the setting `access: required` needs neither."""
     assert api.create()["changed_by"] == "local"
@@ -451,6 +464,24 @@ def test_tokens_are_made_within_ones_own_projects(as_role: Callable[..., Api], a
     [root] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "admin-all"]
     assert of_acme.delete(f"/tokens/{root['id']}").status_code == 404
     assert admin.delete(f"/tokens/{made.json()['id']}").json()["revoked_by"] == "admin-all"
+
+
+def test_nothing_is_told_of_tokens_beyond_ones_projects(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: not by a cursor, not by how full a part is, and not by a name that is taken."""
+    of_acme = as_role(Role.ADMIN)
+    others = [
+        admin.post("/tokens", {"name": f"of-{n}", "role": "viewer", "projects": ["other"]}).json() for n in range(3)
+    ]
+    mine = [
+        of_acme.post("/tokens", {"name": f"my-{n}", "role": "viewer", "projects": ["acme"]}).json() for n in range(2)
+    ]
+    part = of_acme.get("/tokens", limit=2).json()
+    assert [item["id"] for item in part["items"]] == [one["id"] for one in reversed(mine)]
+    rest = of_acme.get("/tokens", limit=2, cursor=part["next_cursor"]).json()
+    assert ([item["name"] for item in rest["items"]], rest["next_cursor"]) == (["admin-some"], None)
+    refused = of_acme.post("/tokens", {"name": "of-1", "role": "viewer", "projects": ["acme"]})
+    assert refused.status_code == 409
+    assert others[1]["id"] not in refused.text
 
 
 def test_a_secret_is_told_once_and_kept_as_a_hash(admin: Api, database: Database) -> None:

@@ -45,6 +45,7 @@ def test_a_backfill_and_what_it_made(api: Api) -> None:
         "items": [
             {"id": f"every/{at}", "utc": at, "local": at} for at in ("2026-03-02T07:57:00Z", "2026-03-02T07:58:00Z")
         ],
+        "warnings": [],
     }
     listed = api.get("/runs", source="backfill").json()["items"]
     assert sorted(run["id"] for run in listed) == sorted(ids)

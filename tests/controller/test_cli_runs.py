@@ -62,7 +62,7 @@ def test_a_task_is_shown_and_deleted_by_name(cli: Cli, deployed: None, name: str
 def test_firing_listing_showing_and_cancelling(cli: Cli, deployed: None) -> None:
     """X-11: a run by hand, refused over a live one with its id, until told how to overlap."""
     run = json.loads(cli("--output", "json", "fire", T, "--input", '{"since": 1}').out)
-    assert (run["source"], run["input"], run["status"]) == ("manual", {"since": 1}, "pending")
+    assert (run["source"], run["input"], run["status"], run.pop("warnings")) == ("manual", {"since": 1}, "pending", [])
     refused = cli("fire", T)
     assert refused.status == 4
     assert run["id"] in refused.err
@@ -74,6 +74,21 @@ def test_firing_listing_showing_and_cancelling(cli: Cli, deployed: None) -> None
     assert json.loads(cli("--output", "json", "runs", "cancel", run["id"]).out)["status"] == "cancelled"
     assert cli("runs", "logs", run["id"]).out == ""
     assert json.loads(cli("runs", "list", "--limit", "1", "--output", "json").out)["next_cursor"]
+
+
+def test_cancelling_says_what_it_could_not(cli: Cli, world: World) -> None:
+    """X-11, U-01: a run that has ended stays as it is; one that is cancelled needs no more words."""
+    world.create(retry={"max_attempts": 1}, overlap="allow")
+    world.advance(minutes=1)
+    world.resync()
+    world.finish()
+    [done] = world.runs()
+    said = cli("runs", "cancel", done.id)
+    assert (said.status, said.err) == (0, "note: it had succeeded before, and stays so\n")
+    world.advance(minutes=1)
+    world.resync()
+    [waiting] = [run for run in world.runs() if run.status == "pending"]
+    assert cli("runs", "cancel", waiting.id).err == ""
 
 
 def test_firing_again_under_its_key(cli: Cli, deployed: None) -> None:

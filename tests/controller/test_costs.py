@@ -1,13 +1,17 @@
 """What was spent, over HTTP and by the command."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from reconcile.revising import Caller
+from reconcile.rules.retry import Outcome
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, at
 from tests.controller.conftest import Cli
-from tests.world import World, key
+from tests.world import World, key, trigger_document
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +66,56 @@ def test_activating_many_warns_of_each(api: Api, database: Database, clock: Hand
     assert len(warned.splitlines()) == 1
     again = api.post("/triggers:activate", {"tag": "mine"}).json()["items"]
     assert [len(item["warnings"]) for item in again] == [1, 0]
+
+
+def test_a_plan_warns_of_limits_before_it_is_applied(
+    cli: Cli, api: Api, database: Database, clock: HandClock, tmp_path: Path
+) -> None:
+    """U-02, X-08: of each trigger that it deploys, by what that has spent and how often it succeeded; nothing is
+    changed by asking."""
+    world = World(database, clock)
+    for name in ("spent", "done", "rests"):
+        world.create(name, overlap="allow", limits={"max_cost": 9, "max_runs": 9})
+        world.firing.fire(key(name), None, Caller("ann"))
+        world.finish(cost=2)
+    limits = {
+        "spent": {"max_cost": 1, "max_runs": 9},
+        "done": {"max_cost": 9, "max_runs": 1},
+        "rests": {"max_cost": 9, "max_runs": 9},
+        "new": {"max_cost": 1, "expires_at": "2026-03-04T00:00:00Z"},
+    }
+    (tmp_path / "f").mkdir()
+    for name, its in limits.items():
+        (tmp_path / "f" / f"{name}.json").write_text(json.dumps(trigger_document(name, overlap="allow", limits=its)))
+    told = json.loads(cli("--output", "json", "plan", "f").out)["warnings"]
+    assert [warning.removeprefix("acme/production/report/") for warning in told] == [
+        "done: 1 of its runs have succeeded, and limits.max_runs is 1: it is deactivated before anything more fires, "
+        "unless limits.max_runs is raised",
+        "new: it expires at 2026-03-04T00:00:00Z: nothing fires from then on, unless limits.expires_at is moved",
+        "spent: its budget is used up, 2 of 1 are spent in this month: nothing starts before 2026-04-01T00:00:00Z, "
+        "unless limits.max_cost is raised",
+    ]
+    assert [len(world.history(name)) for name in ("spent", "done", "rests")] == [1, 1, 1]
+    said = cli("apply", "f", "--yes")
+    assert [f"warning: {warning}" in said.err for warning in told] == [True] * 3
+
+
+def test_runs_by_hand_beyond_max_runs_say_so(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
+    """X-08, X-11: fire, alone and of many, backfill and retry answer that it is reached, and start all the same."""
+    world, path = World(database, clock), "acme/production/report/c"
+    world.create("c", tags=["mine"], overlap="allow", retry={"max_attempts": 1}, limits={"max_runs": 1})
+    assert api.post(f"/triggers/{path}/fire").json()["warnings"] == []
+    world.finish()
+    beyond = "1 of its runs have succeeded, and limits.max_runs is 1: runs by hand go beyond it"
+    fired = api.post(f"/triggers/{path}/fire").json()
+    assert (fired["status"], fired["warnings"]) == ("pending", [beyond])
+    world.finish(Outcome.FAILED)
+    assert api.post(f"/runs/{fired['id']}/retry").json()["warnings"] == [beyond]
+    assert cli("fire", path, "--overlap", "allow").err == f"warning: {beyond}\n"
+    assert cli("fire", "--tag", "mine", "--overlap", "allow").err == f"warning: {path}: {beyond}\n"
+    span = ("--from", "2026-03-02T07:00:00Z", "--to", "2026-03-02T07:02:00Z")
+    assert cli("backfill", path, *span).err == f"warning: {beyond}\n"
+    assert cli("backfill", path, *span).err.count("warning") == 0
 
 
 def test_costs_by_the_command(cli: Cli) -> None:

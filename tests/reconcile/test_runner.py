@@ -10,17 +10,21 @@ from threading import Condition
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from reconcile.attempts.attempt import Ended
 from reconcile.holding import Holding
 from reconcile.observe import Observations
 from reconcile.ports import Launch, LaunchError, Lost
 from reconcile.revising import Caller
+from reconcile.rules.retry import Outcome
 from reconcile.rules.stopping import Stop
 from reconcile.runner import Runner, RunnerSettings
+from reconcile.settle import settle
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
-from revisions.store import census, claims, installations, logs, orders, runs, status
-from revisions.store.database import Database
+from revisions.store import census, claims, installations, logs, orders, runs, status, tables
+from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from revisions.triggers import StopReason
 from tests.reconcile import scripted
@@ -82,6 +86,36 @@ class Scene:
 
     def names(self) -> list[str]:
         return [name for name, _ in self.seen]
+
+    @contextmanager
+    def answer_lost(self, monkeypatch: pytest.MonkeyPatch, written: str) -> Iterator[None]:
+        """The connection dies when the commit is done, once, of a transaction that gives a run this status."""
+        real, lost = self.database.write, False
+
+        def count() -> int:
+            with self.database.read() as connection:
+                found = connection.execute(select(tables.runs.c.status)).scalars()
+                return list(found).count(written)
+
+        before = count()
+
+        @contextmanager
+        def write() -> Iterator[Connection]:
+            nonlocal lost
+            with real() as connection:
+                yield connection
+            if count() > before and not lost:
+                lost = True
+                raise Unavailable("the connection died")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(self.database, "write", write)
+            yield
+        assert lost
+
+    def told(self, name: str) -> list[Any]:
+        """Status or error of each observation of that name."""
+        return [facts.get("status", facts.get("error")) for of, facts in self.seen if of == name]
 
     @contextmanager
     def database_gone(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -402,6 +436,67 @@ def test_the_log_is_stored_while_it_grows_and_at_the_end(scene: Scene) -> None:
     with scene.database.read() as connection:
         text = logs.read(connection, run_id, 1)
     assert text == logs.LogText(work.log[: logs.HEAD], len(work.log) - logs.HEAD - logs.TAIL, work.log[-logs.TAIL :])
+
+
+def test_an_end_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-02, X-06: it was written; who tries again sees that, tells it as settled, and nothing happens twice."""
+    runner = scene.runner()
+    run_id, work = scene.started(runner)
+    work.log = b"done\n"
+    work.succeed(cost=2)
+    with scene.answer_lost(monkeypatch, "succeeded"), pytest.raises(Unavailable):
+        runner.run_pass()
+    ended_at = scene.run(run_id).finished_at
+    scene.clock.advance(SECOND)
+    assert runner.run_pass().settled == 1
+    assert runner.run_pass().live == 0
+    assert (scene.told("run.settled"), scene.told("attempt.over")) == (["succeeded"], [])
+    assert [facts["at"] for name, facts in scene.seen if name == "attempt.ended"] == [ended_at]
+    assert (scene.run(run_id).finished_at, scene.run(run_id).cost) == (ended_at, 2)
+
+
+def test_a_retry_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-02, X-07: the run waits for its next attempt once."""
+    runner = scene.runner()
+    run_id, work = scene.started(runner, max_attempts=2)
+    work.fail()
+    with scene.answer_lost(monkeypatch, "pending"), pytest.raises(Unavailable):
+        runner.run_pass()
+    assert runner.run_pass().settled == 1
+    assert (scene.told("run.retried"), scene.told("attempt.over")) == (["broken"], [])
+    assert (scene.run(run_id).status, scene.run(run_id).attempt) == ("pending", 1)
+
+
+def test_a_run_that_cannot_start_is_told_once_although_the_answer_was_lost(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-02, X-08, L-16: nobody watches it any more; what follows for its trigger is done, too."""
+    runner = scene.runner()
+    with scene.launcher.refusing():
+        for _ in range(4):
+            scene.rows.run(scene.trigger, max_attempts=1)
+            runner.run_pass()
+        scene.seen.clear()
+        scene.rows.run(scene.trigger, max_attempts=1)
+        with scene.answer_lost(monkeypatch, "failed"), pytest.raises(Unavailable):
+            runner.run_pass()
+        assert runner.run_pass().settled == 1
+    assert scene.told("run.settled") == ["failed"]
+    assert [stop.reason for _, stop in scene.deactivated] == [StopReason.FAILURES]
+
+
+def test_an_end_that_was_not_written_is_no_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-02, X-05: somebody else ended the run meanwhile, and tells of it himself."""
+    runner = scene.runner()
+    run_id, work = scene.started(runner)
+    work.succeed()
+    with scene.database_gone(monkeypatch), pytest.raises(Unavailable):
+        runner.run_pass()
+    ours = scene.run(run_id)
+    settle(scene.database, Observations(), ours, Ended(Outcome.SUCCEEDED))
+    scene.clock.advance(SECOND)
+    assert runner.run_pass().settled == 0
+    assert (scene.told("run.settled"), len(scene.told("attempt.over"))) == ([], 1)
 
 
 def test_what_prints_without_end_keeps_its_room_small(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

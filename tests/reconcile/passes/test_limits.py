@@ -319,14 +319,85 @@ def test_activating_frees_nothing_while_the_budget_is_used_up(world: World) -> N
 
 
 def test_lowering_the_budget_holds_back_what_waits(world: World) -> None:
-    """X-08: as soon as the trigger is stopped for it."""
+    """X-08: at once, and not only when an occurrence stops the trigger for it; the answer says so."""
     world.create(overlap="queue_all", limits={"max_cost": 10, "estimate": 1})
     minute(world, 3)
     spend(world, 1.0)
-    world.update("tick", 1, overlap="queue_all", limits={"max_cost": 1})
+    lowered = world.update("tick", 1, overlap="queue_all", limits={"max_cost": 1})
+    assert ["its budget is used up, 1 of 1" in warning for warning in lowered.warnings] == [True]
+    assert world.claim() == []
     minute(world)
     assert standing(world)[:2] == (False, "budget")
     assert world.claim() == []
+
+
+def test_max_runs_below_what_has_succeeded_stops_the_trigger(world: World) -> None:
+    """X-08: the answer says so, nothing more is made, and what waits already goes on as in every pause."""
+    world.create(overlap="queue_all", limits={"max_runs": 9})
+    minute(world, 4)
+    world.finish()
+    world.finish()
+    lowered = world.update("tick", 1, overlap="queue_all", limits={"max_runs": 2})
+    assert lowered.warnings == (
+        "2 of its runs have succeeded, and limits.max_runs is 2: it is deactivated before anything more fires, unless "
+        "limits.max_runs is raised",
+    )
+    minute(world)
+    assert standing(world) == (False, "max_runs", None)
+    assert len(world.runs()) == 4
+    world.finish()
+    world.finish()
+    assert [run.status for run in world.runs()] == ["succeeded"] * 4
+
+
+def test_runs_by_hand_are_not_held_to_max_runs_but_count(world: World) -> None:
+    """X-08, X-11: who fires has decided; what succeeds leaves so much less to the schedule."""
+    world.create(overlap="allow", limits={"max_runs": 2})
+    for _ in range(2):
+        world.firing.fire(key("tick"), None, ANN)
+        world.finish()
+    assert standing(world) == (False, "max_runs", None)
+    world.firing.fire(key("tick"), None, ANN)
+    assert world.finish().source == "manual"
+    assert world.status().success_count == 3
+    world.backfill(-2, 0)
+    assert len(world.claim()) == 1
+
+
+def test_what_was_stopped_for_its_successes_is_not_warned_of_again(world: World) -> None:
+    """X-08: for whoever has it go on has them counted anew."""
+    world.create(limits={"max_runs": 1})
+    minute(world)
+    world.finish()
+    assert world.update("tick", 2, limits={"max_runs": 1}, description="the same").warnings == ()
+    assert world.activate("tick", 3).warnings == ()
+
+
+@pytest.mark.parametrize(("days", "told"), [(7, ["it expires at 2026-03-09T08:00:00Z"]), (8, [])], ids=["near", "far"])
+def test_an_end_that_is_near_is_told(world: World, days: int, told: list[str]) -> None:
+    """X-08: to whoever deploys or activates it."""
+    made = world.create(active=False, limits={"expires_at": in_minutes(world, days * 24 * 60)})
+    for changed in (made, world.activate("tick", 1)):
+        assert [warning.partition(": ")[0] for warning in changed.warnings] == told
+
+
+def test_a_budget_that_one_run_exceeds_is_told(world: World) -> None:
+    """X-08: where the dearest of the last runs is the estimate; one a period starts all the same."""
+    world.create(overlap="allow", limits={"max_cost": 11, "budget_period": "day"})
+    minute(world)
+    spend(world, 5)
+    world.advance(days=1)
+    (warning,) = world.update("tick", 1, overlap="allow", limits={"max_cost": 4, "budget_period": "day"}).warnings
+    assert warning.startswith("the dearest of its last runs cost 5, more than the 4 that it may spend: a single run")
+
+
+def test_a_rest_that_buys_nothing_is_told_with_what_a_run_costs(world: World) -> None:
+    """X-08: though less is spent than there is."""
+    world.create(overlap="allow", limits={"max_cost": 11})
+    minute(world)
+    spend(world, 5)
+    (warning,) = world.update("tick", 1, overlap="allow", limits={"max_cost": 9}).warnings
+    assert warning.startswith("its budget is used up, 5 of 9 are spent in this month and a run is taken to cost 5: no")
 
 
 def test_people_start_no_more_than_the_budget_buys(world: World) -> None:

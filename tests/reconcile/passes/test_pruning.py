@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text
 
+from reconcile.byhand import backfilling
+from reconcile.byhand.approving import Approving
+from reconcile.byhand.backfilling import Wish
 from reconcile.passes.expecting import Expecting
 from reconcile.passes.pruning import EVERY, Pruning
 from reconcile.reports.auditing import Auditing
@@ -16,10 +19,12 @@ from reconcile.rules.instants import Verdict
 from reconcile.rules.pace import Pace
 from reconcile.rules.retention import Retention
 from reconcile.rules.retry import Outcome
-from revisions.errors import Invalid
-from revisions.store import costs, feed, logs, retention
+from revisions.errors import Invalid, NotFound
+from revisions.store import costs, feed, logs, retention, runs
 from revisions.store import status as status_store
+from revisions.store.database import Connection
 from revisions.store.logs import Piece
+from revisions.store.runs import Run
 from revisions.store.tables import missed_deadlines, run_logs
 from tests.world import World, key
 
@@ -174,6 +179,40 @@ def test_a_backfill_of_what_is_gone(world: World) -> None:
     assert "--force" in refused.value.errors[0].hint
     assert world.backfill(8 * 1440, 12 * 1440).made == []
     assert len(world.backfill(4 * 1440, 6 * 1440, force=True).made) == 2
+
+
+def test_what_goes_while_a_backfill_is_under_way_does_not_run_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-07, X-01: it is broken off, as it is refused before; what it made by then stays."""
+    monkeypatch.setattr(backfilling, "BATCH", 5)
+    world.create(**DAILY)
+    live(world, 50)
+    wish = Wish(world.start + DAY, world.start + 15 * DAY)
+    with pytest.raises(Invalid, match="removed"):
+        world.backfilling.backfill(key("tick"), wish, Caller("ann"), lambda done, total: prune(world))
+    assert days(world) == list(range(20, 51))
+
+
+@pytest.mark.parametrize("asked", ["retry", "approve"])
+def test_a_run_that_goes_before_it_is_locked_is_not_there(
+    world: World, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """O-07: whoever asked for it is told so."""
+    world.create(**DAILY, retry={"max_attempts": 1})
+    failed = world.firing.fire(key("tick"), None, Caller("ann")).id
+    world.finish(Outcome.FAILED)
+    looked = runs.get
+
+    def look_and_remove(connection: Connection, run_id: str) -> Run | None:
+        found = looked(connection, run_id)
+        retention.remove_runs(connection, [run_id], world.clock_now() + DAY)
+        return found
+
+    monkeypatch.setattr(runs, "get", look_and_remove)
+    work = {"retry": world.retrying.retry, "approve": Approving(world.database, world.observations).approve}[asked]
+    with pytest.raises(NotFound, match=f"no run {failed}"):
+        work(failed, Caller("ann"))
 
 
 def test_a_schedule_that_counts_keeps_its_runs(world: World) -> None:

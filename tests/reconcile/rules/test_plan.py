@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reconcile.rules.drift import explain
 from reconcile.rules.plan import (
     Change,
     Declared,
@@ -15,7 +16,6 @@ from reconcile.rules.plan import (
     applied,
     check,
     decide,
-    explain,
     pruned,
     twice,
 )
