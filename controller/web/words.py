@@ -63,7 +63,7 @@ TONES: Mapping[str, str] = {
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {127: 0x2421}
 _TURNING = (*range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Further controls, and what turns the text after it round, so that a command reads as another one."""
-_SHOWN = {**_PICTURES, **{code: f"\\u{code:04x}" for code in _TURNING}}
+_SHOWN: dict[int, int | str] = {**_PICTURES, **{code: f"\\u{code:04x}" for code in _TURNING}}
 
 
 class Standing(NamedTuple):

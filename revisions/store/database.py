@@ -206,9 +206,11 @@ def _is_of_no_use(error: DBAPIError) -> bool:
 def _unavailable(url: URL, error: Exception) -> Unavailable:
     """What is wrong with the database, and the way out where it is known."""
     detail = f"{_shown(url)}: {_reason(error)}"
-    match getattr(error, "orig", None):
+    match getattr(error, "orig", error):
         case psycopg.errors.InsufficientPrivilege():
             return Unavailable.hinted("database", detail, "`triggerctl doctor` says what its role lacks")
+        case ReadOnlySqlTransaction() | sqlite3.DatabaseError(sqlite_errorname="SQLITE_READONLY"):
+            return Unavailable.hinted("database", detail, "name one that takes writes, such as the primary")
         case sqlite3.DatabaseError(sqlite_errorname="SQLITE_CANTOPEN"):
             return Unavailable.hinted("database", detail, "see that its folder is there and can be written to")
         case sqlite3.DatabaseError(sqlite_errorname="SQLITE_NOTADB" | "SQLITE_CORRUPT"):

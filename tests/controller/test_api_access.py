@@ -245,6 +245,7 @@ def test_what_cannot_be_written_can_be_read(as_role: Callable[..., Api], admin: 
     wanted = (stranger.post(f"{path}/fire"), stranger.delete(path, at(1)), stranger.post("/freeze", {"reason": "r"}))
     for refused in wanted:
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+        assert "takes writes" in refused.json()["errors"][0]["hint"]
 
 
 def test_without_configured_access_everybody_is_local(api: Api) -> None:

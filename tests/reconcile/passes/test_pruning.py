@@ -77,7 +77,7 @@ def kinds(world: World) -> dict[Kind, list[int]]:
 
 
 def test_old_runs_go(world: World) -> None:
-    """O-07: with their logs, twelve days after their end; logs alone after four; the sweeps come again."""
+    """O-07: with their logs, twelve days after their end; logs alone after four; sweeps come again by themselves."""
     world.create(**DAILY)
     live(world, 20)
     prune(world)
