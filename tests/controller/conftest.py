@@ -25,7 +25,7 @@ from revisions.store.database import Database
 from tests.controller.asking import Api, task_manifest
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-"""For what a terminal shows, in a process of its own: which database it came from is the same to it."""
+"""For what no database has a part in, such as what a terminal shows: it is the same whichever it came from."""
 
 
 @cache

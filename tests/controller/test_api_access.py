@@ -29,7 +29,7 @@ from revisions.errors import Unavailable
 from revisions.store import runs
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
-from tests.controller.conftest import Network
+from tests.controller.conftest import ON_SQLITE, Network
 from tests.controller.routes import routes
 from tests.world import trigger_document
 
@@ -103,6 +103,7 @@ def test_a_route_without_a_declared_right_cannot_be_reached(app: FastAPI, as_rol
     assert (refused.status_code, refused.headers["Allow"]) == (405, "GET")
 
 
+@ON_SQLITE
 def test_each_route_against_each_role(as_role: Callable[..., Api], admin: Api) -> None:
     """O-06: without a credential 401; below the role 403; from the role on, whatever the route says by itself."""
     fired = admin.post("/triggers/acme/production/report/tick/fire").json()["id"]

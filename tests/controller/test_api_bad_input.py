@@ -19,7 +19,7 @@ from revisions.errors import MOST_FAULTS
 from revisions.store import schema, tables
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, T, at, manifest
-from tests.controller.conftest import Network
+from tests.controller.conftest import ON_SQLITE, Network
 
 TABLES = (tables.triggers, tables.trigger_revisions, tables.trigger_status, tables.trigger_changes, tables.tasks)
 
@@ -111,6 +111,7 @@ MALFORMED = {
 }
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(("kind", "content", "said"), MALFORMED.values(), ids=MALFORMED)
 @pytest.mark.usefixtures("refused")
 def test_what_cannot_be_read_says_where(api: Api, kind: str, content: bytes, said: str) -> None:
@@ -245,6 +246,7 @@ def test_what_is_not_there(api: Api, path: str) -> None:
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("id", ["x", "%00", "A" * 25 + "%00", "%C3%9F" * 26, "01KJ000000000000000000000%0A", "1" * 27])
 @pytest.mark.parametrize(
     ("method", "path"),
