@@ -246,7 +246,6 @@ def test_what_is_not_there(api: Api, path: str) -> None:
     assert answer.headers["Content-Type"] == "application/problem+json"
 
 
-@ON_SQLITE
 @pytest.mark.parametrize("id", ["x", "%00", "A" * 25 + "%00", "%C3%9F" * 26, "01KJ000000000000000000000%0A", "1" * 27])
 @pytest.mark.parametrize(
     ("method", "path"),
