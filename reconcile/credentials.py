@@ -5,7 +5,8 @@ A token is 256 random bits, so a plain SHA-256 of it gives nothing away; who gue
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,7 +20,7 @@ from reconcile.revising import Caller
 from reconcile.rules import authority
 from reconcile.rules.authority import Cause, Grant, Principal, Reach, Rights, grants_text, rights_of
 from revisions import ids
-from revisions.errors import Conflict, Forbidden, Invalid, NotFound
+from revisions.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import claims
 from revisions.store import tokens as store
@@ -96,8 +97,7 @@ class Credentials:
             if other := next(
                 (one for one in store.live_named(connection, name, now) if one.grants != made.grants), None
             ):
-                detail = f"{name!r} is the name of token {other.token_id}, which is granted something else"
-                raise Conflict.hinted("name", detail, "revoke that one first, or choose another name")
+                raise _taken(name, other, within)
             store.add(connection, made)
         granted = {"role": grant.role.value, "projects": authority.projects_list(grant.reach) or "all"}
         self._observations.emit("token.created", token_id=made.token_id, bearer=name, **granted, actor=caller.actor)
@@ -134,8 +134,7 @@ class Credentials:
         if found is None or not found.is_live(now):
             return None
         if found.last_used_at is None or now - found.last_used_at >= USED_EVERY:
-            with self._database.write() as connection:
-                store.used(connection, found.token_id, now)
+            self._note(lambda connection: store.used(connection, found.token_id, now))
         return Principal(found.name, rights_of(found.grants), authority.scopes_of(TOKEN + found.name))
 
     def vouched_for(self, name: str, rights: Rights, counts_for: timedelta) -> Principal:
@@ -145,9 +144,13 @@ class Credentials:
             before = store.person(connection, name)
             now = self._database.clock.now(connection)
         if before is None or before.grants != grants or now - before.seen_at >= SEEN_EVERY:
-            with self._database.write() as connection:
-                store.remember(connection, Person(name, grants, now, now + counts_for))
+            self._note(lambda connection: store.remember(connection, Person(name, grants, now, now + counts_for)))
         return Principal(PERSON + name, rights, authority.scopes_of(PERSON + name))
+
+    def _note(self, write: Callable[[Connection], None]) -> None:
+        """Keeps what is good to know of who asks; he may read in a database that takes no writes."""
+        with suppress(Unavailable), self._database.write() as connection:
+            write(connection)
 
 
 def for_runs(connection: Connection, claimed: Sequence[Claimed]) -> Mapping[str, str]:
@@ -170,6 +173,14 @@ def hashed(secret: str) -> str:
 def is_within(reach: Reach, token: Token) -> bool:
     """Whether all that a token is granted lies within a reach."""
     return all(_contains(reach, grant.reach) for grant in rights_of(token.grants).grants)
+
+
+def _taken(name: str, other: Token, within: Reach) -> Conflict:
+    """That a name stands for somebody else; of which token, is told to those whom it concerns."""
+    if not is_within(within, other):
+        return Conflict.hinted("name", f"{name!r} is a name that was given out already", "choose another name")
+    detail = f"{name!r} is the name of token {other.token_id}, which is granted something else"
+    return Conflict.hinted("name", detail, "revoke that one first, or choose another name")
 
 
 def _refuse_beyond(within: Reach, wanted: Reach) -> None:

@@ -70,7 +70,8 @@ def check_signature(found: Any, expected: PublicKey | None) -> PublicKey:
         raise _refused("checkpoint.format", f"is {said['format']}, this release reads {FORMAT}")
     key = PublicKey.parse(signature["public_key"], "checkpoint.signature.public_key")
     if expected is not None and key != expected:
-        raise _refused("checkpoint.signature.public_key", f"is {key}, and {expected} was expected")
+        path, message = "checkpoint.signature.public_key", f"is {key}, and {expected} was expected"
+        raise Invalid.at(path, message, "one that was signed before the key was changed takes the old --public-key")
     if not key.holds(KIND, canonical(said), signature["signature"]):
         raise _refused("checkpoint.signature", "does not hold: the checkpoint was altered")
     return key

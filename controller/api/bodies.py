@@ -15,8 +15,6 @@ LARGEST = 1024 * 1024
 _DRAINED = 16 * LARGEST
 PATIENCE_SECONDS = 60.0
 """How long a body may take to come: who only begins one, and anybody may at the sign-in page, holds a connection."""
-LARGEST_YAML = 64 * 1024
-"""Bytes: reading them takes a thousand times as long as JSON, and nothing else is done meanwhile."""
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
@@ -35,11 +33,9 @@ class Body:
             raise Malformed("body: is not UTF-8") from None
         if self.media_type not in _YAML:
             return documents.parse(text, "body")
-        if len(self.content) > LARGEST_YAML:
-            raise TooLarge(f"a body in YAML is larger than {LARGEST_YAML} bytes: send it as JSON")
-        found = documents.load(text, "body")
+        found = documents.load(text, "body", most=2)
         if len(found) != 1:
-            raise Malformed(f"body: holds {len(found)} documents, one is taken")
+            raise Malformed(f"body: holds {'more than one document' if found else 'no document'}, one is taken")
         return found[0]
 
     def fields(self, *needed: str, **kinds: type) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from revisions.ids import is_id
 MOST = 1000
 LARGEST_NUMBER = 2**31 - 1
 """The largest revision or attempt there can be."""
+LARGEST_POSITION = 2**53 - 1
+"""The last byte of a log that can be asked for; one may print many gigabytes, of which the ends are kept."""
 
 Found = TypeVar("Found")
 Shape = TypeVar("Shape")

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here, NamedId, Within, listed
 from controller.api.history import existing
-from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, id_before, pack, page
+from controller.api.paging import LARGEST_NUMBER, LARGEST_POSITION, Cursor, Filter, Limit, id_before, pack, page
 from controller.shapes.common import Page
 from controller.shapes.runs import AskedRunShape, BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
 from reconcile import limits
@@ -82,7 +82,7 @@ def log(
     here: Here,
     within: Within,
     attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
-    position: Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="only what comes from this byte on")] = 0,
+    position: Annotated[int, Query(ge=0, le=LARGEST_POSITION, description="only what comes from this byte on")] = 0,
 ) -> Response:
     """What an attempt printed, as bytes; without a number the newest attempt (X-17).
 
@@ -117,7 +117,8 @@ def cancel(id: NamedId, here: Here, within: Within, sent: Sent, asking: Asking) 
         before = _get(connection, id, within)
         now = here.database.clock.now(connection)
         run = orders.request_cancel(connection, id, now, asking.actor, reason)
-        assert run is not None
+        if run is None:  # it had been kept long enough, a moment ago
+            raise NotFound.run(id)
         answer = _shape(connection, run)
     facts = {"run_id": id, "status": run.status, "actor": asking.actor, **part_of(run)}
     if before.finished_at is None:

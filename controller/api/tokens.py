@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here, NamedId, Within, moment
-from controller.api.paging import Cursor, Limit, id_before, pack
+from controller.api.paging import MOST, Cursor, Limit, id_before, pack, page
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.tokens import CreatedTokenShape, RevokedTokenShape, TokenShape, token_shape
@@ -15,6 +15,7 @@ from reconcile.rules.authority import Grant, Reach, Role
 from revisions.errors import Fault, Invalid
 from revisions.ids import name_faults
 from revisions.store import tokens as store
+from revisions.store.database import Connection
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 _FIELDS: dict[str, Any] = {
@@ -42,9 +43,8 @@ def listing(here: Here, within: Within, limit: Limit = 100, cursor: Cursor = Non
     before = id_before(cursor)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-        found = store.page(connection, before, limit + 1)
-    items = [token_shape(one, now) for one in found[:limit] if is_within(within, one)]
-    return {"items": items, "next_cursor": pack(found[limit - 1].token_id) if len(found) > limit else None}
+        found = _within(connection, within, before, limit + 1)
+    return page(found, limit, lambda one: token_shape(one, now), lambda one: pack(one.token_id))
 
 
 @router.delete("/{id}")
@@ -52,6 +52,15 @@ def revoke(id: NamedId, caller: Asking, within: Within, here: Here) -> RevokedTo
     """Ends a token now; one that is revoked already stays as it is."""
     made = here.credentials.revoke(id, within, caller)
     return {**_shape(here, made), "denied_triggers": len(here.credentials.orphans(made.name, within))}
+
+
+def _within(connection: Connection, reach: Reach, before: str | None, number: int) -> list[store.Token]:
+    """So many tokens within a reach; of others nothing is told, not by where a part ends either."""
+    found: list[store.Token] = []
+    while len(found) < number and (some := store.page(connection, before, MOST)):
+        found += [one for one in some if is_within(reach, one)]
+        before = some[-1].token_id
+    return found[:number]
 
 
 def _reach(projects: list[Any] | None) -> Reach:

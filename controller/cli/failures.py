@@ -11,7 +11,7 @@ from revisions.errors import TriggerctlError
 
 _NEXT = {
     "malformed": "mend the text at that place and try again",
-    "unauthenticated": "pass --token",
+    "unauthenticated": "pass --token, or set TRIGGERCTL_TOKEN; `triggerctl token create` on the database makes one",
     "too_many_failures": "wait a while, and see that the token is the right one",
     "forbidden": "ask somebody who may",
     "not_found": "`triggerctl list`, `triggerctl task list` and `triggerctl runs list` show what there is",
@@ -67,8 +67,13 @@ def _fault(fault: Mapping[str, str]) -> str:
 
 
 def _next(document: Mapping[str, Any]) -> str | None:
-    """What the error itself says is to be done, where it does; nothing where that stands in its text already."""
+    """What the error itself says is to be done, where it does; nothing where that stands in its text already.
+
+    Who has to say who he is does it otherwise here than by HTTP, of which the error speaks.
+    """
     code, revision, told = document["code"], document.get("current_revision"), document.get("errors", ())
+    if code == "unauthenticated":
+        return _NEXT[code]
     if len(told) == 1 and told[0]["message"] == document["detail"]:
         return None if told[0]["hint"] in document["detail"] else str(told[0]["hint"])
     if code == "conflict":

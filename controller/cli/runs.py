@@ -103,6 +103,10 @@ def cancel(
     path = files.run_path(run)
     with session.client() as client:
         answer = client.post(f"{path}/cancel", {"reason": reason} if reason else None)
+    if answer["status"] == "running":
+        screen.note("note: it is asked to end, and runs until it has")
+    elif answer["status"] != "cancelled":
+        screen.note(f"note: it had {answer['status'].replace('_', ' ')} before, and stays so")
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
 
 

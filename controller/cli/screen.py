@@ -50,7 +50,7 @@ def facts(session: Session, answer: Mapping[str, Any], names: Columns | None = N
 
 def document(session: Session, answer: Any) -> None:
     """The answer in the API's own shape."""
-    write(_yaml(answer) if session.output is Output.yaml else json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+    write(_yaml(answer) if session.output is Output.yaml else _json(answer) + "\n")
 
 
 def table(lines: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
@@ -159,6 +159,17 @@ def cell(value: Any) -> str:
 def many(count: int, thing: str) -> str:
     """A number of things, in words that agree."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def _json(value: Any) -> str:
+    """For programs, and harmless on a terminal all the same: what is not printable can only stand in strings."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def _yaml(value: Any) -> str:

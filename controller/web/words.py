@@ -61,6 +61,9 @@ TONES: Mapping[str, str] = {
 """How a word is coloured; one that is not here rests."""
 
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {127: 0x2421}
+_TURNING = (*range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Further controls, and what turns the text after it round, so that a command reads as another one."""
+_SHOWN: dict[int, int | str] = {**_PICTURES, **{code: f"\\u{code:04x}" for code in _TURNING}}
 
 
 class Standing(NamedTuple):
@@ -185,5 +188,5 @@ def pretty(value: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """Text of strangers with its control characters made visible."""
-    return text.replace("\r\n", "\n").translate(_PICTURES)
+    """Text of strangers with its control characters made visible, those that turn it round too."""
+    return text.replace("\r\n", "\n").translate(_SHOWN)

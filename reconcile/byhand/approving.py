@@ -29,7 +29,8 @@ class Approving:
                 raise NotFound.run(run_id)
             rows = status.lock(connection, [found.trigger_id])  # before the run, as whoever settles it does
             run = runs.lock(connection, run_id)
-            assert run is not None
+            if run is None:  # it had been kept long enough, a moment ago
+                raise NotFound.run(run_id)
             if run.status not in LIVE:
                 hint = f"`triggerctl runs retry {run_id}` asks for it anew, where it ended badly"
                 raise Conflict.hinted("status", f"run {run_id} is {run.status}, so there is nothing to approve", hint)

@@ -124,10 +124,7 @@ class Backfilling:
         with self._database.read() as connection:
             target = targets.read(self._database, connection, key)
             targets.check_input(target, wish.input)
-            forgotten = retention.forgotten_until(connection, target.trigger.trigger_id)
-        if forgotten is not None and wish.since <= forgotten and not wish.force:
-            detail = f"records up to {utc_text(forgotten)} were removed: what ran until then might run a second time"
-            raise Invalid.at("from", detail, "name a later time, or say that all are to run anew, with --force")
+            _refuse_forgotten(connection, target, wish)
         schedule, late = target.terms.schedule, bounds.offset(target.terms.spread, str(key))
         after, high = wish.since - MOMENT, min(wish.until - MOMENT, target.now - late)
         number = count(schedule, after, high, MOST + 1)
@@ -150,10 +147,19 @@ class Backfilling:
             wanted = _wanted(connection, target, order.wish, named)
             new = [_run(target, order, fire) for fire in wanted]
             made = _insert(connection, target, order, new)
+            _refuse_forgotten(connection, target, order.wish)  # after it, for it waits for whoever removes such runs
         if made:
             facts = {"trigger": str(order.key), "actor": order.caller.actor, "number": len(made)}
             self._observations.emit("runs.backfilled", **facts)
         return named, wanted, [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in made]
+
+
+def _refuse_forgotten(connection: Connection, target: Target, wish: Wish) -> None:
+    """Raises Invalid where it is not known any more what ran (O-07)."""
+    forgotten = retention.forgotten_until(connection, target.trigger.trigger_id)
+    if forgotten is not None and wish.since <= forgotten and not wish.force:
+        detail = f"records up to {utc_text(forgotten)} were removed: what ran until then might run a second time"
+        raise Invalid.at("from", detail, "name a later time, or say that all are to run anew, with --force")
 
 
 def _wanted(connection: Connection, target: Target, wish: Wish, named: list[Fire]) -> list[Fire]:

@@ -33,12 +33,13 @@ class Retrying:
         with self._database.write() as connection:
             found = runs.get(connection, run_id)
             if found is None:
-                raise NotFound.hinted("run", f"there is no run {run_id}", "`triggerctl runs list` shows what there is")
+                raise NotFound.run(run_id)
             status.lock(connection, [found.trigger_id])  # before the run, as whoever settles it does
             trigger = triggers.by_id(connection, found.trigger_id)
             run = runs.lock(connection, run_id)
             assert trigger is not None
-            assert run is not None
+            if run is None:  # it had been kept long enough, a moment ago
+                raise NotFound.run(run_id)
             if trigger.deleted:
                 raise NotFound.deleted(trigger.key, trigger.revision)
             _refuse(run)

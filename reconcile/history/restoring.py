@@ -12,6 +12,7 @@ from reconcile.passes.replica import MISSED_BEATS
 from reconcile.revising import skip_of
 from reconcile.rules import ranges
 from reconcile.rules.changes import has_occurrences
+from reconcile.rules.checks import span
 from reconcile.rules.ranges import RESTORE, SUPERSEDED
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle, stop
@@ -54,9 +55,8 @@ class Restoring:
         A replica that was seen within the last resync intervals is none of the backup's. Raises Conflict when there is
         one, for then this is no database that was just restored, and Unavailable.
         """
-        if there := company(self._database, interval):
-            detail = f"{there} controllers run on this database, or did a moment ago: it was not just restored"
-            raise Conflict.hinted("baseline", detail, "stop them all first; start the others without --baseline")
+        way = "start the others without --baseline"
+        refuse_company(self._database, interval, "baseline", "it was not just restored", way)
         with self._database.write() as connection:
             feed.renumber(connection)
         self._deploying.resume_paused()
@@ -118,11 +118,19 @@ class Restoring:
         return len(over)
 
 
-def company(database: Database, interval: timedelta) -> int:
-    """How many controllers with a loop were seen on a database within the last resync intervals."""
+def refuse_company(database: Database, interval: timedelta, path: str, so: str, way: str) -> None:
+    """Raises Conflict when a controller with a loop was seen on a database within the last resync intervals.
+
+    `so` says what follows from that; `way` is the way out beside stopping them.
+    """
+    lately = MISSED_BEATS * interval
     with database.read() as connection:
-        now = database.clock.now(connection)
-        return len(replicas.seen_since(connection, now - MISSED_BEATS * interval))
+        there = len(replicas.seen_since(connection, database.clock.now(connection) - lately))
+    if there:
+        run = "1 controller runs" if there == 1 else f"{there} controllers run"
+        later = f"try again {span(lately.total_seconds())} later, for a copy of this very moment looks the same"
+        detail = f"{run} on this database, or did a moment ago: {so}"
+        raise Conflict.hinted(path, detail, f"stop them all, and {later}; {way}")
 
 
 def _lost(connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> Iterator[Skip]:

@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from reconcile.history.restoring import company
-from revisions.errors import Conflict
+from reconcile.history.restoring import refuse_company
 from revisions.store import installations
 from revisions.store.database import Database
 
@@ -13,8 +12,7 @@ def separate(database: Database, interval: timedelta) -> str:
 
     Raises Conflict when a controller was seen within the last resync intervals, for its work is known by the old one.
     """
-    if there := company(database, interval):
-        detail = f"{there} controllers run on this database, or did a moment ago: their work would be another's"
-        raise Conflict.hinted("separate", detail, "stop them all first; do this to a copy before anything runs on it")
+    way = "do this to a copy before anything runs on it"
+    refuse_company(database, interval, "separate", "their work would be another's", way)
     with database.write() as connection:
         return installations.renew(connection, database.clock.now(connection))

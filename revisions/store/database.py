@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import psycopg
+from psycopg.errors import ReadOnlySqlTransaction
 from sqlalchemy import (
     URL,
     Connection,
@@ -28,6 +29,7 @@ from sqlalchemy.exc import (
     DBAPIError,
     DisconnectionError,
     InterfaceError,
+    InternalError,
     OperationalError,
     ProgrammingError,
 )
@@ -84,7 +86,7 @@ def ask_and_look_at(clock: Clock, connection: Connection, *questions: Question) 
 class Database:
     """One database; `read` and `write` give a connection inside a transaction of its own.
 
-    Raises Unavailable when the database cannot be reached, is too busy, or was never set up.
+    Raises Unavailable when the database cannot be reached, is too busy, takes no writes, or was never set up.
     """
 
     def __init__(self, url: str, *, create: bool = False, pool_size: int = 20) -> None:
@@ -185,6 +187,7 @@ def _reachable(url: URL) -> Iterator[None]:
         PoolTimeoutError,
         psycopg.OperationalError,  # from the pipeline, where SQLAlchemy is not between
         psycopg.InterfaceError,
+        ReadOnlySqlTransaction,
     ) as error:
         raise _unavailable(url, error) from error
     except DBAPIError as error:
@@ -194,18 +197,20 @@ def _reachable(url: URL) -> Iterator[None]:
 
 
 def _is_of_no_use(error: DBAPIError) -> bool:
-    """Whether nothing can be done with this database at all: its role may not, or the file is none of SQLite's."""
-    if isinstance(error, ProgrammingError):
-        return isinstance(error.orig, psycopg.errors.InsufficientPrivilege)
+    """Whether this database is of no use: its role may not, it takes no writes, or the file is none of SQLite's."""
+    if isinstance(error, ProgrammingError | InternalError):
+        return isinstance(error.orig, psycopg.errors.InsufficientPrivilege | ReadOnlySqlTransaction)
     return type(error) is DatabaseError and isinstance(error.orig, sqlite3.DatabaseError)
 
 
 def _unavailable(url: URL, error: Exception) -> Unavailable:
     """What is wrong with the database, and the way out where it is known."""
     detail = f"{_shown(url)}: {_reason(error)}"
-    match getattr(error, "orig", None):
+    match getattr(error, "orig", error):
         case psycopg.errors.InsufficientPrivilege():
             return Unavailable.hinted("database", detail, "`triggerctl doctor` says what its role lacks")
+        case ReadOnlySqlTransaction() | sqlite3.DatabaseError(sqlite_errorname="SQLITE_READONLY"):
+            return Unavailable.hinted("database", detail, "name one that takes writes, such as the primary")
         case sqlite3.DatabaseError(sqlite_errorname="SQLITE_CANTOPEN"):
             return Unavailable.hinted("database", detail, "see that its folder is there and can be written to")
         case sqlite3.DatabaseError(sqlite_errorname="SQLITE_NOTADB" | "SQLITE_CORRUPT"):

@@ -65,6 +65,12 @@ def test_a_local_time_names_its_offset() -> None:
 def test_control_characters_are_seen() -> None:
     """U-04: what a terminal would act on is shown."""
     assert words.plain("a\r\nb\tc\x1b[0m\x00") == "a\nb\tc␛[0m␀"
+    assert words.plain("a\x9b0m") == "a\\u009b0m"
+
+
+def test_text_that_turns_text_round_is_seen() -> None:
+    """U-04: a reason or a command cannot read as another one; letters that are written from right to left stay."""
+    assert words.plain("rm \u202egnp.x \u2069\u2067 שלום") == "rm \\u202egnp.x \\u2069\\u2067 שלום"
 
 
 APART = {"since": "2026-03-02T07:00:00Z", "until": "2026-03-02T09:00:00Z", "attempts": 3, "error": "no such unit"}

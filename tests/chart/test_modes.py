@@ -106,6 +106,8 @@ def test_a_restored_database_is_begun_anew_before_any_controller_is_there() -> N
     assert baseline["spec"]["backoffLimit"] == 0
     named = [each["metadata"]["name"] for each in release("split restored").of("NetworkPolicy")]
     assert "acme-triggerctl-baseline" in named
+    assert "Leave `baseline`\nout from now on" in release("split restored").notes
+    assert "baseline" not in release("split").notes
     [on_sqlite] = release("sqlite restored").of("Job")
     pod = on_sqlite["spec"]["template"]["spec"]
     assert {"name": "data", "persistentVolumeClaim": {"claimName": "restored"}} in pod["volumes"]

@@ -5,7 +5,9 @@ import io
 import logging
 import sys
 from collections.abc import Iterator
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +25,13 @@ from revisions.store.database import Database
 from tests.controller.asking import Api, task_manifest
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-"""For what a terminal shows, in a process of its own: which database it came from is the same to it."""
+"""For what no database has a part in, such as what a terminal shows: it is the same whichever it came from."""
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    """One for all requests, as in a server: a loop of its own would cost each more than its answer."""
+    return asyncio.Runner()
 
 
 class Network(httpx.BaseTransport):
@@ -33,7 +41,7 @@ class Network(httpx.BaseTransport):
         self._transport = httpx.ASGITransport(app)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return asyncio.run(self._ask(request))
+        return _runner().run(self._ask(request), context=copy_context())
 
     async def _ask(self, request: httpx.Request) -> httpx.Response:
         answer = await self._transport.handle_async_request(request)

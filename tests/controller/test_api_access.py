@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from controller import settings
 from controller.api import rights
@@ -29,7 +29,7 @@ from revisions.errors import Unavailable
 from revisions.store import runs
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
-from tests.controller.conftest import Network
+from tests.controller.conftest import ON_SQLITE, Network
 from tests.controller.routes import routes
 from tests.world import trigger_document
 
@@ -103,6 +103,7 @@ def test_a_route_without_a_declared_right_cannot_be_reached(app: FastAPI, as_rol
     assert (refused.status_code, refused.headers["Allow"]) == (405, "GET")
 
 
+@ON_SQLITE
 def test_each_route_against_each_role(as_role: Callable[..., Api], admin: Api) -> None:
     """O-06: without a credential 401; below the role 403; from the role on, whatever the route says by itself."""
     fired = admin.post("/triggers/acme/production/report/tick/fire").json()["id"]
@@ -232,6 +233,20 @@ def test_what_diagnoses_answers_without_the_database(
     assert some.client.get("/metrics").status_code == 503
     clock.advance(timedelta(hours=1))
     assert admin.client.get("/metrics").status_code == 503
+
+
+def test_what_cannot_be_written_can_be_read(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
+    """O-05, O-06: of a standby, or on a disk that is full; that somebody came is not noted then, and what would change
+    something says that it cannot now."""
+    stranger = as_role(Role.ADMIN, EVERYWHERE, "never-came")
+    only_reading = "PRAGMA query_only=ON" if database.is_sqlite else "SET TRANSACTION READ ONLY"
+    event.listen(database.engine, "begin", lambda connection: connection.exec_driver_sql(only_reading))
+    path = "/triggers/acme/production/report/tick"
+    assert [stranger.get(one).status_code for one in (path, "/runs", "/doctor")] == [200] * 3
+    wanted = (stranger.post(f"{path}/fire"), stranger.delete(path, at(1)), stranger.post("/freeze", {"reason": "r"}))
+    for refused in wanted:
+        assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+        assert "takes writes" in refused.json()["errors"][0]["hint"]
 
 
 def test_without_configured_access_everybody_is_local(api: Api) -> None:
@@ -451,6 +466,24 @@ def test_tokens_are_made_within_ones_own_projects(as_role: Callable[..., Api], a
     [root] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "admin-all"]
     assert of_acme.delete(f"/tokens/{root['id']}").status_code == 404
     assert admin.delete(f"/tokens/{made.json()['id']}").json()["revoked_by"] == "admin-all"
+
+
+def test_nothing_is_told_of_tokens_beyond_ones_projects(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: not by a cursor, not by how full a part is, and not by a name that is taken."""
+    of_acme = as_role(Role.ADMIN)
+    others = [
+        admin.post("/tokens", {"name": f"of-{n}", "role": "viewer", "projects": ["other"]}).json() for n in range(3)
+    ]
+    mine = [
+        of_acme.post("/tokens", {"name": f"my-{n}", "role": "viewer", "projects": ["acme"]}).json() for n in range(2)
+    ]
+    part = of_acme.get("/tokens", limit=2).json()
+    assert [item["id"] for item in part["items"]] == [one["id"] for one in reversed(mine)]
+    rest = of_acme.get("/tokens", limit=2, cursor=part["next_cursor"]).json()
+    assert ([item["name"] for item in rest["items"]], rest["next_cursor"]) == (["admin-some"], None)
+    refused = of_acme.post("/tokens", {"name": "of-1", "role": "viewer", "projects": ["acme"]})
+    assert refused.status_code == 409
+    assert others[1]["id"] not in refused.text
 
 
 def test_a_secret_is_told_once_and_kept_as_a_hash(admin: Api, database: Database) -> None:

@@ -118,6 +118,17 @@ def test_a_log_goes_on_from_where_somebody_was(api: Api, database: Database) -> 
     assert api.get(f"/runs/{run}/logs", position=-1).status_code == 422
 
 
+def test_a_log_of_many_gigabytes_goes_on_as_well(api: Api, database: Database) -> None:
+    """X-17: its ends are kept, and positions count all that was printed."""
+    api.create()
+    run, far = api.post(f"{T}/fire").json()["id"], 5 * 2**30
+    with database.write() as connection:
+        logs.append(connection, {(run, 0): [logs.Piece(far, b"end\n")]})
+    answer = api.get(f"/runs/{run}/logs", position=far)
+    assert (answer.content, answer.headers["Triggerctl-Position"]) == (b"end\n", str(far + 4))
+    assert api.get(f"/runs/{run}/logs", position=far + 4).content == b""
+
+
 def test_what_must_be_done_now_is_told(api: Api, services: Services) -> None:
     """X-11: a fire and a cancellation are observed, so that the runner of this process need not poll for them."""
     heard: list[str] = []

@@ -8,7 +8,7 @@ from sqlalchemy import select, text
 
 from revisions.store import schema, tables
 from revisions.store.database import Database
-from tests.controller.conftest import Cli, Said, Write
+from tests.controller.conftest import ON_SQLITE, Cli, Said, Write
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
@@ -119,6 +119,7 @@ def test_a_wrong_word(cli: Cli, deployed: None, arguments: list[str], status: in
     failed(cli(*arguments), status, *words)
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -139,6 +140,7 @@ def test_wrong_usage(cli: Cli, arguments: list[str]) -> None:
     failed(cli(*arguments), 2)
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(
     ("url", "status"),
     [
@@ -155,6 +157,7 @@ def test_a_database_that_cannot_be_used(cli: Cli, command: list[str], url: str, 
     failed(cli(*command, database=url), status, "next:")
 
 
+@ON_SQLITE
 def test_a_password_is_not_shown(cli: Cli) -> None:
     """X-12: the address in a message has no password."""
     said = cli("list", database="postgresql://nobody:sesame@127.0.0.1:1/nothing")
@@ -174,6 +177,7 @@ def test_a_database_of_another_schema(cli: Cli, database: Database, version: str
     failed(cli("list"), 7, "use a release" if version == "9999" else "triggerctl db upgrade")
 
 
+@ON_SQLITE
 def test_a_server_that_is_not_there(cli: Cli) -> None:
     """U-01: exit 7 and its address; what is no address is invalid."""
     failed(cli("--server", "http://127.0.0.1:9", "list", database=None), 7, "http://127.0.0.1:9", "cannot be reached")
@@ -181,6 +185,7 @@ def test_a_server_that_is_not_there(cli: Cli) -> None:
     failed(cli("--server", "http://127.0.0.1:9", "--actor", "x", "list", database=None), 2)
 
 
+@ON_SQLITE
 def test_wrong_settings(cli: Cli, write: Write) -> None:
     """U-01: a wrong settings file stops every command that uses it, by name."""
     write("triggerctl.yaml", {"resync_intervall": "5s"})

@@ -98,6 +98,7 @@ def test_whose_checkpoint_it_is(cli: Cli, key: str, monkeypatch: pytest.MonkeyPa
     said = cli("verify", "--checkpoint", "head.json", "--public-key", other)
     assert said.status == 5
     assert "was expected" in said.err
+    assert "takes the old --public-key" in said.err
     monkeypatch.setenv("TRIGGERCTL_CHECKPOINT_PUBLIC_KEY", other)
     assert cli("verify", "--checkpoint", "head.json").status == 5
     assert cli("verify", "--checkpoint", "none.json").status == 5

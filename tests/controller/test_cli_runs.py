@@ -76,6 +76,21 @@ def test_firing_listing_showing_and_cancelling(cli: Cli, deployed: None) -> None
     assert json.loads(cli("runs", "list", "--limit", "1", "--output", "json").out)["next_cursor"]
 
 
+def test_cancelling_says_what_it_could_not(cli: Cli, world: World) -> None:
+    """X-11, U-01: a run that has ended stays as it is; one that is cancelled needs no more words."""
+    world.create(retry={"max_attempts": 1}, overlap="allow")
+    world.advance(minutes=1)
+    world.resync()
+    world.finish()
+    [done] = world.runs()
+    said = cli("runs", "cancel", done.id)
+    assert (said.status, said.err) == (0, "note: it had succeeded before, and stays so\n")
+    world.advance(minutes=1)
+    world.resync()
+    [waiting] = [run for run in world.runs() if run.status == "pending"]
+    assert cli("runs", "cancel", waiting.id).err == ""
+
+
 def test_firing_again_under_its_key(cli: Cli, deployed: None) -> None:
     """X-11: `--idempotency-key` answers the first run."""
     first = cli("--output", "json", "fire", T, "--idempotency-key", "k")

@@ -67,6 +67,16 @@ def test_last_runs_of_many_triggers(cli: Cli, write: Write, monkeypatch: pytest.
     assert cli("list").out.count("started, run pending") == 4
 
 
+def test_json_is_harmless_on_a_terminal(cli: Cli) -> None:
+    """U-01: what a stranger wrote moves no cursor and turns no text round there, and means the same to a program."""
+    reason = "a\x9b2J\x7f \u202eb \U000e0041 é שלום"
+    assert cli("deactivate", T, "--reason", reason).status == 0
+    said = cli("--output", "json", "history", T).out
+    assert json.loads(said)["items"][0]["reason"] == reason
+    assert all(c.isprintable() or c == "\n" for c in said)
+    assert "é שלום" in said
+
+
 def test_a_conflict_says_everything_once(cli: Cli, write: Write) -> None:
     """R-04, U-01: the revision, who made it and when, each in one place."""
     said = cli("deploy", write("new.yaml", trigger_document(description="x")), "--expected-revision", "7")

@@ -1,5 +1,6 @@
 """What lies in the chart is what the builders make, and leads somewhere."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,17 @@ def test_a_runbook_says_what_it_means_how_to_see_it_and_what_to_do(alert: Alert)
     if alert.name != "TriggerctlFiresLate":  # one table says both there
         assert "\n## See it\n" in page
         assert "\n## What to do\n" in page
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_a_runbook_names_panels_that_are_there(alert: Alert) -> None:
+    """O-03: by the beginning of their titles at least, and dashboards by theirs."""
+    boards_there = {str(boards.read(name)["title"]) for name in BOARDS}
+    titles = boards_there | {title.partition(": ")[2] for title in boards_there}
+    titles |= {panel["title"] for name in BOARDS for panel in boards.read(name)["panels"]}
+    text = " ".join((ROOT / RUNBOOKS / alert.page).read_text(encoding="utf-8").split())
+    named = re.findall(r"(?<![*\w])\*([^*]+)\*", text)
+    assert [name for name in named if not any(title.startswith(name) for title in titles)] == []
 
 
 def test_the_trigger_is_one_click_away() -> None:

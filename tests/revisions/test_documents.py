@@ -22,10 +22,11 @@ MERGED = "a0: &a0 {k: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
         ("a: 'x\nb: 1", "line"),
         ("a: !!python/object:os.system x", "line 1, column 4"),
         ("a: *nobody", "line 1, column 4"),
-        ("{" * 5000, "line 1, column 101"),
-        ("- " * 5000, "recursion"),
-        (MERGED, "line 4, column 5"),
+        ("{" * 5000, "line 1, column 101: nested more than 100 deep"),
+        ("- " * 100 + "1", "line 1, column 201: nested more than 100 deep"),
+        ("- 1\n" * 20_000, "line 20000, column 3: more than 20,000 values in one document; write it as JSON"),
         ('{"a": 1, "b": 2,\n "a": 3}', "line 2, column 2"),
+        (MERGED, "line 4, column 5"),
     ],
 )
 def test_malformed_text_says_where(text: str, where: str) -> None:
@@ -42,8 +43,15 @@ def test_merges_are_written_out() -> None:
     assert documents.load(text) == [{"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"z": 4, "x": 3, "y": 2}}]
 
 
+def test_a_text_of_many_documents_is_bounded_for_each() -> None:
+    """R-18: a file of many triggers is read, however long; and no more of it than is wanted."""
+    found = documents.load("- 1\n- 2\n---\n" * 8_000)
+    assert len(found) == 8_000
+    assert documents.load("a: 1\n---\n" * 3 + "{", most=2) == [{"a": 1}] * 2
+
+
 def test_json_is_read_as_json() -> None:
-    """R-18: numbers know how they were written, and what is after all YAML is read as that."""
+    """R-18: so large documents have a way; numbers know how they were written, and what is after all YAML is read."""
     assert documents.placed(f"\n {[1] * 60_000}") == [(2, [1] * 60_000)]
     (document,) = documents.load('{"version": 1.10, "e": 1e3}')
     assert (document["version"].written, document["e"]) == ("1.10", 1000)

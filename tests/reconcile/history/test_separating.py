@@ -26,6 +26,6 @@ def test_a_database_that_is_at_work_is_left_as_it_is(world: World) -> None:
     """X-10: what its controllers began would be another's."""
     before = current(world)
     world.resync()
-    with pytest.raises(Conflict, match="1 controllers run on this database, or did a moment ago"):
+    with pytest.raises(Conflict, match="1 controller runs on this database, or did a moment ago"):
         separate(world.database, INTERVAL)
     assert current(world) == before

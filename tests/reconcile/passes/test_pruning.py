@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text
 
+from reconcile.byhand import backfilling
+from reconcile.byhand.approving import Approving
+from reconcile.byhand.backfilling import Wish
 from reconcile.passes.expecting import Expecting
 from reconcile.passes.pruning import EVERY, Pruning
 from reconcile.reports.auditing import Auditing
@@ -16,17 +19,19 @@ from reconcile.rules.instants import Verdict
 from reconcile.rules.pace import Pace
 from reconcile.rules.retention import Retention
 from reconcile.rules.retry import Outcome
-from revisions.errors import Invalid
-from revisions.store import costs, feed, logs, retention
+from revisions.errors import Invalid, NotFound
+from revisions.store import costs, feed, logs, retention, runs
 from revisions.store import status as status_store
+from revisions.store.database import Connection
 from revisions.store.logs import Piece
+from revisions.store.runs import Run
 from revisions.store.tables import missed_deadlines, run_logs
 from tests.world import World, key
 
 DAY = timedelta(days=1)
 EVERY_DAY = {"every": "1d", "anchor": "2026-03-02T08:00:00Z"}
 DAILY: dict[str, Any] = {"schedule": EVERY_DAY, "catchup": {"policy": "all"}}
-KEPT = Retention(runs=30 * DAY, logs=10 * DAY, occurrences=60 * DAY, costs=400 * DAY, changes=30 * DAY)
+KEPT = Retention(runs=12 * DAY, logs=4 * DAY, occurrences=60 * DAY, costs=400 * DAY, changes=30 * DAY)
 
 
 def prune(world: World, kept: Retention = KEPT) -> None:
@@ -72,32 +77,32 @@ def kinds(world: World) -> dict[Kind, list[int]]:
 
 
 def test_old_runs_go(world: World) -> None:
-    """O-07: with their logs, thirty days after their end; logs alone after ten; the sweeps come again by themselves."""
+    """O-07: with their logs, twelve days after their end; logs alone after four; sweeps come again by themselves."""
     world.create(**DAILY)
-    live(world, 50)
+    live(world, 20)
     prune(world)
-    assert days(world) == list(range(20, 51))
-    assert logged(world) == 11
+    assert days(world) == list(range(8, 21))
+    assert logged(world) == 5
     live(world, 5)
     prune(world)
-    assert days(world) == list(range(25, 56))
-    assert ("records.pruned", {"kind": "runs", "number": 19}) in world.observed
+    assert days(world) == list(range(13, 26))
+    assert ("records.pruned", {"kind": "runs", "number": 7}) in world.observed
 
 
 def test_what_is_gone_is_not_called_missing(world: World) -> None:
     """O-07, U-07, U-03: `audit` and `explain` say that nothing is kept of that time; what is missing since still is."""
     world.create(**DAILY)
-    live(world, 50)
+    live(world, 20)
     prune(world)
     with world.database.write() as connection:
         gone = {"at": world.runs()[-3].id}
         connection.execute(text("DELETE FROM runs WHERE id = :at"), gone)
     found = kinds(world)
-    assert (found[Kind.NOT_KEPT], found[Kind.MISSING]) == (list(range(1, 20)), [48])
+    assert (found[Kind.NOT_KEPT], found[Kind.MISSING]) == (list(range(1, 8)), [18])
     assert len(Auditing(world.database, Pace().grace).faults(key("tick"))) == 1
-    explained = Explaining(world.database).explain(key("tick"), world.start + 7 * DAY).explanation
+    explained = Explaining(world.database).explain(key("tick"), world.start + 3 * DAY).explanation
     assert explained.verdict is Verdict.NOT_KEPT
-    assert explained.sentences[0].startswith("Nothing is kept of 2026-03-09T08:00:00Z")
+    assert explained.sentences[0].startswith("Nothing is kept of 2026-03-05T08:00:00Z")
 
 
 def test_the_newest_ten_stay_however_old(world: World) -> None:
@@ -116,15 +121,15 @@ def test_the_newest_ten_stay_however_old(world: World) -> None:
 def test_what_it_cost_outlives_the_run(world: World) -> None:
     """O-07, X-08: costs have a span of their own."""
     world.create(**DAILY)
-    live(world, 50, cost=1.0)
+    live(world, 20, cost=1.0)
     prune(world)
     with world.database.read() as connection:
-        assert costs.since(connection, [world.id("tick")], world.start) == {world.id("tick"): 50.0}
+        assert costs.since(connection, [world.id("tick")], world.start) == {world.id("tick"): 20.0}
     world.deactivate("tick", 1)
-    world.advance(days=380)
+    world.advance(days=390)
     prune(world)
     with world.database.read() as connection:
-        assert costs.since(connection, [world.id("tick")], world.start) == {world.id("tick"): 21.0}
+        assert costs.since(connection, [world.id("tick")], world.start) == {world.id("tick"): 11.0}
 
 
 def test_what_goes_on_stays(world: World) -> None:
@@ -167,19 +172,53 @@ def test_a_run_of_what_is_still_to_be_caught_up_stays(world: World) -> None:
 def test_a_backfill_of_what_is_gone(world: World) -> None:
     """O-07, X-01: nobody knows any more what ran, so it is refused; --force makes runs under ids of their own."""
     world.create(**DAILY)
-    live(world, 50)
+    live(world, 20)
     prune(world)
     with pytest.raises(Invalid, match="removed") as refused:
-        world.backfill(10 * 1440, 30 * 1440)
+        world.backfill(4 * 1440, 12 * 1440)
     assert "--force" in refused.value.errors[0].hint
-    assert world.backfill(20 * 1440, 30 * 1440).made == []
-    assert len(world.backfill(10 * 1440, 12 * 1440, force=True).made) == 2
+    assert world.backfill(8 * 1440, 12 * 1440).made == []
+    assert len(world.backfill(4 * 1440, 6 * 1440, force=True).made) == 2
+
+
+def test_what_goes_while_a_backfill_is_under_way_does_not_run_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-07, X-01: it is broken off, as it is refused before; what it made by then stays."""
+    monkeypatch.setattr(backfilling, "BATCH", 5)
+    world.create(**DAILY)
+    live(world, 20)
+    wish = Wish(world.start + DAY, world.start + 8 * DAY)
+    with pytest.raises(Invalid, match="removed"):
+        world.backfilling.backfill(key("tick"), wish, Caller("ann"), lambda done, total: prune(world))
+    assert days(world) == list(range(8, 21))
+
+
+@pytest.mark.parametrize("asked", ["retry", "approve"])
+def test_a_run_that_goes_before_it_is_locked_is_not_there(
+    world: World, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """O-07: whoever asked for it is told so."""
+    world.create(**DAILY, retry={"max_attempts": 1})
+    failed = world.firing.fire(key("tick"), None, Caller("ann")).id
+    world.finish(Outcome.FAILED)
+    looked = runs.get
+
+    def look_and_remove(connection: Connection, run_id: str) -> Run | None:
+        found = looked(connection, run_id)
+        retention.remove_runs(connection, [run_id], world.clock_now() + DAY)
+        return found
+
+    monkeypatch.setattr(runs, "get", look_and_remove)
+    work = {"retry": world.retrying.retry, "approve": Approving(world.database, world.observations).approve}[asked]
+    with pytest.raises(NotFound, match=f"no run {failed}"):
+        work(failed, Caller("ann"))
 
 
 def test_a_schedule_that_counts_keeps_its_runs(world: World) -> None:
     """O-07, S-07: there are no more than it counts."""
     world.create(**DAILY | {"schedule": EVERY_DAY | {"count": 15}})
-    live(world, 60)
+    live(world, 30)
     prune(world)
     assert days(world) == list(range(1, 16))
     assert Kind.MISSING not in kinds(world)
@@ -187,9 +226,9 @@ def test_a_schedule_that_counts_keeps_its_runs(world: World) -> None:
 
 def test_a_deadline_is_judged_by_what_was_kept_for_it(world: World) -> None:
     """O-07, X-16: a success that a deadline is still to be judged by does not go before."""
-    world.create(**DAILY, expect={"within": "20d"})
+    world.create(**DAILY, expect={"within": "14d"})
     expecting = Expecting(world.database, world.observations)
-    for _ in range(60):
+    for _ in range(35):
         live(world, 1)
         prune(world, Retention(runs=DAY, logs=DAY, occurrences=DAY))
         assert expecting.look() == 0
@@ -238,11 +277,11 @@ def test_a_span_of_nothing_keeps_for_ever(world: World) -> None:
     """O-07."""
     never = timedelta(0)
     world.create(**DAILY)
-    live(world, 20)
+    live(world, 12)
     world.advance(days=5_000)
     prune(world, Retention(never, never, never, never, never))
-    assert days(world) == list(range(1, 21))
-    assert logged(world) == 20
+    assert days(world) == list(range(1, 13))
+    assert logged(world) == 12
 
 
 def test_one_replica_at_a_time(world: World) -> None:
@@ -263,13 +302,13 @@ def test_many_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PAGE", 7)
     monkeypatch.setattr(retention, "LOGS", 3)
     world.create(**DAILY)
-    live(world, 50)
+    live(world, 20)
     for revision in range(1, 20):
         world.update("tick", revision, **DAILY, description=str(revision))
-    world.advance(days=200)
+    world.advance(days=40)
     world.resync()
     prune(world)
-    assert days(world) == [*range(41, 51), *days(world)[10:]]
+    assert days(world) == [*range(11, 21), *days(world)[10:]]
     with world.database.read() as connection:
         assert status_store.get(connection, world.id("tick")) is not None
         assert len(feed.read(connection, feed.BEGINNING, 100).items) == 1
