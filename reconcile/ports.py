@@ -63,8 +63,30 @@ class Lost:
 Progress = Running | Succeeded | Failed | Lost
 
 
+class Log(Protocol):
+    """What an attempt prints, standard output and error merged."""
+
+    def read(self, start: int, limit: int) -> bytes:
+        """Up to `limit` bytes from byte `start` on."""
+        ...
+
+    def size(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def drop(self, start: int, end: int) -> None:
+        """Gives back the room of bytes [start, end), which nobody reads again; the size stays.
+
+        Raises OSError where there is no way to.
+        """
+        ...
+
+
 class Work(Protocol):
     """One attempt that was started or adopted."""
+
+    @property
+    def log(self) -> Log: ...
 
     def poll(self) -> Progress:
         """How it stands; never blocks. After anything but Running the answer stays the same."""
@@ -72,21 +94,6 @@ class Work(Protocol):
 
     def cancel(self, *, force: bool = False) -> None:
         """Asks the work, and all it started, to end; with `force` it is ended. Harmless once it has ended."""
-        ...
-
-    def read_log(self, start: int, limit: int) -> bytes:
-        """Up to `limit` bytes of standard output and error, merged, from byte `start` on."""
-        ...
-
-    def log_size(self) -> int:
-        """Bytes written to the log so far."""
-        ...
-
-    def drop_log(self, start: int, end: int) -> None:
-        """Gives back the room of the log's bytes [start, end), which nobody reads again; its size stays.
-
-        Raises OSError where there is no way to.
-        """
         ...
 
     def forget(self) -> None:

@@ -124,8 +124,8 @@ class Attempt:
 
         `whole` says that nothing follows, so that nothing has to be left for later.
         """
-        ranges = logs.wanted(self.stored, self.work.log_size(), limit)
-        read = self.work.read_log
+        ranges = logs.wanted(self.stored, self.work.log.size(), limit)
+        read = self.work.log.read
         pieces = [logs.Piece(start, self._mask.log(read, start, end, whole=whole)) for start, end in ranges]
         return [piece for piece in pieces if piece.data]
 
@@ -138,9 +138,9 @@ class Attempt:
         if self._dropped is None:
             return
         try:
-            start, end = logs.unwanted(self.work.log_size(), self._mask.reach)
+            start, end = logs.unwanted(self.work.log.size(), self._mask.reach)
             if end - max(start, self._dropped) >= BYTES_TO_DROP:
-                self.work.drop_log(start, end)
+                self.work.log.drop(start, end)
                 self._dropped = end
         except Exception:
             self._dropped = None

@@ -32,6 +32,7 @@ from pathlib import Path
 
 from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded
 from reconcile.work import answers, folders, locks
+from reconcile.work.logfile import LogFile
 
 INHERITED = ("PATH", "HOME", "LANG", "TZ")
 """All that a task sees of the controller's environment."""
@@ -97,6 +98,7 @@ class Child:
     """One attempt's process and folder (a `Work`); with `process` it is this controller's own child."""
 
     def __init__(self, folder: Path, process: "subprocess.Popen[bytes] | None" = None) -> None:
+        self.log = LogFile(folder / "log")
         self._folder = folder
         self._process = process
         self._end: Progress | None = None
@@ -115,15 +117,6 @@ class Child:
                 with suppress(OSError):  # a full disk must not keep anybody from killing
                     folders.write(self._folder / "cancel", chosen.name)
                 _kill_group(self._group(), chosen)
-
-    def read_log(self, start: int, limit: int) -> bytes:
-        return folders.read_log(self._folder, start, limit)
-
-    def log_size(self) -> int:
-        return folders.log_size(self._folder)
-
-    def drop_log(self, start: int, end: int) -> None:
-        folders.drop_log(self._folder, start, end)
 
     def forget(self) -> None:
         """Ends and removes the attempt. Raises OSError for files that cannot be removed."""

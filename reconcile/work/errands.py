@@ -27,6 +27,7 @@ from typing import Protocol
 
 from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded
 from reconcile.work import folders, outcome
+from reconcile.work.logfile import LogFile
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds between tries to submit; what is down for longer is for the run's own retries."""
@@ -150,6 +151,7 @@ class Errand:
     """One attempt (a `Work`); without `remote` one that has ended."""
 
     def __init__(self, folder: Path, remote: Remote | None = None) -> None:
+        self.log = LogFile(folder / "log")
         self._folder = folder
         self._end: Progress | None = None
         self._carrier = _Carrier(folder, remote) if remote else None
@@ -165,15 +167,6 @@ class Errand:
     def cancel(self, *, force: bool = False) -> None:
         if self._carrier and isinstance(self.poll(), Running):
             self._carrier.ask_to_end(force=force)
-
-    def read_log(self, start: int, limit: int) -> bytes:
-        return folders.read_log(self._folder, start, limit)
-
-    def log_size(self) -> int:
-        return folders.log_size(self._folder)
-
-    def drop_log(self, start: int, end: int) -> None:
-        folders.drop_log(self._folder, start, end)
 
     def forget(self) -> None:
         """Raises OSError for files that cannot be removed. The thread goes on with ending what it has not ended."""

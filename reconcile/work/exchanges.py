@@ -22,6 +22,7 @@ from pathlib import Path
 
 from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded
 from reconcile.work import folders, locks, outcome
+from reconcile.work.logfile import LogFile
 from reconcile.work.sending import Accepted, Request, Sending
 
 _SECONDS_TO_HANG_UP = 1.0
@@ -72,6 +73,7 @@ class Exchange:
     """One attempt's request (a `Work`); with `sending` it is this controller's own."""
 
     def __init__(self, folder: Path, sending: Sending | None = None, thread: threading.Thread | None = None) -> None:
+        self.log = LogFile(folder / "log")
         self._folder = folder
         self._sending = sending
         self._thread = thread
@@ -101,15 +103,6 @@ class Exchange:
                 self._end = outcome.recorded(self._folder) or end
         if self._sending is not None:
             self._sending.abandon()
-
-    def read_log(self, start: int, limit: int) -> bytes:
-        return folders.read_log(self._folder, start, limit)
-
-    def log_size(self) -> int:
-        return folders.log_size(self._folder)
-
-    def drop_log(self, start: int, end: int) -> None:
-        folders.drop_log(self._folder, start, end)
 
     def forget(self) -> None:
         """Raises OSError for files that cannot be removed."""

@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from reconcile.work import holes
-
 GIVEN_UP = "this attempt was given up before it started"
 
 
@@ -90,35 +88,6 @@ def write(path: Path, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def read_log(folder: Path, start: int, limit: int) -> bytes:
-    try:
-        with opened(folder / "log") as file:
-            file.seek(start)
-            return file.read(limit)
-    except (FileNotFoundError, NotRegular):
-        return b""
-
-
-def log_size(folder: Path) -> int:
-    try:
-        found = (folder / "log").stat()
-    except FileNotFoundError:
-        return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
-
-
-def drop_log(folder: Path, start: int, end: int) -> None:
-    """Gives back the room of the log's bytes [start, end). Raises OSError where the file system cannot."""
-    try:
-        descriptor = os.open(folder / "log", os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        holes.punch(descriptor, start, end)
-    finally:
-        os.close(descriptor)
 
 
 def remove(folder: Path) -> None:

@@ -34,7 +34,7 @@ def run_once(world: World, runner: Runner, launcher: ScriptedLauncher, error: st
     world.advance(minutes=1)
     world.resync()
     runner.run_pass()
-    launcher.last.log = log
+    launcher.last.log.data = log
     if error is None:
         launcher.last.succeed(written=7)
     else:

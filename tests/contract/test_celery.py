@@ -131,7 +131,7 @@ def test_the_log_of_a_failure_is_its_traceback(sender: Sender) -> None:
     """X-17: a worker keeps no log of one task, but how it failed."""
     work = sender.start("fail")
     end(work)
-    assert b'raise RuntimeError("could not reach the moon"' in work.read_log(0, work.log_size())
+    assert b'raise RuntimeError("could not reach the moon"' in work.log.read(0, work.log.size())
 
 
 @pytest.mark.parametrize("told", ["00-a-b-01", None])

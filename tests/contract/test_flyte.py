@@ -116,7 +116,7 @@ def test_the_log_is_kept_at_the_end(caller: Caller) -> None:
     """X-17: as Flyte's own service of logs tells it."""
     work = caller.start("fail")
     assert failed(end(work)) == "could not reach the moon"
-    assert work.read_log(0, 99) == b"could not reach the moon\n"
+    assert work.log.read(0, 99) == b"could not reach the moon\n"
 
 
 def test_a_control_plane_that_is_away_does_not_fail_its_work(caller: Caller) -> None:

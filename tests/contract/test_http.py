@@ -85,7 +85,7 @@ def sender(service: Service, tmp_path: Path) -> Iterator[Sender]:
 
 
 def log(work: Work) -> bytes:
-    return work.read_log(0, work.log_size())
+    return work.log.read(0, work.log.size())
 
 
 def test_the_document_is_the_body_and_the_headers_say_the_rest(sender: Sender) -> None:
@@ -146,14 +146,14 @@ def test_the_log_holds_status_line_and_body(sender: Sender) -> None:
     work = sender.start("say", {"status": 400, "body": "Zürich is\nclosed"})
     end(work)
     assert log(work) == "HTTP/1.1 400 Bad Request\nZürich is\nclosed\n".encode()
-    assert work.read_log(9, 3) == b"400"
+    assert work.log.read(9, 3) == b"400"
 
 
 def test_an_endless_body_is_not_read_to_its_end(sender: Sender) -> None:
     """X-10: more than 1 MiB is no output; the rest is not waited for."""
     work = sender.start("say", {"body": '{"a": "' + "x" * 2**21, "cut": 1})
     assert end(work) == Failed("output is larger than 1048576 bytes")
-    assert work.log_size() < 2**20 + 2**17
+    assert work.log.size() < 2**20 + 2**17
 
 
 def test_accepted_work_goes_on_elsewhere(sender: Sender) -> None:

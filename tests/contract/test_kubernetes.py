@@ -76,7 +76,7 @@ class Starter:
     def waiting(self) -> Work:
         """Work that runs until `go` is there."""
         work = self.start(UNTIL, str(self.folder / "go"))
-        eventually(lambda: work.read_log(0, 9) == b"up\n")
+        eventually(lambda: work.log.read(0, 9) == b"up\n")
         return work
 
 
@@ -188,22 +188,22 @@ def test_a_log_can_be_followed_and_is_not_doubled_by_an_adopter(starter: Starter
     assert adopted is not None
     (starter.folder / "go").touch()
     assert end(adopted) == Succeeded({})
-    assert adopted.read_log(0, 99) == b"up\n"
+    assert adopted.log.read(0, 99) == b"up\n"
 
 
 def test_an_adopter_fills_no_room_that_was_given_back(starter: Starter) -> None:
     """X-17: a pod's log is read from its beginning, and of what was dropped nothing is written again."""
     code = f"print('0' * {3 * 2**20})\n{UNTIL}"
     work = starter.start(code, str(starter.folder / "go"))
-    eventually(lambda: work.log_size() == 3 * 2**20 + 4)
-    work.drop_log(2**20, 2**21)
+    eventually(lambda: work.log.size() == 3 * 2**20 + 4)
+    work.log.drop(2**20, 2**21)
     adopted = plugins.launcher("kubernetes").adopt(starter.folder / "attempt")
     assert adopted is not None
     (starter.folder / "go").touch()
     assert end(adopted) == Succeeded({})
-    assert adopted.read_log(2**20 - 1, 3) == b"0\0\0"
-    assert adopted.read_log(2**21 - 1, 3) == b"\x0000"
-    assert adopted.read_log(3 * 2**20, 99) == b"\nup\n"
+    assert adopted.log.read(2**20 - 1, 3) == b"0\0\0"
+    assert adopted.log.read(2**21 - 1, 3) == b"\x0000"
+    assert adopted.log.read(3 * 2**20, 99) == b"\nup\n"
 
 
 def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
@@ -235,7 +235,7 @@ def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch:
     assert work.poll() == Running(elsewhere=True)
     (starter.folder / "go").touch()
     assert end(work) == Succeeded({})
-    assert work.read_log(0, 99) == b"anew\n"
+    assert work.log.read(0, 99) == b"anew\n"
 
 
 def theirs(starter: Starter) -> dict[str, Any]:

@@ -344,10 +344,10 @@ def test_the_log_is_read_in_pieces_as_bytes(printing: Bench) -> None:
     """X-17: standard output and error, merged, as they were written: 2 MiB and a line."""
     work = printing.start("print_bytes", times=8192)
     assert end(work) == Succeeded({})
-    assert work.log_size() == 2**21 + 4
-    assert work.read_log(255, 3) == b"\xff\x00\x01"
-    assert work.read_log(2**21 - 1, 100) == b"\xffend\n"
-    assert work.read_log(2**30, 100) == b""
+    assert work.log.size() == 2**21 + 4
+    assert work.log.read(255, 3) == b"\xff\x00\x01"
+    assert work.log.read(2**21 - 1, 100) == b"\xffend\n"
+    assert work.log.read(2**30, 100) == b""
 
 
 def test_the_middle_of_a_log_gives_its_room_back(bench: Bench) -> None:
@@ -356,20 +356,20 @@ def test_the_middle_of_a_log_gives_its_room_back(bench: Bench) -> None:
     log = bench.root / "runs" / "attempt" / "log"
     written = random.Random(17).randbytes(3 * 2**20)
     log.write_bytes(written)
-    work.drop_log(2**20, 2**21)
+    work.log.drop(2**20, 2**21)
     assert log.stat().st_blocks * 512 == 2**21
-    assert work.log_size() == len(written)
-    assert work.read_log(0, len(written)) == written[: 2**20] + bytes(2**20) + written[2**21 :]
+    assert work.log.size() == len(written)
+    assert work.log.read(0, len(written)) == written[: 2**20] + bytes(2**20) + written[2**21 :]
     bench.files.touch("go")
     assert end(work) == Succeeded({"waited": True})
     work.forget()
-    work.drop_log(2**20, 2**21)
+    work.log.drop(2**20, 2**21)
 
 
 def test_the_log_grows_while_the_task_runs(bench: Bench) -> None:
     """X-17: it can be followed."""
     work = bench.start("wait", runs=bench.files.path("runs"), go=bench.files.path("go"))
-    assert work.read_log(0, 10) == b""
+    assert work.log.read(0, 10) == b""
     bench.files.touch("go")
     assert end(work) == Succeeded({"waited": True})
 

@@ -1,4 +1,4 @@
-"""Three replicas, a hundred triggers a second, and everything that can go wrong, for half a minute or more.
+"""Three replicas, two hundred triggers a second, and everything that can go wrong, for half a minute or more.
 
 `make chaos` takes three minutes; CHAOS_SECONDS and CHAOS_SEED say otherwise.
 """
@@ -23,7 +23,7 @@ from tests.server import Server
 from tests.waiting import eventually
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "30"))
-TRIGGERS, REPLICAS = 100, 3
+TRIGGERS, REPLICAS = 200, 3
 SETTINGS = {
     "RESYNC_INTERVAL": "2s",
     "LIVE_GRACE": "4s",

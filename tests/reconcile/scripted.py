@@ -9,17 +9,34 @@ from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succ
 from revisions.errors import Fault
 
 
+class ScriptedLog:
+    """A log in memory."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.dropped: tuple[int, int] | None = None
+
+    def read(self, start: int, limit: int) -> bytes:
+        return self.data[start : start + limit]
+
+    def size(self) -> int:
+        return len(self.data)
+
+    def drop(self, start: int, end: int) -> None:
+        self.data = self.data[:start] + bytes(end - start) + self.data[end:]
+        self.dropped = (start, end)
+
+
 class ScriptedWork:
     """Runs until told otherwise; by default a first request ends it."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.progress: Progress = Running()
-        self.log = b""
+        self.log = ScriptedLog()
         self.cancelled: list[bool] = []
         self.stubborn = False
         self.forgotten = False
-        self.dropped: tuple[int, int] | None = None
 
     def succeed(self, **output: Any) -> None:
         self.progress = Succeeded(output)
@@ -35,16 +52,6 @@ class ScriptedWork:
             self.cancelled.append(force)
             if force or not self.stubborn:
                 self.fail("killed")
-
-    def read_log(self, start: int, limit: int) -> bytes:
-        return self.log[start : start + limit]
-
-    def log_size(self) -> int:
-        return len(self.log)
-
-    def drop_log(self, start: int, end: int) -> None:
-        self.log = self.log[:start] + bytes(end - start) + self.log[end:]
-        self.dropped = (start, end)
 
     def forget(self) -> None:
         self.forgotten = True

@@ -142,7 +142,7 @@ def test_a_run_goes_from_pending_to_succeeded(scene: Scene) -> None:
     run = scene.run(run_id)
     assert (run.status, run.attempt, run.claim, run.lease_until) == ("running", 1, 1, scene.clock.now() + MINUTE)
     assert runner.run_pass().live == 1
-    work.log = b"done\n"
+    work.log.data = b"done\n"
     work.succeed(answer=42)
     report = runner.run_pass()
     assert (report.settled, report.live) == (1, 0)
@@ -361,7 +361,7 @@ def test_what_a_lost_claim_goes_on_to_print_is_kept_nowhere(scene: Scene) -> Non
     run_id, work = scene.started(stalled)
     with scene.database.write() as connection:
         claims.take_over(connection, [scene.run(run_id)], scene.clock.now(), claimed_by="other", lease=MINUTE)
-    work.log = b"late"
+    work.log.data = b"late"
     scene.clock.advance(2 * SECOND)
     stalled.run_pass()
     assert stalled.live == 0
@@ -423,26 +423,27 @@ def test_the_log_is_stored_while_it_grows_and_at_the_end(scene: Scene) -> None:
     runner = scene.runner()
     run_id, work = scene.started(runner)
     whole = bytes(range(256)) * 8192
-    work.log = b"begun\n"
+    work.log.data = b"begun\n"
     scene.advance(SECOND, runner, step=SECOND)
     with scene.database.read() as connection:
         assert logs.read(connection, run_id, 1).head == b"begun\n"
-    work.log += whole
+    work.log.data += whole
     scene.advance(SECOND, runner, step=SECOND)
     with scene.database.read() as connection:
-        assert logs.read(connection, run_id, 1).head == work.log[: 6 + 256 * 1024]
+        assert logs.read(connection, run_id, 1).head == work.log.data[: 6 + 256 * 1024]
     work.fail()
     runner.run_pass()
     with scene.database.read() as connection:
         text = logs.read(connection, run_id, 1)
-    assert text == logs.LogText(work.log[: logs.HEAD], len(work.log) - logs.HEAD - logs.TAIL, work.log[-logs.TAIL :])
+    printed = work.log.data
+    assert text == logs.LogText(printed[: logs.HEAD], len(printed) - logs.HEAD - logs.TAIL, printed[-logs.TAIL :])
 
 
 def test_an_end_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """O-02, X-06: it was written; who tries again sees that, tells it as settled, and nothing happens twice."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
-    work.log = b"done\n"
+    work.log.data = b"done\n"
     work.succeed(cost=2)
     with scene.answer_lost(monkeypatch, "succeeded"), pytest.raises(Unavailable):
         runner.run_pass()
@@ -506,10 +507,10 @@ def test_what_prints_without_end_keeps_its_room_small(scene: Scene, monkeypatch:
     printed = bytes(range(256)) * 4096
     with scene.database_gone(monkeypatch):
         for _ in range(4):
-            work.log += printed
+            work.log.data += printed
             with pytest.raises(Unavailable):
                 runner.run_pass()
-    assert work.dropped == (logs.HEAD, 3 * len(printed) + logs.TAIL)
+    assert work.log.dropped == (logs.HEAD, 3 * len(printed) + logs.TAIL)
     work.succeed()
     runner.run_pass()
     with scene.database.read() as connection:
@@ -525,9 +526,9 @@ def test_a_log_whose_room_cannot_be_given_back_is_told_once(scene: Scene, monkey
     def refuse(start: int, end: int) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
-    monkeypatch.setattr(work, "drop_log", refuse)
+    monkeypatch.setattr(work.log, "drop", refuse)
     for _ in range(3):
-        work.log += bytes(3 * logs.HEAD)
+        work.log.data += bytes(3 * logs.HEAD)
         runner.run_pass()
     assert [facts["error"] for name, facts in scene.seen if name == "log.unbounded"] == [
         "[Errno 95] Operation not supported"
@@ -673,7 +674,7 @@ def test_stopping_hands_back_what_does_not_end_in_time(scene: Scene) -> None:
     """X-07: a hand-back on SIGTERM uses no attempt; the next worker begins it anew."""
     runner = scene.runner()
     run_id, work = scene.started(runner, max_attempts=1)
-    work.log = b"half"
+    work.log.data = b"half"
     scene.advance(SECOND, runner, step=SECOND)
     waiting = scene.rows.run(scene.trigger)
     runner.stop(timedelta(0))

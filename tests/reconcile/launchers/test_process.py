@@ -17,7 +17,7 @@ def run(root: Path, **block: Any) -> tuple[Progress, str]:
     work = launcher.start(Launch("r1", 1, root / "attempt", root, block, {"input": {}}, {}))
     eventually(lambda: not isinstance(work.poll(), Running))
     try:
-        return work.poll(), work.read_log(0, 10_000).decode()
+        return work.poll(), work.log.read(0, 10_000).decode()
     finally:
         work.forget()
 

@@ -42,7 +42,7 @@ def run(root: Path, name: str, **block: Any) -> tuple[Progress, str]:
     work = launcher.start(launch)
     eventually(lambda: not isinstance(work.poll(), Running))
     try:
-        return work.poll(), work.read_log(0, 10_000).decode()
+        return work.poll(), work.log.read(0, 10_000).decode()
     finally:
         work.forget()
 

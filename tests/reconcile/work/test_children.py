@@ -81,7 +81,7 @@ class TestWhateverShellStandsBehindSh:
         place.sees("ready")
         child.cancel()
         assert end(child) == Failed("killed by SIGTERM")
-        assert child.read_log(0, 100) == b""
+        assert child.log.read(0, 100) == b""
 
     def test_waits_for_a_command_that_takes_its_time_over_term(self, place: Place) -> None:
         """X-10: its own exit code counts."""
@@ -119,7 +119,7 @@ class TestWhateverShellStandsBehindSh:
 def test_the_contract_wins_over_the_tasks_own_environment(place: Place) -> None:
     """X-10: own before inherited, contract before own."""
     end(child := place.start('echo $LEVEL $TRIGGERCTL_OUTPUT "$HOME"', TRIGGERCTL_RUN_ID="r1", LEVEL="contract"))
-    assert child.read_log(0, 1000).decode().split()[:2] == ["contract", str(place.folder / "output.json")]
+    assert child.log.read(0, 1000).decode().split()[:2] == ["contract", str(place.folder / "output.json")]
 
 
 def test_an_escaped_daemon_does_not_keep_the_attempt_alive(place: Place) -> None:
@@ -191,7 +191,7 @@ def test_a_log_that_is_no_file_does_not_block(place: Place, made: str) -> None:
     """X-17: it reads as empty, and the run fails without last words."""
     child = place.start(f'log="${{TRIGGERCTL_OUTPUT%/*}}/log"; rm "$log"; {made} "$log"; exit 3')
     assert end(child) == Failed("exited with code 3")
-    assert (child.log_size(), child.read_log(0, 100)) == (0, b"")
+    assert (child.log.size(), child.log.read(0, 100)) == (0, b"")
 
 
 def test_asking_to_end_does_not_block(place: Place) -> None:
