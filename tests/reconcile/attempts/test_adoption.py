@@ -130,6 +130,7 @@ def scene(database_url: str, tmp_path: Path) -> Iterator[Scene]:
     scene = Scene(database_url, tmp_path)
     with scene.database:
         yield scene
+    scene.go()  # what a failed test left would wait for ever
 
 
 @pytest.mark.parametrize("point", ["run.claimed", "before start", "after start", "run.started", "run.settled"])
