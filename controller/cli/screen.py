@@ -16,7 +16,7 @@ GAP = 2
 """What stands between two columns."""
 SHORT = 27
 """A column that is no wider, such as one of times, is not squeezed below its longest word."""
-NARROWEST = 12
+NARROWEST = 10
 """What that must leave to each of the others."""
 _FRACTION = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 """Of a second: for programs, not for tables."""
@@ -109,7 +109,10 @@ def printable(text: str) -> str:
 
 
 def _terminal(lines: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-    """Where it is too narrow, times stand in two lines and short columns as narrow as their words; the rest folds."""
+    """Where it is too narrow, times stand in two lines and short columns as narrow as their words; the rest folds.
+
+    Of the rest the first, which is a name, is the last to be squeezed.
+    """
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
@@ -123,8 +126,11 @@ def _terminal(lines: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
         lines = [[_TIME.sub(r"\1 \2", text) for text in row] for row in lines]
         words = [max(cell_len(word) for text in column for word in text.split()) for column in zip(*lines, strict=True)]
         narrow = [word if width <= SHORT else None for word, width in zip(words, widths, strict=True)]
-        if room - sum(width or NARROWEST for width in narrow) >= 0:
+        spare = room - sum(width or NARROWEST for width in narrow)
+        if spare >= 0:
             fixed = narrow
+            if spare < (SHORT - NARROWEST) * narrow.count(None):
+                fixed[narrow.index(None)] = NARROWEST + min(spare, SHORT - NARROWEST)
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading, width in zip(lines[0], fixed, strict=True):
         shown.add_column(heading, overflow="fold", width=width)
