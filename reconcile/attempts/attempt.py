@@ -27,13 +27,15 @@ Key = tuple[str, int]
 class Ended:
     """How an attempt ended, with what it answered; `output` may be there after a failure too.
 
-    `is_final`: another attempt would end the same.
+    `is_final`: another attempt would end the same. `is_counted`: as a failure it is one towards the number that stops
+    the trigger.
     """
 
     outcome: Outcome
     error: str | None = None
     output: Mapping[str, Any] | None = None
     is_final: bool = False
+    is_counted: bool = True
 
     def masked(self, mask: Mask) -> "Ended":
         """The same, with values hidden in what the task said."""

@@ -110,7 +110,7 @@ class Endings:
             self._writes.append(claims.retrying(run, decision.at, said))
             return Settled(decision, self._stop(run, self._over_budget(run) if amount else None))
         self._writes.append(claims.finishing(run, now, decision.status, said))
-        kept = self._kept(run, decision.status, said.error)
+        kept = self._kept(run, decision.status, said.error, is_counted=ended.is_counted)
         asked = _ask(connection, run, self._active(run), asking.asked(ended.output, now), now)
         over_budget = self._over_budget(run)
         return Settled(decision, self._stop(run, self._worn_out(run, kept) or over_budget), asked)
@@ -119,14 +119,14 @@ class Endings:
         """Writes what is decided and not written yet, with the transaction's end."""
         write(self._connection, *self._writes, is_last=True)
 
-    def _kept(self, run: Run, ended_as: str, error: str | None) -> StatusRow | None:
+    def _kept(self, run: Run, ended_as: str, error: str | None, *, is_counted: bool) -> StatusRow | None:
         """What the trigger's status keeps of a run that is over."""
         row = self._status.get(run.trigger_id)
         if row is None:
             return None
-        failed = retry.failures(
-            row.consecutive_failures, ended_as, run_revision=run.revision, current_revision=row.revision
-        )
+        failed = row.consecutive_failures
+        if is_counted:
+            failed = retry.failures(failed, ended_as, run_revision=run.revision, current_revision=row.revision)
         kept: dict[str, Any] = {"consecutive_failures": failed, "success_count": row.success_count}
         match ended_as:
             case "succeeded":

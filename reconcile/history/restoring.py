@@ -15,7 +15,7 @@ from reconcile.rules.changes import has_occurrences
 from reconcile.rules.checks import span
 from reconcile.rules.ranges import RESTORE, SUPERSEDED
 from reconcile.rules.retry import Outcome
-from reconcile.settle import settle, stop
+from reconcile.settle import settle
 from revisions.errors import Conflict
 from revisions.store import backlogs as backlog_store
 from revisions.store import claims, feed, notices, occurrences, orders, replicas
@@ -100,10 +100,8 @@ class Restoring:
         with self._database.read() as connection:
             running = claims.lapsed(connection, datetime.max.replace(tzinfo=UTC), 1_000_000)
         for run in running:
-            settled = settle(self._database, self._observations, run, Ended(Outcome.LOST, LOST, is_final=True))
-            if settled.stop:
-                stop(self._observations, self._deploying.stop, run, settled.stop)
-            ended += settled.decision is not None
+            lost = Ended(Outcome.LOST, LOST, is_final=True, is_counted=False)
+            ended += settle(self._database, self._observations, run, lost).decision is not None
         return ended
 
     def _end_pending(self) -> int:

@@ -86,7 +86,19 @@ def test_what_was_under_way_is_not_done_again(world: World) -> None:
     assert (found["failed"].id, found["failed"].error) == (running.id, LOST)
     assert found["cancelled"].error == LOST
     assert world.claim() == []
-    assert world.status().consecutive_failures == 1
+
+
+def test_what_was_lost_by_a_restore_stops_no_trigger(world: World) -> None:
+    """O-07, X-07: that many runs were under way then says nothing of the task."""
+    world.create(**ALL, deactivate_after=2)
+    world.advance(minutes=3)
+    world.resync()
+    assert len(world.claim(limit=3)) == 3
+    world.advance(minutes=10)
+    assert restore(world).runs == 3
+    world.resync()
+    assert world.history()[0].active
+    assert world.status().consecutive_failures == 0
 
 
 def test_a_fire_that_a_run_had_asked_for(world: World) -> None:
