@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,7 @@ ROOM_BYTES = 1024**3
 
 def pytest_configure(config: pytest.Config) -> None:
     compiled.share()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a background job would ignore it
     if hasattr(config, "workerinput"):
         return
     config.stash[SERVER] = Server(os.environ.get("TEST_DATABASE_URL", ""))

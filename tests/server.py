@@ -62,6 +62,8 @@ class Server:
         return None
 
     def stop(self) -> None:
+        """The library would look for the process that it started itself, before any restart."""
         if self._server is not None:
+            pg_ctl(["-w", "-m", "immediate", "stop"], pgdata=self._data, user=self._server.system_user)
             self._server.cleanup()
             shutil.rmtree(self._folder or "", ignore_errors=True)
