@@ -104,7 +104,7 @@ def test_what_is_no_output_fails_the_run(sender: Sender, text: str, words: str) 
 def test_a_result_that_cannot_be_read_fails_the_run(sender: Sender, text: bytes) -> None:
     """X-10, X-12: at once, for the work is over; what is pickled is not unpickled."""
     work = sender.start("wait", **sender.values)
-    eventually((sender.attempt / "submitted").exists)
+    eventually((sender.folder / "runs").exists)
     sender.answer(text)
     error = failed(end(work))
     assert error.startswith("its result cannot be read: ")
