@@ -13,22 +13,22 @@ from procrastinate import App, PsycopgConnector
 from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
-from reconcile.attempts import claiming
-from reconcile.attempts.attempt import Ended
-from reconcile.attempts.endings import Ending
-from reconcile.deploying import Deploying
+from reconcile.decide.preconditions import Expected
+from reconcile.decide.retry import AttemptOutcome
 from reconcile.observe import Observations
-from reconcile.registering import Registering
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
-from reconcile.rules.retry import Outcome
-from reconcile.settle import settle_all
+from reconcile.runs import claiming
+from reconcile.runs.attempt import Ended
+from reconcile.runs.endings import Ending
+from reconcile.runs.settle import settle_all
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import Registering
+from revisions.history.triggers import Trigger
 from revisions.ids import fresh
 from revisions.manifests import Trigger as Manifest
 from revisions.store import runs
 from revisions.store.database import Database
 from revisions.store.runs import NewRun
-from revisions.triggers import Trigger
 
 RUNS = 2_000
 AT_ONCE = 20
@@ -90,7 +90,7 @@ def _ours(database: Database, observations: Observations, of: Sequence[Trigger])
         taken = claiming.take(
             database, observations, claimed_by="ours", lease=timedelta(seconds=60), limit=AT_ONCE, max_running=AT_ONCE
         )
-        ended = Ended(Outcome.SUCCEEDED, output={})
+        ended = Ended(AttemptOutcome.SUCCEEDED, output={})
         settle_all(database, observations, [Ending(one.run, ended, trigger=one.trigger) for one in taken.claimed])
         done += len(taken.claimed)
     return RUNS / (time.monotonic() - began)

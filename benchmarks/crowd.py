@@ -5,17 +5,17 @@ from typing import Any
 from sqlalchemy import text
 
 from benchmarks.subjects import task, trigger
-from reconcile.deploying import Deploying
-from reconcile.loop import Loop
+from reconcile.decide.admission import Pace
+from reconcile.decide.preconditions import Expected
+from reconcile.decide.retention import Retention
+from reconcile.loop.due_pass import Deciding
+from reconcile.loop.loop import Loop
+from reconcile.loop.pruning import Pruning
+from reconcile.loop.replica import Replica
 from reconcile.observe import Observations
-from reconcile.passes.deciding import Deciding
-from reconcile.passes.pruning import Pruning
-from reconcile.passes.replica import Replica
-from reconcile.registering import Registering
-from reconcile.revising import Caller
-from reconcile.rules.pace import Pace
-from reconcile.rules.preconditions import Expected
-from reconcile.rules.retention import Retention
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import Registering
 from revisions.store.database import Database
 
 FIRST = "t0"

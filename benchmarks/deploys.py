@@ -11,11 +11,11 @@ import psycopg
 from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
-from reconcile.deploying import Deploying
+from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.registering import Registering
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import Registering
 from revisions.store.database import Database
 
 SECONDS = 4.0

@@ -3,11 +3,11 @@
 from sqlalchemy import text
 
 from benchmarks.subjects import task
-from reconcile.deploying import Deploying
+from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.registering import Registering
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import Registering
 from revisions.manifests import Trigger
 from revisions.store.database import Database
 

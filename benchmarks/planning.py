@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from croniter import croniter
 
 from benchmarks.ratio import Ratio
-from reconcile.rules import catchup
-from reconcile.rules.catchup import Situation
-from reconcile.rules.schedule import fires, parse
-from reconcile.rules.terms import terms
-from revisions.chain import canonical
+from reconcile.decide import catchup
+from reconcile.decide.catchup import Situation
+from reconcile.schedule.fires import fires, parse
+from reconcile.schedule.terms import terms
+from revisions.history.chain import canonical
 
 NOW = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
 CAP = 100

@@ -6,11 +6,11 @@ from benchmarks.crowd import QUIET, gather, loop_over
 from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
-from reconcile.deploying import Deploying
+from reconcile.decide.preconditions import Expected
+from reconcile.loop.demand import AT_ONCE
 from reconcile.observe import Observations
-from reconcile.passes.demand import AT_ONCE
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
 
 CHANGES = 10
 ROUNDS = 15

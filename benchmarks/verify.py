@@ -12,11 +12,11 @@ from benchmarks.histories import begin, prolong
 from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
-from reconcile.history.verifying import Verifying
-from revisions import chain
-from revisions.breaks import Walk
-from revisions.chain import Row
-from revisions.store import guards, histories
+from reconcile.triggers.history.verify import Verifying
+from revisions.history import chain
+from revisions.history.chain import Row
+from revisions.history.chain_breaks import Walk
+from revisions.store import guards, history_rows
 from revisions.store.database import Connection, Database
 from revisions.store.tables import trigger_revisions, triggers
 
@@ -42,7 +42,7 @@ def measure() -> list[Ratio]:
     with fresh_database() as database:
         _chained(database)
         with database.read() as connection:
-            rows = [row for page in histories.pages(connection) for part in page for row in part]
+            rows = [row for page in history_rows.pages(connection) for part in page for row in part]
         envelopes = [chain.text_of(row).encode() for row in rows]
         size = sum(map(len, envelopes)) // len(envelopes)
         name = f"verifying {REVISIONS:,} revisions of {size:,} bytes, in memory"
@@ -82,7 +82,7 @@ def _chained(database: Database) -> None:
     for number in range(TRIGGERS):
         prolong(database, f"t{number}", EACH)
     with database.read() as connection:
-        rows = [row for page in histories.pages(connection) for part in page for row in part]
+        rows = [row for page in history_rows.pages(connection) for part in page for row in part]
     with database.write() as connection:
         guards.drop(connection, "trigger_revisions")
         _write_links(connection, rows)

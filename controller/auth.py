@@ -11,9 +11,9 @@ from controller.errors import TooManyFailures, Unauthenticated
 from controller.oidc import Issuer
 from controller.settings import Settings
 from controller.throttle import Throttle
-from reconcile.credentials import LOCAL_ACTOR, OF_RUNS, PREFIX, Credentials, hashed
+from reconcile.decide.authority import ALL_RIGHTS, Principal
 from reconcile.observe import Observations
-from reconcile.rules.authority import ALL_RIGHTS, Principal
+from reconcile.triggers.credentials import LOCAL_ACTOR, OF_RUNS, PREFIX, Credentials, hashed
 from revisions.errors import TriggerctlError
 from revisions.store.database import Database
 

@@ -12,10 +12,10 @@ from prometheus_client.registry import Collector
 from controller.settings import Settings
 from controller.stored import PROJECTS, Stored
 from controller.version import VERSION
-from reconcile.rules.ranges import BLACKOUT, BUDGET, CONCURRENCY, DENIED, MISSED, RATE, SUPERSEDED
-from reconcile.rules.retry import Outcome
-from reconcile.rules.zones import TZDATA_VERSION
-from reconcile.scanner import Kind
+from reconcile.decide.retry import AttemptOutcome
+from reconcile.loop.scanner import FindingKind
+from reconcile.schedule.ranges import BLACKOUT, BUDGET, CONCURRENCY, DENIED, MISSED, RATE, SUPERSEDED
+from reconcile.schedule.zones import TZDATA_VERSION
 from revisions.store import expiry
 from revisions.store.database import Database
 
@@ -23,7 +23,13 @@ _LATENESS_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 360
 _TRANSACTION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _RUN_BUCKETS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 
-OUTCOMES = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED, expiry.EXPIRED)
+OUTCOMES = (
+    AttemptOutcome.SUCCEEDED,
+    AttemptOutcome.FAILED,
+    AttemptOutcome.TIMED_OUT,
+    AttemptOutcome.CANCELLED,
+    expiry.EXPIRED,
+)
 SOURCES = ("schedule", "manual", "backfill")
 CHANGES = ("added", "replaced", "removed")
 TRANSACTIONS = {"pass.decided": "decide", "run.claimed": "claim", "attempt.ended": "settle"}
@@ -108,7 +114,7 @@ class Metrics:
 
     def _make_faults(self, registry: CollectorRegistry) -> None:
         self._findings = _counter(
-            registry, "triggerctl_findings", "What the scanner found and mended, by kind.", kind=tuple(Kind)
+            registry, "triggerctl_findings", "What the scanner found and mended, by kind.", kind=tuple(FindingKind)
         )
         self._missed = _counter(
             registry,
@@ -162,8 +168,8 @@ class Metrics:
             case "run.settled":
                 self._runs.labels(facts["status"], facts["source"]).inc()
                 self._run_seconds.observe(facts["seconds"])
-            case "wait.ended" if facts["run"].status == Outcome.CANCELLED:
-                self._runs.labels(Outcome.CANCELLED, facts["run"].source).inc()
+            case "wait.ended" if facts["run"].status == AttemptOutcome.CANCELLED:
+                self._runs.labels(AttemptOutcome.CANCELLED, facts["run"].source).inc()
             case "run.expired":
                 self._runs.labels(expiry.EXPIRED, facts["source"]).inc()
             case "access.refused" | "access.throttled":

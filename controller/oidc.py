@@ -16,7 +16,7 @@ from jwt.exceptions import InvalidTokenError, PyJWKClientError, PyJWTError
 
 from controller.errors import Unauthenticated
 from controller.settings import Settings, is_protected
-from reconcile.rules.authority import Rights, grant_of
+from reconcile.decide.authority import Rights, grant_of
 from revisions.errors import Unavailable
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

@@ -21,16 +21,16 @@ from controller.services import Services, vault
 from controller.settings import Settings, mistyped
 from controller.version import VERSION
 from controller.web import pages
-from reconcile.attempts.worker import passed_on
-from reconcile.deploying import Deploying
-from reconcile.history.restoring import Restoring
-from reconcile.loop import Loop
+from reconcile.loop.due_pass import Deciding
+from reconcile.loop.loop import Loop
+from reconcile.loop.pruning import Pruning
+from reconcile.loop.replica import Replica
+from reconcile.loop.restore import Restoring
 from reconcile.observe import Observations
-from reconcile.passes.deciding import Deciding
-from reconcile.passes.pruning import Pruning
-from reconcile.passes.replica import Replica
 from reconcile.plugins import launchers
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.runs.worker import passed_on
+from reconcile.triggers.deploying import Deploying
 from revisions.errors import Invalid
 from revisions.store import schema, tokens
 from revisions.store.database import Database

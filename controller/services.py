@@ -8,29 +8,27 @@ from typing import Self
 from controller.auth import Access
 from controller.condition import Condition
 from controller.settings import Settings
-from reconcile.attempts.completing import Completing
-from reconcile.attempts.vault import Vault
-from reconcile.byhand.approving import Approving
-from reconcile.byhand.backfilling import Backfilling
-from reconcile.byhand.backlogs import Backlogs
-from reconcile.byhand.firing import Firing
-from reconcile.byhand.retrying import Retrying
-from reconcile.byhand.seeding import Seeding
-from reconcile.calendaring import Calendaring
-from reconcile.credentials import Credentials
-from reconcile.deploying import Deploying
-from reconcile.history.exporting import Exporting
-from reconcile.history.importing import Importing
-from reconcile.history.rebuilding import Rebuilding
-from reconcile.history.verifying import Verifying
-from reconcile.holding import Holding
 from reconcile.observe import Observations
-from reconcile.ports import SecretPlaces
-from reconcile.registering import Registering
-from reconcile.reports.accounting import Accounting
-from reconcile.reports.auditing import Auditing
-from reconcile.reports.examining import Examining
-from reconcile.reports.explaining import Explaining
+from reconcile.protocols import SecretPlaces
+from reconcile.queries.audit import Auditing
+from reconcile.queries.costs import Accounting
+from reconcile.queries.doctor import Examining
+from reconcile.queries.explain import Explaining
+from reconcile.runs.attempt_secrets import Vault
+from reconcile.runs.callbacks import Completing
+from reconcile.runs.manual.backfill import Backfilling
+from reconcile.runs.manual.backlogs import Backlogs
+from reconcile.runs.manual.fire import Firing
+from reconcile.runs.manual.orders import Approving, Retrying
+from reconcile.runs.manual.state import Seeding
+from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.history.rebuild import Rebuilding
+from reconcile.triggers.history.transfer import Exporting, Importing
+from reconcile.triggers.history.verify import Verifying
+from reconcile.triggers.holds import Holds
+from reconcile.triggers.tasks import Registering
 from revisions.clock import HostClock
 from revisions.store.database import Database
 
@@ -79,7 +77,7 @@ class Services:
     retrying: Retrying
     approving: Approving
     calendaring: Calendaring
-    holding: Holding
+    holding: Holds
     backlogs: Backlogs
     seeding: Seeding
     accounting: Accounting
@@ -120,7 +118,7 @@ class Services:
             retrying=Retrying(database, heard),
             approving=Approving(database, heard),
             calendaring=Calendaring(database, heard),
-            holding=Holding(database, heard),
+            holding=Holds(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),
             seeding=Seeding(database, heard),
             accounting=Accounting(database),

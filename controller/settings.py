@@ -15,12 +15,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
+from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Sharing, grant_of
+from reconcile.decide.retention import Retention
 from reconcile.plugins import secret_sources
-from reconcile.rules.authority import grant_of
-from reconcile.rules.notation import ScheduleError, duration
-from reconcile.rules.pace import Pace
-from reconcile.rules.retention import Retention
-from reconcile.rules.sharing import Sharing
+from reconcile.schedule.notation import ScheduleError, duration
 from revisions import documents
 from revisions.errors import Fault, Invalid
 from revisions.ids import name_faults

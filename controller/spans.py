@@ -5,17 +5,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controller.tracing import Tracing
-from reconcile.attempts.attempt import Ended
+from reconcile.decide import trace_context
+from reconcile.decide.retry import AttemptOutcome, Decision, HandBack, RunEnd
+from reconcile.decide.trace_context import Context
 from reconcile.observe import Subscriber
-from reconcile.revising import Caller
-from reconcile.rules import traces
-from reconcile.rules.retry import Decision, Final, HandBack, Outcome
-from reconcile.rules.traces import Context
+from reconcile.runs.attempt import Ended
+from reconcile.triggers.revising import Caller
+from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.runs import NewRun, Run
-from revisions.triggers import Trigger
 
-BAD = (Outcome.FAILED, Outcome.TIMED_OUT, Outcome.LOST)
+BAD = (AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT, AttemptOutcome.LOST)
 
 
 class Spans:
@@ -42,25 +42,25 @@ class Spans:
 
     def traceparent(self, run: Run) -> str:
         """What an attempt is told that it is part of: itself."""
-        return str(traces.of_attempt(self._context(run), run.id, run.attempt))
+        return str(trace_context.of_attempt(self._context(run), run.id, run.attempt))
 
     def naming(self, subscriber: Subscriber) -> Subscriber:
         """A subscriber who is told the trace of each run as well."""
 
         def told(name: str, facts: dict[str, Any]) -> None:
             if run_id := facts.get("run_id"):
-                parent = traces.parse(facts.get("traceparent"))
-                facts = {**facts, "trace_id": traces.of_run(run_id, parent, 0).trace}
+                parent = trace_context.parse(facts.get("traceparent"))
+                facts = {**facts, "trace_id": trace_context.of_run(run_id, parent, 0).trace}
             subscriber(name, facts)
 
         return told
 
     def _context(self, run: Run | NewRun) -> Context:
         parent = _parent(run)
-        return self.tracing.sampled(traces.of_run(run.id, parent, run.max_attempts), parent)
+        return self.tracing.sampled(trace_context.of_run(run.id, parent, run.max_attempts), parent)
 
     def _change(self, trigger: Trigger, caller: Caller, seconds: float) -> None:
-        request = traces.parse(caller.traceparent)
+        request = trace_context.parse(caller.traceparent)
         attributes = {
             "triggerctl.trigger": str(trigger.key),
             "triggerctl.trigger_id": trigger.trigger_id,
@@ -69,7 +69,7 @@ class Spans:
             "triggerctl.active": trigger.active,
             "triggerctl.deleted": trigger.deleted,
         }
-        own = traces.of_change(request, trigger.trigger_id, trigger.revision) if request else None
+        own = trace_context.of_change(request, trigger.trigger_id, trigger.revision) if request else None
         end = trigger.changed_at + timedelta(seconds=seconds)
         self.tracing.record("change", trigger.changed_at, end, attributes, parent=request, own=own)
 
@@ -86,15 +86,15 @@ class Spans:
         for run in facts["made"]:
             if not (context := self._context(run)).is_sampled:
                 continue
-            links, change = [decided], traces.parse(facts["changes"].get(run.trigger_id))
+            links, change = [decided], trace_context.parse(facts["changes"].get(run.trigger_id))
             if change:
-                links.append(traces.of_change(change, run.trigger_id, run.revision))
+                links.append(trace_context.of_change(change, run.trigger_id, run.revision))
             self.tracing.record("occurrence", at, at, _of(run), parent=context, links=links)
 
     def _launch(self, run: Run, at: datetime, seconds: float, error: str | None) -> None:
         if not (context := self._context(run)).is_sampled:
             return
-        parent = traces.of_attempt(context, run.id, run.attempt)
+        parent = trace_context.of_attempt(context, run.id, run.attempt)
         attributes = {**_of(run), "triggerctl.attempt": run.attempt}
         self.tracing.record("launch", at, at + timedelta(seconds=seconds), attributes, parent=parent, error=error)
 
@@ -109,16 +109,16 @@ class Spans:
         if isinstance(decision, HandBack):
             self.tracing.record("hand back", at, at, attributes, parent=context)
             return
-        attempt = traces.of_attempt(context, run.id, run.attempt)
+        attempt = trace_context.of_attempt(context, run.id, run.attempt)
         error = (ended.error or ended.outcome.value) if ended.outcome in BAD else None
         self.tracing.record("attempt", began, at, attributes, parent=context, own=attempt, error=error)
         self.tracing.record("settle", at, at + timedelta(seconds=seconds), attributes, parent=attempt)
-        if isinstance(decision, Final):
+        if isinstance(decision, RunEnd):
             self._run(run, trigger, decision.status, at, error)
 
     def _run(self, run: Run, trigger: object, status: str, at: datetime, error: str | None = None) -> None:
         """A run from its making to its end, whatever restarts lay between."""
-        parent, cause = _parent(run), traces.parse(run.traceparent)
+        parent, cause = _parent(run), trace_context.parse(run.traceparent)
         links = [cause] if cause and not parent else []
         attributes = {
             **_of(run),
@@ -131,7 +131,7 @@ class Spans:
 
 
 def _parent(run: Run | NewRun) -> Context | None:
-    return traces.parse(traces.continued(run.source, run.traceparent))
+    return trace_context.parse(trace_context.continued(run.source, run.traceparent))
 
 
 def _of(run: Run | NewRun) -> dict[str, Any]:

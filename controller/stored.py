@@ -9,10 +9,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from revisions.errors import Unavailable
-from revisions.store.census import BY_HAND, Cause, Census, Late, take
+from revisions.history.triggers import StopReason
+from revisions.store.counts import BY_HAND, DelayCause, InstallationCounts, LateTriggers, take
 from revisions.store.database import Database
 from revisions.store.runs import LIVE
-from revisions.triggers import StopReason
 
 PROJECTS = 50
 """Projects that bear a label of their own at most; those that are late the longest go first."""
@@ -45,7 +45,7 @@ class Stored(Collector):
         yield from _waiting(census)
 
 
-def _triggers(census: Census) -> Iterator[GaugeMetricFamily]:
+def _triggers(census: InstallationCounts) -> Iterator[GaugeMetricFamily]:
     active = sum(one.number for one in census.standings if one.reason is None)
     yield _gauge("triggers_active", "Active triggers.", active)
     reasons = Counter(dict.fromkeys(map(str, (*StopReason, BY_HAND)), 0))
@@ -61,7 +61,7 @@ def _triggers(census: Census) -> Iterator[GaugeMetricFamily]:
     )
 
 
-def _lateness(census: Census) -> Iterator[GaugeMetricFamily]:
+def _lateness(census: InstallationCounts) -> Iterator[GaugeMetricFamily]:
     active = [one.project for one in census.standings if one.reason is None]
     numbers, seconds = lateness(active, census.late, census.now)
     labels = ["project", "cause"]
@@ -70,7 +70,7 @@ def _lateness(census: Census) -> Iterator[GaugeMetricFamily]:
 
 
 def lateness(
-    active: Iterable[str], late: Sequence[Late], now: datetime
+    active: Iterable[str], late: Sequence[LateTriggers], now: datetime
 ) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
     """How many triggers are late, and for how long, by project and cause.
 
@@ -81,7 +81,7 @@ def lateness(
         since[one.project] = min(one.since, since.get(one.project, one.since))
     first = sorted(since, key=lambda project: (since[project], project))
     named = [*first, *sorted(set(active) - set(since))][:PROJECTS]
-    numbers = {(project, cause.value): 0.0 for project in named for cause in Cause}
+    numbers = {(project, cause.value): 0.0 for project in named for cause in DelayCause}
     seconds = dict(numbers)
     for one in late:
         key = (one.project if one.project in named else OTHERS, one.cause.value)
@@ -90,7 +90,7 @@ def lateness(
     return numbers, seconds
 
 
-def _waiting(census: Census) -> Iterator[GaugeMetricFamily]:
+def _waiting(census: InstallationCounts) -> Iterator[GaugeMetricFamily]:
     yield _gauge("catchup_backlog", "Missed ranges that wait to be caught up.", census.backlogs)
     yield _gauge(
         "catchup_oldest_seconds", "Age of the oldest of them, but for frozen ones.", _age(census, census.missed_since)
@@ -100,7 +100,7 @@ def _waiting(census: Census) -> Iterator[GaugeMetricFamily]:
     yield _gauge("queue_oldest_seconds", "Age of the longest waiting run.", _age(census, census.waiting_since))
 
 
-def _age(census: Census, at: datetime | None) -> float:
+def _age(census: InstallationCounts, at: datetime | None) -> float:
     return max(0.0, (census.now - at).total_seconds()) if at else 0.0
 
 

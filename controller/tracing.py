@@ -1,6 +1,6 @@
 """Spans by OpenTelemetry, sent as OTLP over HTTP; nothing else knows that library, nor loads it without need.
 
-The names of runs' traces and spans come from `reconcile.rules.traces`; here they are recorded and sent. Sending
+The names of runs' traces and spans come from `reconcile.decide.trace_context`; here they are recorded and sent. Sending
 is done in a thread of the library's own, from a bounded queue: a collector that is away costs spans and nothing else.
 """
 
@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.sampling import Decision, ParentBasedTraceIdRatio
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from controller.version import VERSION
-from reconcile.rules.traces import Context
+from reconcile.decide.trace_context import Context
 
 SECONDS_TO_SEND = 3.0
 """How long a process that stops waits for what was not sent yet."""

@@ -8,8 +8,8 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from reconcile import launchers as _launchers
-from reconcile import secrets as _secrets
-from reconcile.ports import Launcher, SecretSource
+from reconcile.protocols import Launcher, SecretSource
+from reconcile.runs import secrets as _secrets
 
 
 @cache

@@ -29,7 +29,7 @@ class _Strict(BaseModel):
 
 
 class Schedule(_Strict):
-    """When; the expression itself is judged by `reconcile.rules.schedule`."""
+    """When; the expression itself is judged by `reconcile.schedule.fires`."""
 
     cron: Optional = None
     timezone: Optional = None
@@ -70,7 +70,7 @@ Cost = Annotated[StrictFloat, Field(ge=0, le=LARGEST_COST, allow_inf_nan=False)]
 
 
 class Limits(_Strict):
-    """What ends a trigger by itself (X-08); `expires_at` is judged by `reconcile.rules.bounds`."""
+    """What ends a trigger by itself (X-08); `expires_at` is judged by `reconcile.schedule.bounds`."""
 
     max_runs: Annotated[StrictInt | None, Field(ge=1), BeforeValidator(_written)] = None
     expires_at: Optional = None
@@ -80,7 +80,7 @@ class Limits(_Strict):
 
 
 class Expect(_Strict):
-    """When a success is expected (X-16); judged by `reconcile.rules.expectations`."""
+    """When a success is expected (X-16); judged by `reconcile.decide.expectations`."""
 
     success_by: Optional = None
     within: Optional = None
@@ -219,7 +219,7 @@ class Task(_Strict):
 
 
 class CalendarSpec(_Strict):
-    """Days off; what a date is, is judged by `reconcile.rules.bounds`."""
+    """Days off; what a date is, is judged by `reconcile.schedule.bounds`."""
 
     owner: Annotated[Text, Field(min_length=1)]
     reason: Text = ""

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconcile.rules.authority import scopes_of
-from revisions.chain import canonical
+from reconcile.decide.authority import scopes_of
+from revisions.history.chain import canonical
+from revisions.history.triggers import Action, Revision, Trigger
 from revisions.ids import TaskKey, TriggerKey, fresh
 from revisions.store import runs, tasks, triggers
 from revisions.store.database import Database
 from revisions.store.runs import NewRun
 from revisions.store.status import Baseline
-from revisions.triggers import Action, Revision, Trigger
 
 
 @dataclass

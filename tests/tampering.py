@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
 
-from revisions import chain
+from revisions.history import chain
 from revisions.store import guards
 from revisions.store.database import Connection, Database
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers

@@ -3,26 +3,27 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reconcile.attempts import claiming
-from reconcile.attempts.attempt import Ended
-from reconcile.attempts.endings import Settled
-from reconcile.byhand.backfilling import Backfilled, Backfilling, Wish
-from reconcile.byhand.firing import Firing
-from reconcile.byhand.retrying import Retrying
-from reconcile.deploying import Deploying
-from reconcile.loop import Loop
+from reconcile.decide.admission import Pace
+from reconcile.decide.preconditions import Expected
+from reconcile.decide.retention import Retention
+from reconcile.decide.retry import AttemptOutcome
+from reconcile.loop.due_pass import Deciding
+from reconcile.loop.loop import Loop
+from reconcile.loop.pruning import Pruning
+from reconcile.loop.replica import Replica
 from reconcile.observe import Observations
-from reconcile.passes.deciding import Deciding
-from reconcile.passes.pruning import Pruning
-from reconcile.passes.replica import Replica
-from reconcile.registering import Registered, Registering
-from reconcile.revising import Caller, Changed
-from reconcile.rules.pace import Pace
-from reconcile.rules.preconditions import Expected
-from reconcile.rules.retention import Retention
-from reconcile.rules.retry import Outcome
-from reconcile.settle import settle, stop
+from reconcile.runs import claiming
+from reconcile.runs.attempt import Ended
+from reconcile.runs.endings import Settled
+from reconcile.runs.manual.backfill import Backfilled, Backfilling, BackfillRequest
+from reconcile.runs.manual.fire import Firing
+from reconcile.runs.manual.orders import Retrying
+from reconcile.runs.settle import settle, stop
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller, Changed
+from reconcile.triggers.tasks import Registered, Registering
 from revisions.clock import Clock, HandClock
+from revisions.history.triggers import Revision
 from revisions.ids import TriggerKey
 from revisions.manifests import Task, Trigger
 from revisions.store import occurrences, runs, status, triggers
@@ -31,7 +32,6 @@ from revisions.store.database import Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
-from revisions.triggers import Revision
 
 UNLIMITED = Pace(execution_qps=0, max_catchup_runs_per_loop=1_000_000)
 EVER = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
@@ -120,7 +120,7 @@ class World:
         self, first: float, end: float, name: str = "tick", caller: Caller | None = None, **how: Any
     ) -> Backfilled:
         """Of [first, end), in minutes since the start."""
-        wish = Wish(self.start + timedelta(minutes=first), self.start + timedelta(minutes=end), **how)
+        wish = BackfillRequest(self.start + timedelta(minutes=first), self.start + timedelta(minutes=end), **how)
         return self.backfilling.backfill(key(name), wish, caller or Caller("ann"), lambda done, total: None)
 
     def claim(self, limit: int = 100, max_running: int = 100, by: str = "worker") -> list[Run]:
@@ -135,14 +135,14 @@ class World:
         )
         return [one.run for one in claimed.claimed]
 
-    def settle(self, run: Run, outcome: Outcome = Outcome.SUCCEEDED, **output: Any) -> Settled:
+    def settle(self, run: Run, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED, **output: Any) -> Settled:
         """The end of a claimed run, and what follows for its trigger."""
         settled = settle(self.database, self.observations, run, Ended(outcome, output=output))
         if settled.stop:
             stop(self.observations, self.deploying.stop, run, settled.stop)
         return settled
 
-    def finish(self, outcome: Outcome = Outcome.SUCCEEDED, **output: Any) -> Run:
+    def finish(self, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED, **output: Any) -> Run:
         """Claims the run whose turn it is, and ends it."""
         (run,) = self.claim(limit=1)
         self.settle(run, outcome, **output)

@@ -9,9 +9,9 @@ from controller.api.paging import Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
 from controller.shapes.audits import AuditShape, judged_shape, summary_shape
 from controller.shapes.explanations import ExplanationShape, explanation_shape
-from reconcile.reports.auditing import Place
-from reconcile.rules.audit import Line
-from reconcile.rules.notation import ScheduleError, instant
+from reconcile.queries.audit import Place
+from reconcile.report.audit import AuditLine
+from reconcile.schedule.notation import ScheduleError, instant
 from revisions.ids import utc_text
 
 router = APIRouter(prefix="/triggers", tags=["audit"])
@@ -43,7 +43,7 @@ def explain(key: Named, here: Here, at: At = None) -> ExplanationShape:
     return explanation_shape(here.explaining.explain(key, moment(at, "at")), key)
 
 
-def _cursor(line: Line) -> str:
+def _cursor(line: AuditLine) -> str:
     return pack(utc_text(line.at), line.occurrence_id)
 
 

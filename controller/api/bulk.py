@@ -11,12 +11,12 @@ from controller.api.context import Asking, Here, Within, because, moment, refuse
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.triggers import BulkShape, bulk_shape
-from reconcile.deploying import Chosen
-from reconcile.revising import Caller
-from reconcile.rules.authority import Reach
+from reconcile.decide.authority import Reach
+from reconcile.triggers.deploying import Chosen
+from reconcile.triggers.revising import Caller
 from revisions.errors import Fault, Invalid, few
+from revisions.history.triggers import Action
 from revisions.ids import TriggerKey, name_faults
-from revisions.triggers import Action
 
 router = APIRouter(prefix="/triggers:", tags=["triggers"])
 

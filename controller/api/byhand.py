@@ -12,10 +12,10 @@ from controller.api.triggers import ONE
 from controller.services import Services
 from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
 from controller.shapes.common import Page
-from reconcile import limits
-from reconcile.byhand.backfilling import Wish
-from reconcile.byhand.firing import Fired
 from reconcile.observe import Progress
+from reconcile.runs.manual.backfill import BackfillRequest
+from reconcile.runs.manual.fire import Fired
+from reconcile.triggers import limit_warnings
 from revisions.errors import Fault, Invalid, few
 from revisions.ids import TriggerKey, name_faults
 from revisions.store.runs import Run
@@ -42,7 +42,7 @@ def backfill(key: Named, body: Sent, caller: Asking, here: Here, accept: Accept 
             done = here.backfilling.preview(key, wish, caller)
         else:
             done = here.backfilling.backfill(key, wish, caller, progress)
-        told = limits.beyond(here.database, done.trigger_id) if done.made else []
+        told = limit_warnings.beyond(here.database, done.trigger_id) if done.made else []
         return backfill_shape(done, key, told, force=wish.force, dry_run=dry_run)
 
     return answered(accept, work)
@@ -65,17 +65,17 @@ def fire_all(body: Sent, caller: Asking, within: Within, here: Here, accept: Acc
 
 
 def _told(here: Services, fired: Fired) -> list[str]:
-    return limits.beyond(here.database, fired.outcome.trigger_id) if isinstance(fired.outcome, Run) else []
+    return limit_warnings.beyond(here.database, fired.outcome.trigger_id) if isinstance(fired.outcome, Run) else []
 
 
-def _wish(body: Body) -> tuple[Wish, bool]:
+def _wish(body: Body) -> tuple[BackfillRequest, bool]:
     """What is to be backfilled, and whether only to look. Raises Invalid."""
     kinds: dict[str, type] = {"from": str, "to": str, "force": bool, "dry_run": bool, "overlap": str, "input": dict}
     said = body.fields("from", "to", **kinds)
     since, until = moment(said["from"], "from"), moment(said["to"], "to")
     assert since is not None
     assert until is not None
-    wish = Wish(since, until, bool(said["force"]), said["overlap"], said["input"])
+    wish = BackfillRequest(since, until, bool(said["force"]), said["overlap"], said["input"])
     return wish, bool(said["dry_run"])
 
 

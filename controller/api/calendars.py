@@ -13,7 +13,7 @@ from controller.shapes.calendars import (
     calendar_shape,
 )
 from controller.shapes.common import Page
-from reconcile.calendaring import CalendarChanged
+from reconcile.triggers.calendars import CalendarChanged
 from revisions.errors import NotFound
 from revisions.ids import CalendarKey
 from revisions.manifests import Calendar as Manifest

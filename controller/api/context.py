@@ -9,11 +9,11 @@ from typing import Annotated
 from fastapi import Depends, Header, Query, Request
 
 from controller.services import Services
-from reconcile.revising import Caller
-from reconcile.rules.authority import Principal, Reach
-from reconcile.rules.notation import ScheduleError, instant
-from reconcile.rules.preconditions import Expected
-from reconcile.rules.traces import parse
+from reconcile.decide.authority import Principal, Reach
+from reconcile.decide.preconditions import Expected
+from reconcile.decide.trace_context import parse
+from reconcile.schedule.notation import ScheduleError, instant
+from reconcile.triggers.revising import Caller
 from revisions.errors import Fault, Forbidden, Invalid, NotFound
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, is_id, name_faults
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from controller.api.context import Here, Within, listed, moment
 from controller.api.paging import Filter
 from controller.shapes.costs import CostsShape, costs_shape
-from reconcile.reports.accounting import By
+from reconcile.queries.costs import By
 
 router = APIRouter(tags=["costs"])
 

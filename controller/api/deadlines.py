@@ -10,7 +10,7 @@ from controller.api.paging import Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
 from controller.shapes.common import Page
 from controller.shapes.deadlines import DeadlineShape, deadline_shape
-from reconcile.rules.notation import ScheduleError, instant
+from reconcile.schedule.notation import ScheduleError, instant
 from revisions.ids import utc_text
 from revisions.store import expectations
 

@@ -19,7 +19,7 @@ from controller.api.refusals import address_of
 from controller.api.rights import Found, Need, Where
 from controller.auth import LOCAL
 from controller.services import Services
-from reconcile.rules.authority import ALL_RIGHTS, EVERYWHERE, NOWHERE, Principal, Reach, Role
+from reconcile.decide.authority import ALL_RIGHTS, EVERYWHERE, NOWHERE, Principal, Reach, Role
 from revisions.errors import Forbidden, TriggerctlError, Unavailable
 
 COOKIE: Final = "triggerctl"

@@ -21,10 +21,10 @@ from controller.shapes.histories import (
     report_shape,
 )
 from reconcile.observe import Progress
-from revisions import checkpoints
 from revisions.errors import Invalid, Malformed
+from revisions.history import checkpoints
+from revisions.history.signing import PrivateKey, PublicKey
 from revisions.ids import TriggerKey, name_faults
-from revisions.signing import PrivateKey, PublicKey
 
 router = APIRouter(tags=["histories"])
 LARGEST_CHECKPOINT = 256 * 1024 * 1024

@@ -12,8 +12,8 @@ from controller.api.paging import Cursor, Limit, id_before, pack, page
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.holds import HoldShape, hold_shape
-from reconcile.holding import LIST, Scope
-from reconcile.rules.authority import Reach
+from reconcile.decide.authority import Reach
+from reconcile.triggers.holds import LIST, Scope
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey, name_faults
 from revisions.store import holds as store

@@ -12,13 +12,14 @@ from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
 from controller.shapes.previews import PreviewShape, WarningsShape, inactive_shape, preview_shape
-from reconcile import calendars, limits
-from reconcile.rules import bounds, changes, trust
-from reconcile.rules.ahead import Holding, ahead
-from reconcile.rules.schedule import count
-from reconcile.rules.terms import Terms, terms
-from revisions.chain import canonical
+from reconcile.decide import changes, trust
+from reconcile.report.upcoming import HoldSpan, upcoming
+from reconcile.schedule import bounds
+from reconcile.schedule.fires import count
+from reconcile.schedule.terms import Terms, terms
+from reconcile.triggers import closed_days, limit_warnings
 from revisions.errors import Invalid, NotFound
+from revisions.history.chain import canonical
 from revisions.ids import TriggerKey
 from revisions.manifests import Trigger as Manifest
 from revisions.store import holds
@@ -41,7 +42,7 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
         now = here.database.clock.now(connection)
         if current.deleted:
             raise NotFound.deleted(key, current.revision)
-        found = calendars.read_terms(connection, key.project, current.spec, current.resolved)
+        found = closed_days.read_terms(connection, key.project, current.spec, current.resolved)
         row = status_store.get(connection, current.trigger_id)
         over = _over(connection, now, key, current.trigger_id, current.tags)
     assert row is not None
@@ -57,8 +58,8 @@ def of_manifest(body: Sent, here: Here, within: Within, n: Count = 10, after: Af
     key, named, written = manifest.key, manifest.spec.schedule.calendars, canonical(manifest.written)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-        calendars.refuse_unknown(connection, key.project, named)
-        closed = calendars.closed(connection, key.project, named)
+        closed_days.refuse_unknown(connection, key.project, named)
+        closed = closed_days.closed(connection, key.project, named)
         there = trigger_store.get(connection, key)
         over = _over(connection, now, key, there.trigger_id if there else "", manifest.metadata.tags)
     made = changes.deploy(None, manifest, written, now, reason="", origin=None, scopes="[]", calendars=closed)
@@ -72,7 +73,7 @@ def of_deploy(body: Sent, here: Here, within: Within) -> WarningsShape:
     manifest = _judged(body, within)
     with here.database.read() as connection:
         now, there = here.database.clock.now(connection), trigger_store.get(connection, manifest.key)
-        told = limits.warnings(connection, there, manifest.written, now)
+        told = limit_warnings.warnings(connection, there, manifest.written, now)
     return {"warnings": [*trust.warnings(manifest.written), *told]}
 
 
@@ -107,6 +108,6 @@ def _preview(
     if found.count is not None:
         remaining = max(0, found.count - started)
         limit = min(n, remaining - count(found.schedule, begins, after, remaining))
-    holdings = [Holding(one.from_at, one.until_at, one.kind).earlier(late) for one in over]
-    shown = ahead(found.schedule, after, limit, holdings, MOST)
+    holdings = [HoldSpan(one.from_at, one.until_at, one.kind).earlier(late) for one in over]
+    shown = upcoming(found.schedule, after, limit, holdings, MOST)
     return preview_shape(shown.fires, shown.left_out, late)

@@ -5,7 +5,7 @@ from starlette.types import Scope
 from controller.api import rights
 from controller.api.context import PRINCIPAL
 from controller.errors import TooManyFailures, Unauthenticated
-from reconcile.rules.authority import Principal
+from reconcile.decide.authority import Principal
 from revisions.errors import Forbidden, TriggerctlError
 
 REFUSALS = (Unauthenticated, TooManyFailures, Forbidden)

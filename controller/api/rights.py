@@ -10,8 +10,8 @@ from typing import Final
 
 from starlette.routing import compile_path
 
-from reconcile.credentials import OF_RUNS, PREFIX
-from reconcile.rules.authority import Role
+from reconcile.decide.authority import Role
+from reconcile.triggers.credentials import OF_RUNS, PREFIX
 from revisions.ids import is_id, name_faults
 
 

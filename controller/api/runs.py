@@ -10,21 +10,21 @@ from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, LARGEST_POSITION, Cursor, Filter, Limit, id_before, pack, page
 from controller.shapes.common import Page
 from controller.shapes.runs import AskedRunShape, BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
-from reconcile import limits
-from reconcile.attempts.attempt import Ended, part_of
-from reconcile.reports import waiting
-from reconcile.rules.authority import Reach
-from reconcile.rules.retry import Outcome
+from reconcile.decide.authority import Reach
+from reconcile.decide.retry import AttemptOutcome
+from reconcile.queries import explain
+from reconcile.runs.attempt import Ended, part_of
+from reconcile.triggers import limit_warnings
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
-from revisions.store import logs, orders
+from revisions.store import logs, run_orders
 from revisions.store import runs as store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection
 from revisions.store.runs import Run
 
 router = APIRouter(prefix="/runs", tags=["runs"])
-_OUTCOMES = (Outcome.SUCCEEDED.value, Outcome.FAILED.value)
+_OUTCOMES = (AttemptOutcome.SUCCEEDED.value, AttemptOutcome.FAILED.value)
 _ATTEMPT = {"attempt": {"type": "integer", "description": "the number that stands in the document, at run.attempt"}}
 Status = Literal["pending", "running", "waiting", "parked", "succeeded", "failed", "timed_out", "cancelled", "expired"]
 
@@ -72,7 +72,7 @@ def show(id: NamedId, here: Here, within: Within) -> WaitingRunShape:
     """One run, and what keeps it from its start."""
     with here.database.read() as connection:
         run = _get(connection, id, within)
-        told = waiting.told(connection, run, here.database.clock.now(connection))
+        told = explain.told(connection, run, here.database.clock.now(connection))
         return {**_shape(connection, run), "waits_for": told or None}
 
 
@@ -116,7 +116,7 @@ def cancel(id: NamedId, here: Here, within: Within, sent: Sent, asking: Asking) 
     with here.database.write() as connection:
         before = _get(connection, id, within)
         now = here.database.clock.now(connection)
-        run = orders.request_cancel(connection, id, now, asking.actor, reason)
+        run = run_orders.request_cancel(connection, id, now, asking.actor, reason)
         if run is None:  # it had been kept long enough, a moment ago
             raise NotFound.run(id)
         answer = _shape(connection, run)
@@ -154,10 +154,10 @@ def complete(id: NamedId, here: Here, within: Within, sent: Sent) -> RunShape:
     given = sent.fields("attempt", "outcome", attempt=int, outcome=str, output=dict, error=str)
     if given["outcome"] not in _OUTCOMES:
         raise Invalid.at("outcome", f"{given['outcome']!r} is not known", f"one of {', '.join(_OUTCOMES)}")
-    outcome, error = Outcome(given["outcome"]), given["error"]
-    if outcome is Outcome.SUCCEEDED and error is not None:
+    outcome, error = AttemptOutcome(given["outcome"]), given["error"]
+    if outcome is AttemptOutcome.SUCCEEDED and error is not None:
         raise Invalid.at("error", "stands beside succeeded", "leave it out")
-    if outcome is Outcome.SUCCEEDED:
+    if outcome is AttemptOutcome.SUCCEEDED:
         ended = Ended(outcome, output=given["output"] or {})
     else:
         ended = Ended(outcome, error or "the callback says failed, and not why", given["output"])
@@ -176,7 +176,7 @@ def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> AskedRunSh
     run = here.retrying.retry(id, asking)
     with here.database.read() as connection:
         shape = _shape(connection, run)
-    return {**shape, "warnings": limits.beyond(here.database, run.trigger_id)}
+    return {**shape, "warnings": limit_warnings.beyond(here.database, run.trigger_id)}
 
 
 @router.post("/{id}/heartbeat", openapi_extra=fields_schema("attempt", **_ATTEMPT))

@@ -10,8 +10,8 @@ from controller.api.paging import MOST, Cursor, Limit, id_before, pack, page
 from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.tokens import CreatedTokenShape, RevokedTokenShape, TokenShape, token_shape
-from reconcile.credentials import is_within
-from reconcile.rules.authority import Grant, Reach, Role
+from reconcile.decide.authority import Grant, Reach, Role
+from reconcile.triggers.credentials import is_within
 from revisions.errors import Fault, Invalid
 from revisions.ids import name_faults
 from revisions.store import tokens as store

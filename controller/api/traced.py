@@ -13,7 +13,7 @@ from controller.api import rights
 from controller.api.context import PRINCIPAL, TRACEPARENT
 from controller.api.guard import SAFE
 from controller.tracing import Tracing
-from reconcile.rules.traces import parse
+from reconcile.decide.trace_context import parse
 from revisions.ids import TriggerKey
 
 _NAMES_OF_TRIGGERS = frozenset(TriggerKey._fields)

@@ -23,16 +23,16 @@ from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.runs import AskedRunShape, run_shape
 from controller.shapes.triggers import ChangedTriggerShape, InItsWay, TriggerShape, trigger_shape
-from reconcile import limits
-from reconcile.revising import Changed
+from reconcile.triggers import limit_warnings
+from reconcile.triggers.revising import Changed
 from revisions.errors import NotFound
+from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
 from revisions.store import holds, quarantines
 from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
 from revisions.store import triggers as store
-from revisions.triggers import Trigger
 
 router = APIRouter(prefix="/triggers", tags=["triggers"])
 ONE = "/{project}/{domain}/{task}/{name}"
@@ -172,7 +172,10 @@ def fire(key: Named, body: Sent, caller: Asking, here: Here) -> AskedRunShape:
     """Makes a run now, whatever the schedule says (X-11)."""
     said = body.fields(input=dict, overlap=str)
     made = here.firing.fire(key, said["input"], caller, said["overlap"])
-    return {**run_shape(made, {made.trigger_id: key}), "warnings": limits.beyond(here.database, made.trigger_id)}
+    return {
+        **run_shape(made, {made.trigger_id: key}),
+        "warnings": limit_warnings.beyond(here.database, made.trigger_id),
+    }
 
 
 def changed(here: Services, made: Changed, response: Response) -> ChangedTriggerShape:

@@ -9,7 +9,7 @@ from controller.cli import files, planned
 from controller.cli.client import Client, Refused
 from controller.cli.screen import cell, note, warn
 from controller.errors import Exit
-from reconcile.rules.plan import Change, Plan, Verb, applied, pruned
+from reconcile.report.plan import FolderPlan, PlanStep, Verb, applied, pruned
 from revisions.errors import Unavailable
 from revisions.ids import CalendarKey, TaskKey
 
@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 class Step:
     """A change and what became of it; `revision` is the one it made."""
 
-    change: Change
+    change: PlanStep
     outcome: Outcome
     revision: int | None = None
     detail: str = ""
@@ -43,7 +43,7 @@ class Steps:
     But nothing is deleted after a refusal: what was to take its place may be what was refused.
     """
 
-    def __init__(self, client: Client, plan: Plan, *, says: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, plan: FolderPlan, *, says: Callable[[str], None]) -> None:
         self._client, self._plan, self._says = client, plan, says
         self._taken: list[Step] = []
         self._lost: Unavailable | Refused | None = None
@@ -94,7 +94,7 @@ class Steps:
     def _count(self, outcome: Outcome) -> int:
         return sum(step.outcome is outcome for step in self._taken)
 
-    def _lose(self, change: Change, error: Unavailable | Refused) -> None:
+    def _lose(self, change: PlanStep, error: Unavailable | Refused) -> None:
         self._lost = error
         self._note(Step(change, Outcome.FAILED, detail=str(error), exit=Exit.NOT_REACHABLE))
 
@@ -104,7 +104,7 @@ class Steps:
         after = f", revision {step.revision}" if step.revision is not None else ""
         self._says(f"{did} {step.change.kind} {step.change.key}{after}{f': {step.detail}' if step.detail else ''}")
 
-    def _do(self, change: Change) -> Step:
+    def _do(self, change: PlanStep) -> Step:
         origin, document = self._plan.origin, change.declared.document if change.declared else None
         if isinstance(change.key, TaskKey):
             made = self._client.put(files.task_key_path(change.key), document)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from controller.errors import exit_code
-from reconcile.rules.traces import parse
+from reconcile.decide.trace_context import parse
 from revisions.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:

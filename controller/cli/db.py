@@ -53,7 +53,7 @@ def current(context: typer.Context) -> None:
 @app.command()
 def separate(context: typer.Context) -> None:
     """Make a copy of a database an installation of its own, before anything runs on it."""
-    from reconcile.history.separating import separate
+    from reconcile.loop.restore import separate
 
     session = _direct(context)
     with _database(session) as database:

@@ -7,10 +7,10 @@ from typing import Any
 
 from controller.cli import files
 from controller.settings import OF_FOLDERS, Settings
-from reconcile import calendars
-from reconcile.registering import faults as task_faults
-from reconcile.rules import changes
-from reconcile.rules.plan import Declared, twice
+from reconcile.decide import changes
+from reconcile.report.plan import Declared, twice
+from reconcile.triggers import closed_days
+from reconcile.triggers.tasks import faults as task_faults
 from revisions import documents, manifests
 from revisions.errors import Fault, Invalid, TriggerctlError
 from revisions.ids import name_faults
@@ -122,7 +122,7 @@ def _faults(manifest: manifests.Task | manifests.Trigger | manifests.Calendar) -
         case manifests.Task():
             return task_faults(manifest)
         case manifests.Calendar():
-            return calendars.faults(manifest)
+            return closed_days.faults(manifest)
         case _:
             return changes.faults(manifest)
 

@@ -205,7 +205,7 @@ def _sentence(found: dict[str, Any]) -> str:
 def _make_key(session: Session, path: Path) -> None:
     from controller.cli import screen
     from revisions.errors import Invalid
-    from revisions.signing import PrivateKey
+    from revisions.history.signing import PrivateKey
 
     key = PrivateKey.fresh()
     try:

@@ -14,7 +14,7 @@ from controller.errors import Exit
 if TYPE_CHECKING:
     from controller.cli.client import Client
     from controller.cli.folder import Folder
-    from reconcile.rules.plan import Plan
+    from reconcile.report.plan import FolderPlan
 
 app = typer.Typer()
 
@@ -101,11 +101,11 @@ def _folder(path: str, *, prune: bool, origin: str | None) -> "Folder":
     return found
 
 
-def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None) -> "Plan":
+def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None) -> "FolderPlan":
     """Raises Invalid and Conflict for what cannot be done, and a usage error for a folder that was emptied."""
     from controller.cli import screen, standing
-    from reconcile.rules import drift
-    from reconcile.rules import plan as rules
+    from reconcile.report import plan as rules
+    from reconcile.report import plan_outlook
 
     called = origin or folder.origin
     server = standing.server(client, folder.declared, called)
@@ -122,7 +122,7 @@ def _plan(client: "Client", folder: "Folder", *, prune: bool, origin: str | None
         screen.note(f"there is no manifest in {folder.path}")
     made = replace(made, demanded=standing.demanded(client, made, server))
     made = replace(made, warnings=tuple(standing.warnings(client, made.changes)))
-    return drift.explain(made, standing.pasts(client, made.changes))
+    return plan_outlook.explain(made, standing.pasts(client, made.changes))
 
 
 def _said(text: str) -> None:

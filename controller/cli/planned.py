@@ -8,23 +8,23 @@ from dataclasses import asdict
 from typing import Any
 
 from controller.cli import screen
-from reconcile.rules.demand import FULL, Demanded
-from reconcile.rules.plan import Change, Past, Paused, Plan, Verb
-from revisions.triggers import Action, Difference, Kind
+from reconcile.decide.demand import FULL, Demanded
+from reconcile.report.plan import FolderPlan, LastDeploy, Paused, PlanStep, Verb
+from revisions.history.triggers import Action, DifferenceKind, FieldDifference
 
 _SIGNS: Mapping[Any, tuple[str, str]] = {
     Verb.REGISTER: ("+", "green"),
     Verb.CREATE: ("+", "green"),
     Verb.CHANGE: ("~", "yellow"),
     Verb.DELETE: ("-", "red"),
-    Kind.ADDED: ("+", "green"),
-    Kind.CHANGED: ("~", "yellow"),
-    Kind.REMOVED: ("-", "red"),
+    DifferenceKind.ADDED: ("+", "green"),
+    DifferenceKind.CHANGED: ("~", "yellow"),
+    DifferenceKind.REMOVED: ("-", "red"),
 }
 _WIDEST_PATH = 32
 
 
-def show(plan: Plan) -> None:
+def show(plan: FolderPlan) -> None:
     """The plan in lines: steps first, then what is left alone and why, then how many of each."""
     for change in plan.changes:
         _show_change(change)
@@ -43,7 +43,7 @@ def show(plan: Plan) -> None:
     screen.line(total(plan), "bold")
 
 
-def total(plan: Plan) -> str:
+def total(plan: FolderPlan) -> str:
     """How many steps of each kind, in words."""
     counts = Counter((change.verb, change.kind) for change in plan.changes)
     steps = [f"{screen.many(count, kind.lower())} to {verb.value}" for (verb, kind), count in counts.items()]
@@ -52,7 +52,7 @@ def total(plan: Plan) -> str:
     return told + (f", {left} not in the folder" if left else "") + "."
 
 
-def document(plan: Plan) -> dict[str, Any]:
+def document(plan: FolderPlan) -> dict[str, Any]:
     """The plan in the shape that programs read; `changes` holds the steps, and nothing when there are none."""
     verbs = Counter(change.verb for change in plan.changes)
     return {
@@ -77,7 +77,7 @@ def _demand(of: Demanded) -> dict[str, Any]:
     return {"asked_rate": of.asked, "execution_qps": of.allowed, "is_too_much": of.is_too_much}
 
 
-def _shape(change: Change) -> dict[str, Any]:
+def _shape(change: PlanStep) -> dict[str, Any]:
     return {
         "action": change.verb.value,
         "kind": change.kind,
@@ -88,7 +88,7 @@ def _shape(change: Change) -> dict[str, Any]:
     }
 
 
-def _show_change(change: Change) -> None:
+def _show_change(change: PlanStep) -> None:
     sign, style = _SIGNS[change.verb]
     stands = f"  (revision {change.revision})" if change.revision is not None else ""
     screen.line(f"{change.verb.value} {change.kind} {change.key}{stands}", f"bold {style}", sign=sign)
@@ -100,7 +100,7 @@ def _show_change(change: Change) -> None:
         screen.line(f"{difference.path.ljust(width)}  {_values(difference)}", style, sign=sign, indent=4)
 
 
-def _drift(past: Past, verb: Verb) -> str:
+def _drift(past: LastDeploy, verb: Verb) -> str:
     because = f" ({past.reason})" if past.reason else ""
     if past.action == Action.DELETE:
         return f"was deleted by {past.actor} at {screen.cell(past.at)}{because}; this brings it back"
@@ -123,13 +123,13 @@ def _because(paused: Paused) -> str:
     return until + (f" ({paused.reason})" if paused.reason else "")
 
 
-def _values(difference: Difference) -> str:
+def _values(difference: FieldDifference) -> str:
     match difference.kind:
-        case Kind.ADDED:
+        case DifferenceKind.ADDED:
             return _text(difference.after)
-        case Kind.REMOVED:
+        case DifferenceKind.REMOVED:
             return _text(difference.before)
-        case Kind.CHANGED:
+        case DifferenceKind.CHANGED:
             return f"{_text(difference.before)} {_arrow()} {_text(difference.after)}"
 
 

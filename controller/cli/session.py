@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from revisions.errors import Invalid
-from revisions.triggers import SYSTEM
+from revisions.history.triggers import SYSTEM
 
 if TYPE_CHECKING:
     from controller.cli.client import Client

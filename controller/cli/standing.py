@@ -7,16 +7,27 @@ from typing import Any
 
 from controller.cli import files
 from controller.cli.client import Client, Refused
-from reconcile.rules import bounds, outlook
-from reconcile.rules.block import EPOCH
-from reconcile.rules.demand import Demanded
-from reconcile.rules.plan import CalendarRow, Change, Declared, Key, Past, Plan, Row, Server, Verb
-from reconcile.rules.schedule import never_fires
-from reconcile.rules.terms import schedule_of
+from reconcile.decide.demand import Demanded
+from reconcile.report import plan_outlook
+from reconcile.report.plan import (
+    Declared,
+    FolderPlan,
+    Key,
+    LastDeploy,
+    PlannedCalendar,
+    PlannedTrigger,
+    PlanStep,
+    ServerState,
+    Verb,
+)
+from reconcile.schedule import bounds
+from reconcile.schedule.definition import EPOCH
+from reconcile.schedule.fires import never_fires
+from reconcile.schedule.terms import schedule_of
 from revisions.errors import Fault, Invalid
+from revisions.history.triggers import Action
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
 from revisions.manifests import Calendar, Task, Trigger
-from revisions.triggers import Action
 
 _MAY_WARN = {"allow_destructive", "limits"}
 """Fields of triggers that a deploy may warn of."""
@@ -24,9 +35,9 @@ _AT_ONCE = 10
 """How many revisions are read in search of the last deploy; pauses rarely stand in longer rows."""
 
 
-def server(client: Client, declared: Sequence[Declared], origin: str | None) -> Server:
+def server(client: Client, declared: Sequence[Declared], origin: str | None) -> ServerState:
     """The tasks, triggers and calendars around those of a folder, and all triggers that bear its origin."""
-    triggers: dict[TriggerKey, Row] = {}
+    triggers: dict[TriggerKey, PlannedTrigger] = {}
     for wanted in _wanted((one.manifest.key for one in declared if isinstance(one.manifest, Trigger)), "task"):
         triggers |= _rows(client, is_ours=False, **wanted)
     if origin is not None:
@@ -39,11 +50,11 @@ def server(client: Client, declared: Sequence[Declared], origin: str | None) -> 
     calendars = {}
     for project in sorted({one.manifest.key.project for one in declared if _needs_calendars(one)}):
         for item in client.items("/calendars", project=project)["items"]:
-            calendars[CalendarKey(item["project"], item["name"])] = CalendarRow(item["revision"], item["spec"])
-    return Server(tasks, triggers, calendars)
+            calendars[CalendarKey(item["project"], item["name"])] = PlannedCalendar(item["revision"], item["spec"])
+    return ServerState(tasks, triggers, calendars)
 
 
-def pasts(client: Client, changes: Iterable[Change]) -> dict[TriggerKey, Past]:
+def pasts(client: Client, changes: Iterable[PlanStep]) -> dict[TriggerKey, LastDeploy]:
     """What made each trigger that is to change what it is; a request for each of these only."""
     found = {}
     for change in changes:
@@ -52,14 +63,14 @@ def pasts(client: Client, changes: Iterable[Change]) -> dict[TriggerKey, Past]:
     return found
 
 
-def demanded(client: Client, plan: Plan, found: Server) -> Demanded:
+def demanded(client: Client, plan: FolderPlan, found: ServerState) -> Demanded:
     """How many starts a second the schedules will ask for once the plan is done (L-18)."""
     now = client.get("/demand", limit=0)
     standing = Demanded(now["asked_rate"], now["execution_qps"])
-    return outlook.after(plan, found, standing, datetime.fromisoformat(now["at"]))
+    return plan_outlook.after(plan, found, standing, datetime.fromisoformat(now["at"]))
 
 
-def warnings(client: Client, changes: Iterable[Change]) -> Iterator[str]:
+def warnings(client: Client, changes: Iterable[PlanStep]) -> Iterator[str]:
     """What the server would warn of, each under its trigger's name; a request for each that may give reason to."""
     for change in changes:
         declared = change.declared if isinstance(change.key, TriggerKey) else None
@@ -68,7 +79,7 @@ def warnings(client: Client, changes: Iterable[Change]) -> Iterator[str]:
                 yield f"{change.key}: {warning}"
 
 
-def check_ahead(client: Client, changes: Sequence[Change]) -> None:
+def check_ahead(client: Client, changes: Sequence[PlanStep]) -> None:
     """Asks the server whether new schedules that may have no fire left have one, so that no deploy fails of it (S-02).
 
     Those that wait for a calendar of this plan are not asked about: the server has not heard of its days.
@@ -101,9 +112,9 @@ def _wanted(keys: Iterable[Sequence[str]], last: str) -> Iterator[dict[str, Any]
         yield {"project": project, "domain": domain, **only}
 
 
-def _rows(client: Client, *, is_ours: bool, **wanted: Any) -> Mapping[TriggerKey, Row]:
+def _rows(client: Client, *, is_ours: bool, **wanted: Any) -> Mapping[TriggerKey, PlannedTrigger]:
     return {
-        TriggerKey(item["project"], item["domain"], item["task"], item["name"]): Row(
+        TriggerKey(item["project"], item["domain"], item["task"], item["name"]): PlannedTrigger(
             revision=item["revision"],
             active=item["active"],
             tags=tuple(item["tags"]),
@@ -130,7 +141,7 @@ def _task_of(one: Declared) -> TaskKey:
     return TaskKey(key.project, key.domain, key.task, one.manifest.spec.task_version)
 
 
-def _past(client: Client, key: TriggerKey, verb: Verb) -> Past | None:
+def _past(client: Client, key: TriggerKey, verb: Verb) -> LastDeploy | None:
     """The last DEPLOY; of a trigger that is to be created the DELETE before, None for a name that is new."""
     path = f"{files.trigger_path(str(key))}/revisions"
     cursor = None
@@ -149,8 +160,8 @@ def _past(client: Client, key: TriggerKey, verb: Verb) -> Past | None:
             return None
 
 
-def _read(made: Mapping[str, Any]) -> Past:
-    return Past(
+def _read(made: Mapping[str, Any]) -> LastDeploy:
+    return LastDeploy(
         revision=made["revision"],
         action=made["action"],
         actor=made["actor"],
@@ -167,7 +178,7 @@ def _names_any(manifest: Task | Trigger | Calendar, new: Collection[Key]) -> boo
     return any(CalendarKey(project, name) in new for name in manifest.spec.schedule.calendars)
 
 
-def _may_be_over(change: Change) -> bool:
+def _may_be_over(change: PlanStep) -> bool:
     """A single instant, bounds, or an expression that never fires; what else there is goes on for ever."""
     assert change.declared is not None
     if not isinstance(change.declared.manifest, Trigger):

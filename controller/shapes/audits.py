@@ -5,7 +5,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Since, Time, time_text
-from reconcile.rules.audit import Kind, Line, Summary
+from reconcile.report.audit import AuditLine, AuditResult, AuditSummary
 from revisions.ids import utc_text
 
 
@@ -55,7 +55,7 @@ class AuditShape(Since):
     next_cursor: str | None
 
 
-def judged_shape(line: Line) -> JudgedShape:
+def judged_shape(line: AuditLine) -> JudgedShape:
     return {
         "occurrence_id": line.occurrence_id,
         "scheduled_at": utc_text(line.at),
@@ -68,10 +68,10 @@ def judged_shape(line: Line) -> JudgedShape:
     }
 
 
-def summary_shape(made: Summary) -> SummaryShape:
+def summary_shape(made: AuditSummary) -> SummaryShape:
     causes = sorted(made.skips.items())
     return {
         "clean": made.is_clean,
-        **{kind.value: made.kinds[kind] for kind in Kind},  # type: ignore[typeddict-item]  # each kind is a member
+        **{kind.value: made.kinds[kind] for kind in AuditResult},  # type: ignore[typeddict-item]  # each kind is a member
         "causes": [{"outcome": outcome, "reason": reason, "count": count} for (outcome, reason), count in causes],
     }

@@ -9,8 +9,8 @@ from controller.errors import problem
 from controller.shapes.common import Object, Since, Time
 from controller.shapes.previews import FireShape, fire_shape
 from controller.shapes.runs import RunShape, run_shape
-from reconcile.byhand.backfilling import Backfilled
-from reconcile.byhand.firing import Fired
+from reconcile.runs.manual.backfill import Backfilled
+from reconcile.runs.manual.fire import Fired
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.runs import Run
 

@@ -5,7 +5,7 @@ from typing_extensions import TypedDict
 from controller.shapes.common import Time, time_text
 from controller.shapes.holds import HeldShape, held_shape
 from controller.shapes.occurrences import OccurrenceShape
-from reconcile.byhand.backlogs import Standing
+from reconcile.runs.manual.backlogs import BacklogView
 from revisions.ids import utc_text
 
 
@@ -40,7 +40,7 @@ class DroppedShape(CatchupShape):
     dropped: OccurrenceShape | None
 
 
-def catchup_shape(standing: Standing) -> CatchupShape:
+def catchup_shape(standing: BacklogView) -> CatchupShape:
     return {
         "trigger": str(standing.trigger),
         "watermark": utc_text(standing.watermark),

@@ -2,7 +2,7 @@
 
 from typing_extensions import TypedDict
 
-from reconcile.reports.accounting import Account
+from reconcile.queries.costs import Account
 
 
 class ShareShape(TypedDict):

@@ -4,7 +4,7 @@ from typing_extensions import TypedDict
 
 from controller.shapes.common import Time
 from revisions.ids import TriggerKey, utc_text
-from revisions.store.expectations import Missed
+from revisions.store.expectations import MissedDeadline
 
 
 class DeadlineShape(TypedDict):
@@ -19,7 +19,7 @@ class DeadlineShape(TypedDict):
     noticed_at: Time
 
 
-def deadline_shape(missed: Missed, key: TriggerKey) -> DeadlineShape:
+def deadline_shape(missed: MissedDeadline, key: TriggerKey) -> DeadlineShape:
     return {
         "trigger": str(key),
         "kind": missed.kind,

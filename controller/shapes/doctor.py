@@ -7,8 +7,8 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Time
-from reconcile.rules.checks import Check
-from reconcile.rules.demand import is_too_much
+from reconcile.decide.demand import is_too_much
+from reconcile.report.installation_checks import Check
 from revisions.ids import TriggerKey, utc_text
 
 

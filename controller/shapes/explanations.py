@@ -9,10 +9,10 @@ from controller.shapes.common import Time, time_text
 from controller.shapes.occurrences import OccurrenceShape, occurrence_shape
 from controller.shapes.previews import FireShape, LeftOutShape, fire_shape, left_out_shape
 from controller.shapes.runs import RunShape, run_shape
-from reconcile.reports.explaining import Explained
+from reconcile.queries.explain import Explained
+from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.occurrences import Occurrence
-from revisions.triggers import Trigger
 
 
 class InForceShape(TypedDict):

@@ -5,10 +5,10 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Time, plain
-from reconcile.history.importing import Imported
-from reconcile.history.rebuilding import Replay
-from reconcile.history.verifying import Report
-from revisions.breaks import Break
+from reconcile.triggers.history.rebuild import Replay
+from reconcile.triggers.history.transfer import Imported
+from reconcile.triggers.history.verify import Report
+from revisions.history.chain_breaks import ChainBreak
 
 
 class BreakShape(TypedDict):
@@ -108,7 +108,7 @@ class ImportedShape(TypedDict):
     pinned: bool
 
 
-def break_shape(found: Break) -> BreakShape:
+def break_shape(found: ChainBreak) -> BreakShape:
     return {
         "trigger": str(found.key),
         "trigger_id": found.trigger_id,

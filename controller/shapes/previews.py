@@ -7,9 +7,9 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Time, time_text
-from reconcile.rules.schedule import Fire, LeftOut
+from reconcile.schedule.fires import Fire, LeftOut
+from revisions.history.triggers import Trigger
 from revisions.ids import utc_text
-from revisions.triggers import Trigger
 
 
 class FireShape(TypedDict):

@@ -6,9 +6,9 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Object, Time, time_text
+from revisions.history.triggers import FieldDifference, Revision
 from revisions.ids import utc_text
-from revisions.store.feed import Change
-from revisions.triggers import Difference, Revision
+from revisions.store.feed import FeedEntry
 
 _Between = TypedDict("_Between", {"from": int})  # a name that no class body can hold
 
@@ -73,9 +73,9 @@ def revision_shape(made: Revision) -> RevisionShape:
     }
 
 
-def difference_shape(found: Difference) -> DifferenceShape:
+def difference_shape(found: FieldDifference) -> DifferenceShape:
     return {"path": found.path, "kind": found.kind.value, "before": found.before, "after": found.after}
 
 
-def change_shape(made: Change) -> ChangeShape:
+def change_shape(made: FeedEntry) -> ChangeShape:
     return {"trigger": str(made.key), "revision": made.revision, "at": utc_text(made.at)}

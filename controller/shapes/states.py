@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from controller.shapes.common import Time, time_text
 from revisions.ids import TriggerKey
-from revisions.store.states import State
+from revisions.store.states import StoredState
 
 
 class StateShape(TypedDict):
@@ -29,7 +29,7 @@ class ChangedStateShape(StateShape):
     changed: bool
 
 
-def state_shape(key: TriggerKey, kept: State | None) -> StateShape:
+def state_shape(key: TriggerKey, kept: StoredState | None) -> StateShape:
     return {
         "trigger": str(key),
         "state": json.loads(kept.state) if kept and kept.state is not None else None,

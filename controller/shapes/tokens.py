@@ -5,7 +5,7 @@ from datetime import datetime
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Time, time_text
-from reconcile.rules.authority import projects_list, rights_of
+from reconcile.decide.authority import projects_list, rights_of
 from revisions.ids import utc_text
 from revisions.store.tokens import Token
 

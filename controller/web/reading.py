@@ -16,7 +16,7 @@ from controller.shapes.runs import RunShape, WaitingRunShape
 from controller.shapes.triggers import TriggerShape
 from controller.web import words
 from controller.web.words import Standing
-from reconcile.rules.authority import Reach
+from reconcile.decide.authority import Reach
 from revisions.ids import TriggerKey
 from revisions.store import claims
 

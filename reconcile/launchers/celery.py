@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reconcile.ports import Failed, Launch, Launcher, LaunchError, Progress, Running, Succeeded, Work
-from reconcile.work import answers, errands
-from reconcile.work.blocks import extra_faults, text_faults, unknown_fields
-from reconcile.work.errands import Unreachable
+from reconcile.launchers.shared import answers, remote_job
+from reconcile.launchers.shared.block_faults import extra_faults, text_faults, unknown_fields
+from reconcile.launchers.shared.remote_job import Unreachable
+from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
 
 VARIABLES = {"broker": "CELERY_BROKER_URL", "backend": "CELERY_RESULT_BACKEND"}
@@ -37,19 +37,19 @@ class CeleryLauncher:
     def faults(self, spec: Any) -> list[Fault]:
         return [*extra_faults("celery", "celery"), *_faults(spec)]
 
-    def system(self, spec: Any) -> "Cluster":
+    def system(self, spec: Any) -> "CeleryCluster":
         return _cluster(spec)
 
     def start(self, launch: Launch) -> Work:
         for fault in self.faults(launch.spec):
             raise LaunchError(f"celery.{fault.path}: {fault.message}")
-        return errands.start(launch, CeleryTask)
+        return remote_job.start(launch, CeleryTask)
 
     def adopt(self, folder: Path) -> Work | None:
-        return errands.adopt(folder, CeleryTask)
+        return remote_job.adopt(folder, CeleryTask)
 
 
-class Cluster(NamedTuple):
+class CeleryCluster(NamedTuple):
     """A broker and a backend, each by the variable that holds its address."""
 
     broker: str
@@ -102,7 +102,7 @@ class CeleryTask:
     def told(self, wake: Callable[[], None]) -> bool:
         return False
 
-    def look(self) -> Progress:
+    def look(self) -> WorkProgress:
         with _talking(self._cluster) as apps:
             backend = apps.reader.backend
             try:
@@ -130,8 +130,8 @@ class CeleryTask:
         """Results expire by themselves."""
 
 
-def _cluster(spec: Mapping[str, Any]) -> Cluster:
-    return Cluster(*(spec.get(field, name) for field, name in VARIABLES.items()))
+def _cluster(spec: Mapping[str, Any]) -> CeleryCluster:
+    return CeleryCluster(*(spec.get(field, name) for field, name in VARIABLES.items()))
 
 
 def _meta(backend: Any, id: str) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _unreadable() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def _talking(cluster: Cluster) -> "Iterator[Apps]":
+def _talking(cluster: CeleryCluster) -> "Iterator[Apps]":
     """Turns whatever goes wrong on the way into Unreachable; no address is told, for it may hold a password."""
     apps = _apps(*map(_address, cluster))
     try:
@@ -198,7 +198,7 @@ def _address(variable: str) -> str:
     return address
 
 
-def _success(result: Any) -> Progress:
+def _success(result: Any) -> WorkProgress:
     if result is None:
         return Succeeded({})
     try:

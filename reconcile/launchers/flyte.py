@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
-from reconcile.work import answers, errands
-from reconcile.work.blocks import extra_faults, text_faults, unknown_fields
-from reconcile.work.errands import Unreachable
+from reconcile.launchers.shared import answers, remote_job
+from reconcile.launchers.shared.block_faults import extra_faults, text_faults, unknown_fields
+from reconcile.launchers.shared.remote_job import Unreachable
+from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
 
 NAMES = {"org": 63, "project": 63, "domain": 63, "task": 255, "version": 63}
@@ -47,10 +47,10 @@ class FlyteLauncher:
     def start(self, launch: Launch) -> Work:
         for fault in self.faults(launch.spec):
             raise LaunchError(f"flyte.{fault.path}: {fault.message}")
-        return errands.start(launch, FlyteRun)
+        return remote_job.start(launch, FlyteRun)
 
     def adopt(self, folder: Path) -> Work | None:
-        return errands.adopt(folder, FlyteRun)
+        return remote_job.adopt(folder, FlyteRun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class FlyteRun:
     def told(self, wake: Callable[[], None]) -> bool:
         return False
 
-    def look(self) -> Progress:
+    def look(self) -> WorkProgress:
         from flyteidl2.common.phase_pb2 import ActionPhase
 
         details = self._details()
@@ -140,7 +140,7 @@ class FlyteRun:
             found = _client(self._launch.spec["endpoint"]).get_run_details(request, **self._how()).details
         if found is not None:
             owner = found.run_spec.labels.values.get(OWNER, "").upper()
-            errands.refuse_foreign(self._launch, f"the run {self._run['name']} in Flyte", owner)
+            remote_job.refuse_foreign(self._launch, f"the run {self._run['name']} in Flyte", owner)
         return found
 
     def _request(self) -> Any:
@@ -162,7 +162,7 @@ class FlyteRun:
             run_spec={"envs": {"values": variables}, "labels": {"values": labels}},
         )
 
-    def _success(self, action: Any) -> Progress:
+    def _success(self, action: Any) -> WorkProgress:
         from flyteidl2.workflow import run_service_pb2 as messages
 
         with _asking("GetActionData"):

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from reconcile.ports import Launch, Launcher, LaunchError, Work
-from reconcile.work import exchanges
-from reconcile.work.blocks import text_faults, unknown_fields
-from reconcile.work.sending import Request
+from reconcile.launchers.shared import http_exchange
+from reconcile.launchers.shared.block_faults import text_faults, unknown_fields
+from reconcile.launchers.shared.http_request import HttpRequest
+from reconcile.protocols import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
 
 METHODS = ("POST", "PUT", "PATCH")
@@ -40,11 +40,11 @@ class HttpLauncher:
         for fault in _faults(launch.spec):
             raise LaunchError(f"http.{fault.path}: {fault.message}")
         spec = launch.spec
-        request = Request(spec.get("method", "POST"), spec["url"], _headers(launch), spec.get("expects"))
-        return exchanges.start(launch, request)
+        request = HttpRequest(spec.get("method", "POST"), spec["url"], _headers(launch), spec.get("expects"))
+        return http_exchange.start(launch, request)
 
     def adopt(self, folder: Path) -> Work | None:
-        return exchanges.adopt(folder)
+        return http_exchange.adopt(folder)
 
 
 def _headers(launch: Launch) -> dict[str, str]:

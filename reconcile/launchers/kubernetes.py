@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reconcile.ports import Launch, Launcher, LaunchError, Lost, Progress, Work
-from reconcile.work import answers, cluster, errands, jobs, pods
-from reconcile.work.blocks import extra_faults
-from reconcile.work.cluster import Cluster
-from reconcile.work.errands import Unreachable
+from reconcile.launchers.shared import answers, cluster, kubernetes_job, kubernetes_pod, remote_job
+from reconcile.launchers.shared.block_faults import extra_faults
+from reconcile.launchers.shared.cluster import KubernetesCluster
+from reconcile.launchers.shared.remote_job import Unreachable
+from reconcile.protocols import Launch, Launcher, LaunchError, Lost, Work, WorkProgress
 from revisions.errors import Fault
 
 SECONDS_TO_PRINT = 30
@@ -28,7 +28,7 @@ class KubernetesLauncher:
     finds_anywhere = True
 
     def faults(self, spec: Any) -> list[Fault]:
-        return [*extra_faults("kubernetes", "kubernetes"), *jobs.faults(spec)]
+        return [*extra_faults("kubernetes", "kubernetes"), *kubernetes_job.faults(spec)]
 
     def system(self, spec: Any) -> "Namespace":
         return Namespace(spec.get("namespace"), cluster.named())
@@ -36,10 +36,10 @@ class KubernetesLauncher:
     def start(self, launch: Launch) -> Work:
         for fault in self.faults(launch.spec):
             raise LaunchError(f"kubernetes.{fault.path}: {fault.message}")
-        return errands.start(launch, ClusterJob)
+        return remote_job.start(launch, ClusterJob)
 
     def adopt(self, folder: Path) -> Work | None:
-        return errands.adopt(folder, ClusterJob)
+        return remote_job.adopt(folder, ClusterJob)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ClusterJob:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._name = jobs.name(launch)
+        self._name = kubernetes_job.name(launch)
         self._kubeconfig = cluster.named()
         self._waits = ""
         self._leave_watch: Callable[[], None] | None = None
@@ -76,7 +76,7 @@ class ClusterJob:
         """The Job, then the Secret that it owns."""
         job = self._create_job()
         with _talking(but=409):
-            self._cluster().create_secret(self._namespace, jobs.secret(self._launch, job["metadata"]["uid"]))
+            self._cluster().create_secret(self._namespace, kubernetes_job.secret(self._launch, job["metadata"]["uid"]))
             return
         with _talking(but=404):
             found = self._cluster().secret(self._namespace, self._name)
@@ -89,16 +89,16 @@ class ClusterJob:
         self._leave_watch = partial(watch.leave, self._name, wake)
         return watch.join(self._name, wake)
 
-    def look(self) -> Progress:
+    def look(self) -> WorkProgress:
         job = self._job()
         if job is None:
-            return Lost(": ".join(filter(None, (pods.GONE, self._waits))))
+            return Lost(": ".join(filter(None, (kubernetes_pod.GONE, self._waits))))
         with _talking():
             pod = self._cluster().pod(self._namespace, self._name)
-        self._waits = pods.waiting(pod)
-        if pod and pods.has_printed(pod):
-            self._follow(pod["metadata"]["name"], to_the_end=pods.ended(job) is not None)
-        return pods.progress(job, pod, answers.last_line(self._launch.folder / "log"))
+        self._waits = kubernetes_pod.waiting(pod)
+        if pod and kubernetes_pod.has_printed(pod):
+            self._follow(pod["metadata"]["name"], to_the_end=kubernetes_pod.ended(job) is not None)
+        return kubernetes_pod.progress(job, pod, answers.last_line(self._launch.folder / "log"))
 
     def cancel(self, *, force: bool) -> None:
         """Its pod gets SIGTERM, later SIGKILL, from the cluster itself; the Job goes when the pod is gone."""
@@ -111,7 +111,7 @@ class ClusterJob:
 
     def _create_job(self) -> Any:
         with _talking(but=409):
-            return self._cluster().create_job(self._namespace, jobs.job(self._launch))
+            return self._cluster().create_job(self._namespace, kubernetes_job.job(self._launch))
         found = self._job()
         if found and "deletionTimestamp" not in found["metadata"]:
             return found
@@ -123,8 +123,8 @@ class ClusterJob:
         with _talking(but=404):
             found = self._cluster().job(self._namespace, self._name)
         if found:
-            owner = found["metadata"].get("labels", {}).get(jobs.OWNER)
-            errands.refuse_foreign(self._launch, f"the Job {self._name} in {self._namespace}", owner)
+            owner = found["metadata"].get("labels", {}).get(kubernetes_job.OWNER)
+            remote_job.refuse_foreign(self._launch, f"the Job {self._name} in {self._namespace}", owner)
         return found
 
     def _delete(self, propagation: str) -> None:
@@ -165,15 +165,15 @@ class ClusterJob:
     def _namespace(self) -> str:
         return str(self._launch.spec.get("namespace") or self._cluster().namespace)
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> KubernetesCluster:
         return _connected(self._kubeconfig)
 
 
-def _connected(kubeconfig: str | None) -> Cluster:
+def _connected(kubeconfig: str | None) -> KubernetesCluster:
     """Raises LaunchError where no cluster is known."""
     try:
         return cluster.connected(kubeconfig)
-    except cluster.Unknown as error:
+    except cluster.UnknownCluster as error:
         raise LaunchError(str(error)) from None
 
 
@@ -182,7 +182,7 @@ def _talking(but: int | None = None) -> Iterator[None]:
     """Turns what the cluster refuses into our errors; a status of `but` is no error, and ends the block."""
     try:
         yield
-    except cluster.Refused as error:
+    except cluster.KubernetesRefusal as error:
         if error.status is not None and error.status == but:
             return
         if error.status is None or error.status in AGAIN or error.status >= 500:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reconcile.ports import Launch, Launcher, LaunchError, Work
-from reconcile.work import children
-from reconcile.work.blocks import env_faults, folder_faults, text_faults, unknown_fields
+from reconcile.launchers.shared import child_process
+from reconcile.launchers.shared.block_faults import env_faults, folder_faults, text_faults, unknown_fields
+from reconcile.protocols import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
 
 
@@ -29,12 +29,12 @@ class ProcessLauncher:
         cwd = launch.root.absolute() / launch.spec["cwd"] if "cwd" in launch.spec else None
         if cwd and not cwd.is_dir():
             raise LaunchError(f"no such folder: {cwd} (cwd)")
-        env = children.environment(launch, launch.spec.get("env"))
+        env = child_process.environment(launch, launch.spec.get("env"))
         name, *arguments = launch.spec["command"]
-        return children.start(launch, [_find(name, env["PATH"], cwd), *arguments], env, cwd)
+        return child_process.start(launch, [_find(name, env["PATH"], cwd), *arguments], env, cwd)
 
     def adopt(self, folder: Path) -> Work | None:
-        return children.adopt(folder)
+        return child_process.adopt(folder)
 
 
 def _find(name: str, search: str, cwd: Path | None) -> str:

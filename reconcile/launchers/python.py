@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reconcile.ports import Launch, Launcher, LaunchError, Work
-from reconcile.work import bootstrap, children
-from reconcile.work.blocks import folder_faults, text_faults, unknown_fields
+from reconcile.launchers.shared import child_process, python_child
+from reconcile.launchers.shared.block_faults import folder_faults, text_faults, unknown_fields
+from reconcile.protocols import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
 
 _EXAMPLE = 'write callable: "package.module:function"'
@@ -32,11 +32,11 @@ class PythonLauncher:
             if not folder.is_dir():
                 raise LaunchError(f"no such folder: {folder} (path)")
         # -P: the folder of the bootstrap must not come to stand in the task's import path.
-        command = [sys.executable, "-P", bootstrap.__file__, launch.spec["callable"], *map(str, folders)]
-        return children.start(launch, command, children.environment(launch))
+        command = [sys.executable, "-P", python_child.__file__, launch.spec["callable"], *map(str, folders)]
+        return child_process.start(launch, command, child_process.environment(launch))
 
     def adopt(self, folder: Path) -> Work | None:
-        return children.adopt(folder)
+        return child_process.adopt(folder)
 
 
 def _faults(spec: Any) -> Iterator[Fault]:

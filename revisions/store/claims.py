@@ -45,7 +45,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClaimState:
     """How a claim stands; `cancel_forced`: the work is to be ended without being asked."""
 
     held: bool
@@ -53,7 +53,7 @@ class Standing:
     cancel_forced: bool = False
 
 
-class Said(NamedTuple):
+class AttemptResult(NamedTuple):
     """What a run keeps of an attempt: its answer, canonical or not, its error, and what all attempts cost so far."""
 
     output: str | None = None
@@ -61,7 +61,7 @@ class Said(NamedTuple):
     cost: float | None = None
 
 
-Standings = dict[tuple[str, int], Standing]
+Standings = dict[tuple[str, int], ClaimState]
 """By run and claim number: a worker may hold a new claim on a run whose older one it has not missed yet."""
 
 
@@ -171,12 +171,12 @@ def beat(connection: Connection, current: Run, until: datetime) -> None:
         connection.execute(update(runs).where(runs.c.id == current.id).values(lease_until=until))
 
 
-def finishing(ours: Run, now: datetime, status: str, said: Said) -> Write:
+def finishing(ours: Run, now: datetime, status: str, said: AttemptResult) -> Write:
     """Ends a run for good and releases its claim, on success and on failure (X-06)."""
     return _releasing(ours, status=status, finished_at=now, **said._asdict())
 
 
-def retrying(ours: Run, at: datetime, said: Said) -> Write:
+def retrying(ours: Run, at: datetime, said: AttemptResult) -> Write:
     """Makes a run pending again for its next attempt; the key is free in between (X-07)."""
     return _releasing(ours, status="pending", available_at=at, **said._asdict())
 
@@ -197,9 +197,9 @@ def _among(some: Collection[Run]) -> ColumnElement[bool]:
 
 def _standings(held: Collection[Run], rows: Any) -> Standings:
     found = {
-        (row.id, row.claim): Standing(True, row.cancel_requested_at is not None, row.cancel_forced) for row in rows
+        (row.id, row.claim): ClaimState(True, row.cancel_requested_at is not None, row.cancel_forced) for row in rows
     }
-    return {key: found.get(key, Standing(False, False)) for key in ((run.id, run.claim) for run in held)}
+    return {key: found.get(key, ClaimState(False, False)) for key in ((run.id, run.claim) for run in held)}
 
 
 @cache

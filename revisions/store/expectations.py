@@ -9,11 +9,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Text, bindparam, delete, func, insert, literal, select, tuple_, update
 
+from revisions.history.triggers import Revision, Trigger, spec_of
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
 from revisions.store.pipeline import Write
 from revisions.store.tables import expectations, missed_deadlines
-from revisions.triggers import Revision, Trigger, spec_of
 
 _ARM = insert(expectations)
 _DISARM = delete(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))
@@ -21,7 +21,7 @@ _LOOK = update(expectations).where(expectations.c.trigger_id == bindparam("of_tr
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class DeadlineWatch:
     """Deadlines up to `judged_until` are judged; `look_at`: when the next may come, None while none can."""
 
     trigger_id: str
@@ -30,7 +30,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedDeadline:
     """A deadline at which no run had succeeded that was scheduled at `scheduled_at` or later."""
 
     trigger_id: str
@@ -67,20 +67,20 @@ def due(connection: Connection, now: datetime, limit: int) -> list[str]:
     )
 
 
-def get(connection: Connection, trigger_id: str) -> Watch | None:
+def get(connection: Connection, trigger_id: str) -> DeadlineWatch | None:
     row = connection.execute(select(expectations).where(expectations.c.trigger_id == trigger_id)).one_or_none()
-    return Watch(**row._mapping) if row else None
+    return DeadlineWatch(**row._mapping) if row else None
 
 
-def move(connection: Connection, watch: Watch) -> None:
+def move(connection: Connection, watch: DeadlineWatch) -> None:
     """Writes how far a trigger's deadlines are judged now."""
     moved = {"judged_until": watch.judged_until, "look_at": watch.look_at}
     connection.execute(_LOOK, moved | {"of_trigger": watch.trigger_id})
 
 
-def record(connection: Connection, missed: Sequence[Missed]) -> int:
+def record(connection: Connection, missed: Sequence[MissedDeadline]) -> int:
     """Keeps missed deadlines, each once, and answers how many are new."""
-    rows = ({name: getattr(one, name) for name in Missed.__slots__} for one in missed)
+    rows = ({name: getattr(one, name) for name in MissedDeadline.__slots__} for one in missed)
     return insert_if_absent(connection, missed_deadlines, *rows) if missed else 0
 
 
@@ -94,11 +94,13 @@ def missed_since(connection: Connection, since: datetime) -> list[tuple[str, dat
     ]
 
 
-def page(connection: Connection, trigger_id: str, before: tuple[datetime, str] | None, limit: int) -> list[Missed]:
+def page(
+    connection: Connection, trigger_id: str, before: tuple[datetime, str] | None, limit: int
+) -> list[MissedDeadline]:
     """Missed deadlines of a trigger, newest first, those before (due_at, kind)."""
     place = tuple_(missed_deadlines.c.due_at, missed_deadlines.c.kind)
     statement = select(missed_deadlines).where(missed_deadlines.c.trigger_id == trigger_id)
     if before is not None:
         statement = statement.where(place < tuple_(literal(before[0], Instant), literal(before[1], Text)))
     order = (missed_deadlines.c.due_at.desc(), missed_deadlines.c.kind.desc())
-    return [Missed(**row._mapping) for row in connection.execute(statement.order_by(*order).limit(limit))]
+    return [MissedDeadline(**row._mapping) for row in connection.execute(statement.order_by(*order).limit(limit))]

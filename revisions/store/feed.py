@@ -52,7 +52,7 @@ BEGINNING = Position(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FeedEntry:
     """One revision that came to be, and when; the trigger's name is the one it got then."""
 
     trigger_id: str
@@ -62,22 +62,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FeedPage:
     """A page of changes, the position after it, and whether there is more at once."""
 
-    items: Sequence[Change]
+    items: Sequence[FeedEntry]
     position: Position
     more: bool
 
 
-def read(connection: Connection, after: Position, limit: int, *, projects: Collection[str] | None = None) -> Changes:
+def read(connection: Connection, after: Position, limit: int, *, projects: Collection[str] | None = None) -> FeedPage:
     """Up to `limit` changes, of these projects only, after a position; one that is yet to come begins anew."""
     if connection.dialect.name != "postgresql":
         if after.row > end(connection).row:
             after = BEGINNING  # an older copy of the database was put in its place
         rows = _rows(connection, trigger_changes.c.position > after.row, limit, projects)
         last = rows[-1].position if rows else after.row
-        return Changes([_change(row) for row in rows], Position(0, last, 0), len(rows) == limit)
+        return FeedPage([_change(row) for row in rows], Position(0, last, 0), len(rows) == limit)
     oldest, newest = connection.execute(_SNAPSHOT).one()
     if max(after.transaction, after.then) > int(newest):
         after = BEGINNING  # the database was restored to a server that has not come so far yet
@@ -85,8 +85,8 @@ def read(connection: Connection, after: Position, limit: int, *, projects: Colle
     since = trigger_changes.c.transaction_id >= cast(cast(str(after.transaction), Text), TransactionId)
     rows = _rows(connection, since & (trigger_changes.c.position > after.row), limit, projects)
     if len(rows) == limit:
-        return Changes([_change(row) for row in rows], Position(after.transaction, rows[-1].position, then), True)
-    return Changes([_change(row) for row in rows], Position(then, 0, then), False)
+        return FeedPage([_change(row) for row in rows], Position(after.transaction, rows[-1].position, then), True)
+    return FeedPage([_change(row) for row in rows], Position(then, 0, then), False)
 
 
 def renumber(connection: Connection) -> None:
@@ -133,6 +133,6 @@ def _rows(connection: Connection, condition: Any, limit: int, projects: Collecti
     return list(connection.execute(statement))
 
 
-def _change(row: Any) -> Change:
+def _change(row: Any) -> FeedEntry:
     key = TriggerKey(row.project, row.domain, row.task, row.name)
-    return Change(row.trigger_id, key, row.revision, row.at)
+    return FeedEntry(row.trigger_id, key, row.revision, row.at)

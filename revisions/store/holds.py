@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select
 
+from revisions.history.triggers import Trigger
 from revisions.store.batches import insert_if_absent
 from revisions.store.pipeline import Question
 from revisions.store.tables import holds
-from revisions.triggers import Trigger
 
 FREEZE: Final = "freeze"
 BLACKOUT: Final = "blackout"

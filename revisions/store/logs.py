@@ -22,7 +22,7 @@ _DROP_MIDDLE = delete(run_logs).where(
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LogPiece:
     """Bytes of a log from `position` on."""
 
     position: int
@@ -72,7 +72,7 @@ def sizes(connection: Connection, attempts: Collection[tuple[str, int]]) -> dict
     return {(row[0], row[1]): row[2] for row in connection.execute(statement)} if attempts else {}
 
 
-def append(connection: Connection, printed: Mapping[tuple[str, int], Sequence[Piece]]) -> None:
+def append(connection: Connection, printed: Mapping[tuple[str, int], Sequence[LogPiece]]) -> None:
     """Stores what these (run, attempt) printed since, and drops what lies between head and tail now.
 
     The caller holds the claims.
@@ -111,11 +111,11 @@ def read(connection: Connection, run_id: str, attempt: int) -> LogText:
     return LogText(head, end - len(head) - len(tail), tail)
 
 
-def read_from(connection: Connection, run_id: str, attempt: int, position: int) -> list[Piece]:
+def read_from(connection: Connection, run_id: str, attempt: int, position: int) -> list[LogPiece]:
     """What is stored from a position on, for following; a gap between pieces was dropped."""
     found = _pieces(connection, run_id, attempt, position)
     return [
-        Piece(max(position, piece.position), piece.data[max(0, position - piece.position) :])
+        LogPiece(max(position, piece.position), piece.data[max(0, position - piece.position) :])
         for piece in found
         if piece.end > position
     ]
@@ -126,16 +126,16 @@ def discard(connection: Connection, run_id: str, attempt: int) -> None:
     connection.execute(delete(run_logs).where(run_logs.c.run_id == run_id, run_logs.c.attempt == attempt))
 
 
-def _pieces(connection: Connection, run_id: str, attempt: int, position: int) -> list[Piece]:
+def _pieces(connection: Connection, run_id: str, attempt: int, position: int) -> list[LogPiece]:
     statement = (
         select(run_logs.c.position, run_logs.c.data)
         .where(run_logs.c.run_id == run_id, run_logs.c.attempt == attempt, run_logs.c.position > position - _CHUNK)
         .order_by(run_logs.c.position)
     )
-    return [Piece(row.position, bytes(row.data)) for row in connection.execute(statement)]
+    return [LogPiece(row.position, bytes(row.data)) for row in connection.execute(statement)]
 
 
-def _cuts(piece: Piece) -> list[int]:
+def _cuts(piece: LogPiece) -> list[int]:
     """Where a piece is cut into rows: at most a chunk each, and never across the head's end."""
     cuts = set(range(0, len(piece.data), _CHUNK)) | {len(piece.data)}
     if piece.position < HEAD < piece.end:

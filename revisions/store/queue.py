@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, Label, Select, bindparam, func, literal_column, or_, select, tuple_
 
-from revisions.places import Bounds, Full, Running, Waiting
+from revisions.run_limits import FullLimits, RunLimits, RunningRun, WaitingRun
 from revisions.store.batches import listed
 from revisions.store.pipeline import Question, ask
 from revisions.store.runs import LIVE, Run, in_status
@@ -22,13 +22,13 @@ _BESIDE = ("allow", "skip")
 """Overlap policies whose runs go beside others of their trigger; all others wait for their turn."""
 
 
-RUNNING: Question = (select(*(runs.c[name] for name in Running._fields)).where(in_status("running")), {})
+RUNNING: Question = (select(*(runs.c[name] for name in RunningRun._fields)).where(in_status("running")), {})
 """Asks for all that runs."""
 
 
-def running(connection: Connection) -> list[Running]:
+def running(connection: Connection) -> list[RunningRun]:
     """All that runs."""
-    return [Running(*row) for row in ask(connection, RUNNING)[0]]
+    return [RunningRun(*row) for row in ask(connection, RUNNING)[0]]
 
 
 def first(now: datetime, wanted: int) -> Question:
@@ -36,7 +36,7 @@ def first(now: datetime, wanted: int) -> Question:
     return _PAGES, {"now_at": now, "size": min(wanted + _SPARE, _PAGE) if wanted > 0 else 0}
 
 
-def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Full) -> Iterator[list[Waiting]]:
+def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: FullLimits) -> Iterator[list[WaitingRun]]:
     """Pending runs whose time has come, longest waiting first, a page at a time, past what is full, which may grow.
 
     `page` is the first one (`first`). Of a trigger whose runs go one at a time only the first stands there, and only
@@ -45,7 +45,9 @@ def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Fu
     """
     judged: set[str] = set()
     while page:
-        found = [(row.available_at, row.id, Waiting(*row[: len(_WAITING)])) for row in page if row.overlap in _BESIDE]
+        found = [
+            (row.available_at, row.id, WaitingRun(*row[: len(_WAITING)])) for row in page if row.overlap in _BESIDE
+        ]
         queues = {row.trigger_id for row in page if row.overlap not in _BESIDE}
         found += _heads(connection, queues, now) if queues else []
         judged |= queues
@@ -61,7 +63,7 @@ def standing(bound: str) -> Label[Any]:
     return of.scalar_subquery().label(bound)
 
 
-_WAITING = [standing(name) if name in Bounds._fields else runs.c[name] for name in Waiting._fields]
+_WAITING = [standing(name) if name in RunLimits._fields else runs.c[name] for name in WaitingRun._fields]
 _NOW = bindparam("now_at", type_=runs.c.available_at.type)
 _OVER_BUDGET = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > _NOW)
 _PAGES = (
@@ -72,7 +74,7 @@ _PAGES = (
 )
 
 
-def _asking(connection: Connection, now: datetime, judged: Collection[str], last: Any, full: Full) -> Question:
+def _asking(connection: Connection, now: datetime, judged: Collection[str], last: Any, full: FullLimits) -> Question:
     lists: dict[str, Iterable[object]] = {
         "projects": full.projects,
         "triggers": full.triggers,
@@ -103,7 +105,7 @@ def _pages_past(on_postgresql: bool) -> Select[Any]:
     )
 
 
-def _heads(connection: Connection, queues: Collection[str], now: datetime) -> list[tuple[datetime, str, Waiting]]:
+def _heads(connection: Connection, queues: Collection[str], now: datetime) -> list[tuple[datetime, str, WaitingRun]]:
     """The first of each queue whose trigger has nothing under way, where it is a queued run and its time has come."""
     live = select(runs.c.trigger_id).where(in_status(*LIVE), runs.c.trigger_id.in_(queues))
     taken = set(connection.execute(live.where(in_status(*_UNDER_WAY)).distinct()).scalars())
@@ -122,7 +124,7 @@ def _heads(connection: Connection, queues: Collection[str], now: datetime) -> li
         ranked.c.overlap.not_in(_BESIDE),
         ranked.c.available_at <= now,
     )
-    return [(row.available_at, row.id, Waiting(*row[: len(_WAITING)])) for row in connection.execute(heads)]
+    return [(row.available_at, row.id, WaitingRun(*row[: len(_WAITING)])) for row in connection.execute(heads)]
 
 
 def before(connection: Connection, run: Run) -> str | None:

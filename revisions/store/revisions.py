@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, or_, select, true
 
-from revisions.chain import texts
+from revisions.history.chain import texts
+from revisions.history.triggers import Action, Revision, Trigger, fold
 from revisions.ids import TriggerKey
 from revisions.store.tables import trigger_revisions
-from revisions.triggers import Action, Revision, Trigger, fold
 
 
 def get(connection: Connection, trigger_id: str, number: int) -> Revision | None:

@@ -62,7 +62,7 @@ class NewRun:
     caused_by_trigger_id: str | None = None
 
 
-class First(NamedTuple):
+class ExistingRun(NamedTuple):
     """The run that an occurrence has."""
 
     id: str
@@ -131,7 +131,7 @@ class RunMade(NamedTuple):
     source: str
 
 
-class Waiting(NamedTuple):
+class WaitingCount(NamedTuple):
     """How many runs wait, and since when the longest."""
 
     number: int
@@ -152,12 +152,12 @@ def firsts(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
     return {keys[row.trigger_id, row.occurrence_id]: row.id for row in connection.execute(statement)}
 
 
-def by_occurrence(connection: Connection, trigger_id: str, occurrence_ids: Sequence[str]) -> dict[str, First]:
+def by_occurrence(connection: Connection, trigger_id: str, occurrence_ids: Sequence[str]) -> dict[str, ExistingRun]:
     """The runs of a trigger's occurrences, by the ids of those that have one (X-01)."""
     statement = select(runs.c.occurrence_id, runs.c.id, runs.c.input).where(
         runs.c.trigger_id == trigger_id, among(connection, runs.c.occurrence_id, occurrence_ids)
     )
-    return {row[0]: First(row[1], row[2]) for row in connection.execute(statement)}
+    return {row[0]: ExistingRun(row[1], row[2]) for row in connection.execute(statement)}
 
 
 def live_of(connection: Connection, trigger_id: str) -> str | None:
@@ -275,16 +275,16 @@ def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -
     return from_row(row) if row else None
 
 
-def pending_since(connection: Connection, at: datetime) -> Waiting:
+def pending_since(connection: Connection, at: datetime) -> WaitingCount:
     """Pending runs that nobody claimed though they could have been since an instant or before."""
     counted = select(func.count(), func.min(runs.c.available_at)).where(in_status("pending"), runs.c.available_at <= at)
-    return Waiting(*connection.execute(counted).one())
+    return WaitingCount(*connection.execute(counted).one())
 
 
-def parked_since(connection: Connection, at: datetime) -> Waiting:
+def parked_since(connection: Connection, at: datetime) -> WaitingCount:
     """Runs made at an instant or before that wait for an approval."""
     counted = select(func.count(), func.min(runs.c.created_at)).where(in_status("parked"), runs.c.created_at <= at)
-    return Waiting(*connection.execute(counted).one())
+    return WaitingCount(*connection.execute(counted).one())
 
 
 def lock_queue(connection: Connection) -> None:

@@ -13,7 +13,7 @@ VERSIONS = "alembic_version"
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class DatabaseServer:
     """`major` is PostgreSQL's; SQLite is a library and has none. `is_pooled`: a pooler is before it."""
 
     name: str
@@ -23,7 +23,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class DatabaseRights:
     """Who one is in the database, and what one may not that has to be: `right on table`."""
 
     role: str
@@ -36,7 +36,7 @@ class Rights:
         return any(right.startswith("SELECT ") for right in self.lacking)
 
 
-def rights(connection: Connection) -> Rights | None:
+def rights(connection: Connection) -> DatabaseRights | None:
     """What the database's role may do with the tables that are there; None on SQLite, where who may write the file may
     do all."""
     if connection.dialect.name != "postgresql":
@@ -50,7 +50,7 @@ def rights(connection: Connection) -> Rights | None:
     )
     given = {"tables": [table for table, _ in wanted], "rights": [right for _, right in wanted]}
     lacking = connection.execute(asked, given)
-    return Rights(who.rolname, who.rolsuper, tuple(f"{right} on {table}" for right, table in lacking))
+    return DatabaseRights(who.rolname, who.rolsuper, tuple(f"{right} on {table}" for right, table in lacking))
 
 
 def _needed(table: str) -> tuple[str, ...]:
@@ -59,10 +59,10 @@ def _needed(table: str) -> tuple[str, ...]:
     return ("SELECT", "INSERT") if table in GUARDED else ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
-def describe(connection: Connection) -> Server:
+def describe(connection: Connection) -> DatabaseServer:
     """The server's own account of itself."""
     if connection.dialect.name != "postgresql":
-        return Server("SQLite", str(connection.execute(text("SELECT sqlite_version()")).scalar_one()), None)
+        return DatabaseServer("SQLite", str(connection.execute(text("SELECT sqlite_version()")).scalar_one()), None)
     told = "SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000"
     version, major = connection.execute(text(told)).one()
-    return Server("PostgreSQL", str(version).split(" ")[0], int(major), connection.info[POOLED])
+    return DatabaseServer("PostgreSQL", str(version).split(" ")[0], int(major), connection.info[POOLED])

@@ -12,7 +12,7 @@ from revisions.store.tables import trigger_states
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StoredState:
     """The state of one trigger, as canonical JSON; None once somebody removed it.
 
     `actor` wrote it: the system for a run, which `run_id` names then.
@@ -25,15 +25,15 @@ class State:
     run_id: str | None
 
 
-def get(connection: Connection, trigger_id: str) -> State | None:
+def get(connection: Connection, trigger_id: str) -> StoredState | None:
     """The newest there was, None for a trigger that never had one."""
     found = connection.execute(select(trigger_states).where(trigger_states.c.trigger_id == trigger_id)).one_or_none()
-    return State(**found._mapping) if found else None
+    return StoredState(**found._mapping) if found else None
 
 
-def put(connection: Connection, new: State) -> None:
+def put(connection: Connection, new: StoredState) -> None:
     """Takes the place of the one before."""
-    values = {name: getattr(new, name) for name in State.__slots__}
+    values = {name: getattr(new, name) for name in StoredState.__slots__}
     this = update(trigger_states).where(trigger_states.c.trigger_id == new.trigger_id)
     if connection.execute(this.values(values)).rowcount == 0:
         connection.execute(insert(trigger_states).values(values))

@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, or_, select, true, update
 
+from revisions.history.triggers import Action, Revision
 from revisions.store import backlogs
 from revisions.store.batches import among, update_many
 from revisions.store.occurrences import Skip
 from revisions.store.pipeline import Question, Write
 from revisions.store.tables import catchup_backlogs, project_turns, quarantines, trigger_status, triggers
-from revisions.triggers import Action, Revision
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Tokens that people and programs show, kept as hashes; and people whom an issuer vouched for, as it last did (O-06).
 
-What somebody was granted is a canonical text that `reconcile.rules.authority` reads.
+What somebody was granted is a canonical text that `reconcile.decide.authority` reads.
 """
 
 from collections.abc import Collection, Iterable

@@ -21,12 +21,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from revisions.breaks import current_row
-from revisions.chain import canonical
 from revisions.clock import Clock
 from revisions.errors import Conflict
+from revisions.history.chain import canonical
+from revisions.history.chain_breaks import current_row
+from revisions.history.triggers import Revision, StopReason, Trigger, apply, spec_of
 from revisions.ids import TaskKey, TriggerKey
-from revisions.places import bounds_of
+from revisions.run_limits import run_limits_of
 from revisions.store import expectations, notices, occurrences, runs, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
@@ -35,7 +36,6 @@ from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import Question, Write, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.triggers import Revision, StopReason, Trigger, apply, spec_of
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IS_ACTIVE = and_(triggers.c.active == true(), triggers.c.deleted == false())
@@ -90,7 +90,7 @@ def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
     return {row[0]: TriggerKey(*row[1:]) for row in connection.execute(statement)}
 
 
-class Locked(NamedTuple):
+class LockedRows(NamedTuple):
     """What a change finds under its locks; `trigger` and `status` are None for a name that was never used."""
 
     tasks: dict[TaskKey, task_store.TaskRow]
@@ -105,7 +105,7 @@ def tags(connection: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
     return {row[0]: json.loads(row[1]) for row in connection.execute(statement)}
 
 
-def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, clock: Clock) -> Locked:
+def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, clock: Clock) -> LockedRows:
     """Task rows, the current row and its status, locked in this order: the first part of every change. Then the time.
 
     NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
@@ -113,7 +113,7 @@ def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, cl
     questions = (*task_store.questions(tasks), (_LOCK, _of(key)))
     (*answers, rows), now = ask_and_look_at(clock, connection, *questions)
     trigger, its_status = (from_row(rows[0]), status.labelled(rows[0])) if rows else (None, None)
-    return Locked(task_store.locked(answers), trigger, its_status, now)
+    return LockedRows(task_store.locked(answers), trigger, its_status, now)
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
@@ -207,7 +207,7 @@ def append(
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     if previous is not None and previous.key != current.key:
         _rename(connection, current)
-    if previous is not None and bounds_of(spec_of(previous.spec)) != bounds_of(spec_of(current.spec)):
+    if previous is not None and run_limits_of(spec_of(previous.spec)) != run_limits_of(spec_of(current.spec)):
         runs.lock_queue(connection)  # nothing is claimed under the old bounds once this is answered (X-04)
     replaced = {name: value for name, value in row.items() if name not in _IDENTITY}
     rewrites = [] if previous is None else [(_CURRENT, replaced | {"of_trigger": current.trigger_id})]

@@ -21,7 +21,9 @@ def _where(pattern: str, *, but: tuple[str, ...] = ()) -> list[str]:
 
 def test_the_wall_clock_is_read_in_one_place() -> None:
     """L-12: time comes from the injected clock; only the alarm clock, which runs by the host's, reads that too."""
-    assert _where(r"datetime\.(now|utcnow)\(|time\.time\(", but=("revisions/clock.py", "reconcile/timers.py")) == []
+    assert (
+        _where(r"datetime\.(now|utcnow)\(|time\.time\(", but=("revisions/clock.py", "reconcile/loop/timers.py")) == []
+    )
 
 
 def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
@@ -32,14 +34,14 @@ def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
 @pytest.mark.parametrize(
     ("library", "home"),
     [
-        ("apscheduler", "reconcile/timers.py"),
-        ("croniter", "reconcile/rules/schedule.py"),
+        ("apscheduler", "reconcile/loop/timers.py"),
+        ("croniter", "reconcile/schedule/fires.py"),
         ("sqlalchemy", "revisions/store/"),
         ("psycopg", "revisions/store/"),
         ("celery", "reconcile/launchers/celery.py"),
         ("flyteidl2", "reconcile/launchers/flyte.py"),
         ("connectrpc", "reconcile/launchers/flyte.py"),
-        ("kubernetes", "reconcile/work/cluster.py"),
+        ("kubernetes", "reconcile/launchers/shared/cluster.py"),
     ],
 )
 def test_a_library_has_one_home(library: str, home: str) -> None:

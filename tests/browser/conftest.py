@@ -18,7 +18,7 @@ from controller.app import create_app
 from controller.services import Services
 from controller.web import pages
 from reconcile.observe import Observations
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from reconcile.holding import Holding
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
-from reconcile.runner import Runner
-from revisions.store import orders, quarantines, runs
+from reconcile.decide.preconditions import Expected
+from reconcile.runs.runner import Runner
+from reconcile.triggers.holds import Holds
+from reconcile.triggers.revising import Caller
+from revisions.store import quarantines, run_orders, runs
 from tests.browser.conftest import Site, profile
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
@@ -234,7 +234,7 @@ def test_what_keeps_an_active_trigger_from_starting(reader: Reader, world: World
     with world.database.write() as connection:
         quarantines.put(connection, world.id("bad"), "every: '1 fortnight'", world.clock.now(connection))
     until = world.clock_now().replace(hour=20)
-    Holding(world.database, world.observations).freeze("acme", until, Caller("ann", "stocktaking"))
+    Holds(world.database, world.observations).freeze("acme", until, Caller("ann", "stocktaking"))
     reader.open()
     expect(reader.row("bad")).to_contain_text("quarantined")
     expect(reader.row("bad")).to_contain_text("it cannot be decided: every: '1 fortnight'")
@@ -383,7 +383,7 @@ def test_who_cancelled_a_run_is_shown(reader: Reader, world: World) -> None:
     world.firing.fire(key("tick"), None, Caller("ann"), None)
     [run] = world.runs()
     with world.database.write() as connection:
-        orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
+        run_orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
     reader.open(f"/runs/{run.id}")
     expect(reader.section("Facts")).to_contain_text("by bob")
 

@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import Page
 
-from reconcile.credentials import Credentials
+from reconcile.decide.authority import EVERYWHERE, Grant, Role
 from reconcile.observe import Observations
-from reconcile.revising import Caller
-from reconcile.rules.authority import EVERYWHERE, Grant, Role
+from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.revising import Caller
 from revisions.store.database import Database
 from tests.browser.reader import Reader
 from tests.world import World

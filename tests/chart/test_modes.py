@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 
 from controller.parts import PARTS
-from reconcile.ports import SecretPlaces
-from reconcile.secrets.files import source
+from reconcile.protocols import SecretPlaces
+from reconcile.runs.secrets.files import source
 from revisions import documents
 from tests.chart.modes import EVERYTHING, MODES, ON_POSTGRESQL, release
 from tests.chart.objects import NAMESPACE, at, merged, refusal, render

@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import kubernetes_validate
 
-from reconcile.work import jobs
+from reconcile.launchers.shared import kubernetes_job
 
 VERSION = "1.37"
 TOKEN = "let-me-in"
@@ -337,7 +337,7 @@ class Handler(BaseHTTPRequestHandler):
         raise Status(404, f"{self.command} {path} is not played here")
 
     def _watch(self, query: dict[str, str]) -> None:
-        assert query["labelSelector"] == jobs.OURS
+        assert query["labelSelector"] == kubernetes_job.OURS
         with self.server.lock:
             self.server.calls.append(Call("WATCH", urlsplit(self.path).path))
             if self.server.refuse_watches:

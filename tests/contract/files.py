@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from reconcile.ports import Launch
-from reconcile.work import jobs
+from reconcile.launchers.shared import kubernetes_job
+from reconcile.protocols import Launch
 
 GONE = ""
 """What is read of a pod that has ended."""
@@ -60,7 +60,7 @@ class FilesInAPod:
         self._job = ""
 
     def work_on(self, launch: Launch) -> None:
-        self._job = jobs.name(launch)
+        self._job = kubernetes_job.name(launch)
 
     def path(self, name: str) -> str:
         return f"/tmp/{name}"

@@ -10,9 +10,9 @@ import pytest
 from celery import Celery
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded, Work
-from reconcile.work import blocks
-from reconcile.work.errands import Unreachable
+from reconcile.launchers.shared import block_faults
+from reconcile.launchers.shared.remote_job import Unreachable
+from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, Work, WorkProgress
 from tests.contract.test_launchers import end
 from tests.contract.workers import PASSWORD, Workers
 from tests.waiting import eventually
@@ -67,7 +67,7 @@ def sender(workers: Workers, tmp_path: Path) -> Iterator[Sender]:
         work.forget()
 
 
-def failed(progress: Progress) -> str:
+def failed(progress: WorkProgress) -> str:
     assert isinstance(progress, Failed)
     return progress.error
 
@@ -205,7 +205,7 @@ def test_a_broker_that_is_away_fails_the_attempt_and_tells_no_password(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-12, X-07: nothing was sent, so the run's own retries may."""
-    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01,))
+    monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.01,))
     monkeypatch.setenv("CELERY_BROKER_URL", f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
     error = failed(end(sender.start("nothing")))
     assert error.startswith("the Celery cluster cannot be reached: ")
@@ -232,7 +232,7 @@ def test_a_backend_that_keeps_results_is_needed(
 
 def test_a_missing_extra_is_told_with_the_way_out(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
     [fault] = plugins.launcher("celery").faults({"task": "a"})
     assert fault.hint == "pip install 'triggerctl[celery]'"
     with pytest.raises(LaunchError, match="not installed"):

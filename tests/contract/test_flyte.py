@@ -10,8 +10,8 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded, Work
-from reconcile.work import blocks
+from reconcile.launchers.shared import block_faults
+from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.contract.flyte import TOKEN, Flyte, block
 from tests.contract.tasks import TASKS
 from tests.contract.test_launchers import end
@@ -57,7 +57,7 @@ def caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Caller]:
             work.forget()
 
 
-def failed(progress: Progress) -> str:
+def failed(progress: WorkProgress) -> str:
     assert isinstance(progress, Failed)
     return progress.error
 
@@ -131,7 +131,7 @@ def test_a_control_plane_that_is_away_does_not_fail_its_work(caller: Caller) -> 
 
 def test_a_control_plane_that_hiccups_is_asked_again(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariant 5: an answer that got lost cannot make a second run, for the name is the same."""
-    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01, 0.01))
+    monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.01, 0.01))
     caller.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")]
     assert end(caller.start("nothing")) == Succeeded({})
     assert caller.flyte.calls[:2] == ["CreateRun", "CreateRun"]
@@ -139,7 +139,7 @@ def test_a_control_plane_that_hiccups_is_asked_again(caller: Caller, monkeypatch
 
 def test_a_control_plane_that_stays_away_fails_the_attempt(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-07: the run's own retries follow."""
-    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.01,))
+    monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.01,))
     caller.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")] * 2
     assert failed(end(caller.start("nothing"))) == "Flyte answered CreateRun with unavailable: upgrading"
 
@@ -191,7 +191,7 @@ def test_a_name_has_room_for_three_digits(caller: Caller) -> None:
 
 def test_a_missing_extra_is_told_with_the_way_out(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
     [fault] = plugins.launcher("flyte").faults(block("http://a", "b"))
     assert fault.hint == "pip install 'triggerctl[flyte]'"
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, Lost, Progress, Running, Succeeded, Work
-from reconcile.work import exchanges, sending
+from reconcile.launchers.shared import http_exchange, http_request
+from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, Work, WorkProgress
 from tests.contract.service import Service
 from tests.contract.test_launchers import CONTROLLER, end
 from tests.waiting import eventually
@@ -42,7 +42,7 @@ class Sender:
         self.started.append(plugins.launcher("http").start(self.launch(path, values, environment, **block)))
         return self.started[-1]
 
-    def said(self, **values: Any) -> Progress:
+    def said(self, **values: Any) -> WorkProgress:
         """What becomes of an answer that is scripted."""
         return end(self.start("say", values))
 
@@ -135,7 +135,7 @@ def test_what_there_is_not_is_not_sent(sender: Sender, monkeypatch: pytest.Monke
     ],
     ids=["created", "no content", "blank", "page", "not found", "unavailable", "elsewhere", "long", "with output"],
 )
-def test_an_answer_is_judged_by_its_status(sender: Sender, said: Any, progress: Progress) -> None:
+def test_an_answer_is_judged_by_its_status(sender: Sender, said: Any, progress: WorkProgress) -> None:
     """X-10, X-06: success and failure are mapped, nothing is followed; a failure may carry an output."""
     assert sender.said(**said) == progress
     assert len(sender.service.seen) == 1
@@ -162,7 +162,7 @@ def test_accepted_work_goes_on_elsewhere(sender: Sender) -> None:
     eventually(lambda: work.poll() == ACCEPTED)
     assert log(work) == b"HTTP/1.1 202 Accepted\nin the queue\n"
     work.cancel()
-    assert work.poll() == Failed(exchanges.NOT_CALLED_BACK)
+    assert work.poll() == Failed(http_exchange.NOT_CALLED_BACK)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_accepted_work_goes_on_elsewhere(sender: Sender) -> None:
         ("answer", 202, Failed("answered 202, which promises a callback, and the task expects an answer")),
     ],
 )
-def test_a_task_may_say_what_it_expects(sender: Sender, expects: str, status: int, progress: Progress) -> None:
+def test_a_task_may_say_what_it_expects(sender: Sender, expects: str, status: int, progress: WorkProgress) -> None:
     """X-10: for services that accept with 200, and for those that must not only accept."""
     work = sender.start("say", {"status": status}, expects=expects)
     assert eventually(lambda: found if (found := work.poll()) != Running() else None) == progress
@@ -183,7 +183,7 @@ def test_a_task_may_say_what_it_expects(sender: Sender, expects: str, status: in
 
 def test_a_service_that_comes_late_is_asked_once(sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: a refused connection cannot have done anything, so it is tried again within the attempt."""
-    monkeypatch.setattr(sending, "PAUSES", (0.05,) * 10_000)
+    monkeypatch.setattr(http_request, "PAUSES", (0.05,) * 10_000)
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     assert work.poll() == Running()
@@ -196,7 +196,7 @@ def test_a_service_that_is_not_there_fails_the_attempt(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-07: what is down for longer is for the run's own retries."""
-    monkeypatch.setattr(sending, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(http_request, "PAUSES", (0.01, 0.01))
     url = f"http://127.0.0.1:{port}/"
     work = sender.start(url=url)
     failed = end(work)
@@ -226,7 +226,7 @@ def test_an_abandoned_request_is_hung_up(sender: Sender) -> None:
     work = sender.start("sleep", {"ready": str(sender.folder / "ready")})
     eventually((sender.folder / "ready").exists)
     work.cancel()
-    assert work.poll() == Failed(exchanges.ABANDONED)
+    assert work.poll() == Failed(http_exchange.ABANDONED)
     eventually(sender.service.hung_up.is_set)
     work.forget()
     assert not (sender.folder / "attempt").exists()
@@ -236,12 +236,12 @@ def test_a_request_that_never_began_is_not_begun_after_the_end(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-10: abandoned between two tries to connect, it stays unsent."""
-    monkeypatch.setattr(sending, "PAUSES", (600.0,))
+    monkeypatch.setattr(http_request, "PAUSES", (600.0,))
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     with Service(port) as late:
         work.forget()
-        assert work.poll() == Failed(exchanges.ABANDONED)
+        assert work.poll() == Failed(http_exchange.ABANDONED)
         assert late.seen == []
 
 
@@ -259,10 +259,10 @@ def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    sending._trusted.cache_clear()
+    http_request._trusted.cache_clear()
     with Service(secured=context) as service:
         yield service
-    sending._trusted.cache_clear()
+    http_request._trusted.cache_clear()
 
 
 def test_a_secured_service_is_asked_and_hung_up_alike(secured: Service, tmp_path: Path) -> None:
@@ -274,15 +274,15 @@ def test_a_secured_service_is_asked_and_hung_up_alike(secured: Service, tmp_path
     eventually((tmp_path / "ready").exists)
     work.forget()
     eventually(secured.hung_up.is_set)
-    assert work.poll() == Failed(exchanges.ABANDONED)
+    assert work.poll() == Failed(http_exchange.ABANDONED)
 
 
 def test_a_stranger_in_place_of_the_service_is_told_nothing(secured: Service, sender: Sender) -> None:
     """X-12: a certificate that nobody vouches for ends the attempt before a byte of the document is sent."""
-    sending._trusted.cache_clear()
+    http_request._trusted.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE")
-        patch.setattr(sending, "PAUSES", ())
+        patch.setattr(http_request, "PAUSES", ())
         failed = end(sender.start(url=f"{secured.url}/say"))
     assert isinstance(failed, Failed)
     assert "CERTIFICATE_VERIFY_FAILED" in failed.error
@@ -297,8 +297,8 @@ def test_a_request_under_way_is_lost_with_its_controller(sender: Sender) -> None
         assert sender.adopt().poll() == Running()
         controller.send_signal(signal.SIGKILL)
     work = sender.adopt()
-    assert work.poll() == Lost(exchanges.LOST)
-    assert sender.start("sleep", {"ready": str(ready)}).poll() == Lost(exchanges.LOST)
+    assert work.poll() == Lost(http_exchange.LOST)
+    assert sender.start("sleep", {"ready": str(ready)}).poll() == Lost(http_exchange.LOST)
     assert sender.service.keys == ["r1/1"]
 
 
@@ -312,7 +312,7 @@ def test_accepted_work_is_found_again_after_the_controllers_death(sender: Sender
     assert log(work) == b"HTTP/1.1 202 Accepted\n"
     assert sender.start("say").poll() == ACCEPTED
     work.cancel()
-    assert sender.adopt().poll() == work.poll() == Failed(exchanges.NOT_CALLED_BACK)
+    assert sender.adopt().poll() == work.poll() == Failed(http_exchange.NOT_CALLED_BACK)
     assert sender.service.keys == ["r1/1"]
 
 

@@ -13,8 +13,8 @@ import kubernetes_validate
 import pytest
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, LaunchError, Lost, Progress, Running, Succeeded, Work
-from reconcile.work import blocks, errands, jobs, pods, watch
+from reconcile.launchers.shared import block_faults, kubernetes_job, kubernetes_pod, kubernetes_watch, remote_job
+from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.contract.cluster import VERSION, Call, Cluster, Status
 from tests.contract.test_launchers import end
 from tests.waiting import eventually
@@ -94,12 +94,12 @@ def starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter
 def watched(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> Starter:
     """Nobody looks but who is told to."""
     for name in LOOKS:
-        monkeypatch.setattr(errands, name, 600.0)
-    monkeypatch.setattr(watch, "PAUSES", (600.0, 600.0))
+        monkeypatch.setattr(remote_job, name, 600.0)
+    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
     return starter
 
 
-def failed(progress: Progress) -> str:
+def failed(progress: WorkProgress) -> str:
     assert isinstance(progress, Failed)
     return progress.error
 
@@ -115,7 +115,7 @@ def test_the_job_is_valid_and_says_whose_it_is(starter: Starter) -> None:
         "node_selector": {"disk": "ssd"},
         "image_pull_secrets": ["registry"],
     }
-    job = jobs.job(starter.launch(**block))
+    job = kubernetes_job.job(starter.launch(**block))
     kubernetes_validate.validate(job, VERSION, strict=True)
     assert job["metadata"] == {
         "name": NAME,
@@ -140,16 +140,16 @@ def test_the_job_is_valid_and_says_whose_it_is(starter: Starter) -> None:
 
 def test_without_an_account_a_pod_gets_no_credentials(starter: Starter) -> None:
     """X-12: the namespace's default account is not handed to every task."""
-    pod = jobs.job(starter.launch())["spec"]["template"]["spec"]
+    pod = kubernetes_job.job(starter.launch())["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
 
 
 def test_secrets_and_token_stand_in_the_secret_alone(starter: Starter) -> None:
     """X-12: who may look at Jobs and pods sees nothing of them; the Secret goes with its Job."""
     launch = starter.launch()
-    assert "s3cret" not in json.dumps(jobs.job(launch))
-    assert "t0ken" not in json.dumps(jobs.job(launch))
-    secret = jobs.secret(launch, "uid-1")
+    assert "s3cret" not in json.dumps(kubernetes_job.job(launch))
+    assert "t0ken" not in json.dumps(kubernetes_job.job(launch))
+    secret = kubernetes_job.secret(launch, "uid-1")
     kubernetes_validate.validate(secret, VERSION, strict=True)
     assert json.loads(base64.b64decode(secret["data"]["input.json"])) == DOCUMENT
     assert base64.b64decode(secret["data"]["TRIGGERCTL_TOKEN"]) == b"t0ken"
@@ -215,7 +215,7 @@ def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
     (folder / "launch.json").write_text(json.dumps(facts | {"spec": launch.spec, "environment": launch.environment}))
     (folder / "input.json").write_text(json.dumps(launch.input))
     (folder / "started").touch()
-    starter.cluster.create_job(jobs.job(launch))
+    starter.cluster.create_job(kubernetes_job.job(launch))
     adopted = plugins.launcher("kubernetes").adopt(folder)
     assert adopted is not None
     starter.started.append(adopted)
@@ -224,11 +224,11 @@ def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
 
 def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: an attempt that was handed back begins anew when its Job is gone, under the same name."""
-    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.05,) * 10_000)
+    monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.05,) * 10_000)
     cluster = starter.cluster
     old = starter.launch(UNTIL, str(starter.folder / "go"))
-    job = cluster.create_job(jobs.job(old))
-    cluster.create_secret(jobs.secret(old, job["metadata"]["uid"]))
+    job = cluster.create_job(kubernetes_job.job(old))
+    cluster.create_secret(kubernetes_job.secret(old, job["metadata"]["uid"]))
     job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     work = starter.start("print('anew')")
     eventually(lambda: cluster.calls.count(Call("POST", JOBS)) > 1)
@@ -241,8 +241,8 @@ def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch:
 def theirs(starter: Starter) -> dict[str, Any]:
     """A Job of another installation under the attempt's name, with its Secret, at work."""
     launch = replace(starter.launch(UNTIL, str(starter.folder / "go")), installation=THEIRS)
-    job = starter.cluster.create_job(jobs.job(launch))
-    starter.cluster.create_secret(jobs.secret(launch, job["metadata"]["uid"]))
+    job = starter.cluster.create_job(kubernetes_job.job(launch))
+    starter.cluster.create_secret(kubernetes_job.secret(launch, job["metadata"]["uid"]))
     return job
 
 
@@ -279,9 +279,9 @@ def test_a_job_that_has_become_anothers_fails_its_attempt(starter: Starter, is_c
 def test_a_job_of_a_release_that_did_not_say_whose_it_was_is_adopted(starter: Starter) -> None:
     """R-19, X-10: in the middle of a rolling upgrade."""
     launch = replace(starter.launch(UNTIL, str(starter.folder / "go")), installation="")
-    job = starter.cluster.create_job(jobs.job(launch))
-    assert jobs.OWNER not in job["metadata"]["labels"]
-    starter.cluster.create_secret(jobs.secret(launch, job["metadata"]["uid"]))
+    job = starter.cluster.create_job(kubernetes_job.job(launch))
+    assert kubernetes_job.OWNER not in job["metadata"]["labels"]
+    starter.cluster.create_secret(kubernetes_job.secret(launch, job["metadata"]["uid"]))
     work = starter.start()
     (starter.folder / "go").touch()
     assert end(work) == Succeeded({})
@@ -291,9 +291,9 @@ def test_a_job_of_a_release_that_did_not_say_whose_it_was_is_adopted(starter: St
 
 def test_a_secret_of_an_earlier_job_is_replaced(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-12: the collector of garbage comes when it comes."""
-    monkeypatch.setattr("reconcile.work.errands.PAUSES", (0.05,))
+    monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.05,))
     launch = starter.launch()
-    starter.cluster.secrets[f"runs/{NAME}"] = jobs.secret(launch, "another")
+    starter.cluster.secrets[f"runs/{NAME}"] = kubernetes_job.secret(launch, "another")
     assert end(starter.start()) == Succeeded({})
     assert Call("DELETE", f"{SECRETS}/{NAME}") in starter.cluster.calls
 
@@ -346,7 +346,7 @@ def test_an_answer_of_something_in_between_does_not_fail_its_work(
 
 def test_an_end_that_nobody_confirms_is_taken_for_one(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10, X-05: a timeout holds although the cluster is away; the error says that it was not seen to end."""
-    monkeypatch.setattr(errands, "SECONDS_TO_CONFIRM", 0.1)
+    monkeypatch.setattr(remote_job, "SECONDS_TO_CONFIRM", 0.1)
     work = starter.waiting()
     starter.cluster.refuse = [Status(503, "upgrading")] * 100_000
     starter.cluster.break_off = [None]
@@ -369,7 +369,7 @@ def test_an_image_that_cannot_be_pulled_is_told_at_the_timeout(starter: Starter)
     work = starter.start()
     eventually(lambda: starter.looks() > 1)
     work.cancel()
-    assert end(work) == Failed(f"{pods.GONE}: ImagePullBackOff: no such image")
+    assert end(work) == Failed(f"{kubernetes_pod.GONE}: ImagePullBackOff: no such image")
 
 
 def test_a_job_that_somebody_deletes_is_lost(starter: Starter) -> None:
@@ -377,7 +377,7 @@ def test_a_job_that_somebody_deletes_is_lost(starter: Starter) -> None:
     work = starter.waiting()
     with starter.cluster.lock:
         starter.cluster.remove(NAME)
-    assert end(work) == Lost(pods.GONE)
+    assert end(work) == Lost(kubernetes_pod.GONE)
 
 
 def test_a_job_is_watched(watched: Starter) -> None:
@@ -392,7 +392,7 @@ def test_a_deletion_is_heard_of(watched: Starter) -> None:
     work = watched.waiting()
     with watched.cluster.lock:
         watched.cluster.remove(NAME)
-    assert end(work) == Lost(pods.GONE)
+    assert end(work) == Lost(kubernetes_pod.GONE)
 
 
 def test_a_namespace_is_watched_once(watched: Starter) -> None:
@@ -407,7 +407,7 @@ def test_a_watch_that_breaks_off_begins_anew(
     watched: Starter, broken: Status | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-10: a timeout, versions that are no longer kept, an upgrade: with all Jobs as they are then."""
-    monkeypatch.setattr(watch, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
     work = watched.waiting()
     cluster = watched.cluster
     cluster.refuse_watches = [Status(503, "upgrading"), Status(503, "upgrading")]
@@ -419,8 +419,8 @@ def test_a_watch_that_breaks_off_begins_anew(
 
 def test_who_may_not_watch_looks(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: with the rights of an earlier release, or while the cluster refuses it."""
-    monkeypatch.setattr(errands, "LOOK_WHEN_TOLD", 600.0)
-    monkeypatch.setattr(watch, "PAUSES", (600.0, 600.0))
+    monkeypatch.setattr(remote_job, "LOOK_WHEN_TOLD", 600.0)
+    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
     starter.cluster.refuse_watches = [Status(403, "cannot watch resource jobs")]
     work = starter.waiting()
     assert not starter.cluster.refuse_watches
@@ -431,7 +431,7 @@ def test_who_may_not_watch_looks(starter: Starter, monkeypatch: pytest.MonkeyPat
 def test_what_a_watch_fails_to_tell_is_seen_all_the_same(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: a connection can be dead without anybody knowing."""
     for name, seconds in zip(LOOKS, (600.0, 600.0, 0.01), strict=True):
-        monkeypatch.setattr(errands, name, seconds)
+        monkeypatch.setattr(remote_job, name, seconds)
     work = starter.waiting()
     starter.cluster.is_mute = True
     (starter.folder / "go").touch()
@@ -442,8 +442,8 @@ def test_what_a_watch_fails_to_tell_is_seen_all_the_same(starter: Starter, monke
 def test_who_is_told_no_more_looks(starter: Starter, monkeypatch: pytest.MonkeyPatch, away: str) -> None:
     """X-10: the stream broke off and does not come again, or what it tells of cannot be asked for just then."""
     for name, seconds in zip(LOOKS, (0.01, 0.01, 600.0), strict=True):
-        monkeypatch.setattr(errands, name, seconds)
-    monkeypatch.setattr(watch, "PAUSES", (600.0, 600.0))
+        monkeypatch.setattr(remote_job, name, seconds)
+    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
     work, cluster = starter.waiting(), starter.cluster
     starter.is_left_alone()
     if away == "the watch":
@@ -458,14 +458,14 @@ def test_who_is_told_no_more_looks(starter: Starter, monkeypatch: pytest.MonkeyP
 def test_what_is_watched_is_not_looked_at_all_the_time(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: while another attempt begins and ends nobody asks for the first."""
     for name, seconds in zip(LOOKS, (0.001, 0.001, 600.0), strict=True):
-        monkeypatch.setattr(errands, name, seconds)
+        monkeypatch.setattr(remote_job, name, seconds)
     starter.waiting()
     starter.is_left_alone()
 
 
 def test_nobody_watches_when_nothing_runs(watched: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: the stream is not begun anew."""
-    monkeypatch.setattr(watch, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
     assert end(watched.start(namespace="quiet")) == Succeeded({})
     watched.cluster.break_off = [None]
     eventually(lambda: "watch quiet" not in [one.name for one in threading.enumerate()])
@@ -488,7 +488,7 @@ def test_in_a_pod_it_is_the_cluster_around_it(starter: Starter, monkeypatch: pyt
 
 def test_a_missing_extra_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
     [fault] = plugins.launcher("kubernetes").faults({"image": "a"})
     assert fault.hint == "pip install 'triggerctl[kubernetes]'"
 
@@ -516,7 +516,7 @@ def test_states_are_mapped(condition: Any, terminated: Any, progress: Any) -> No
     state = {"terminated": terminated} if terminated else {}
     pod = {"status": {"containerStatuses": [{"name": "task", "state": state}]}}
     expected = Failed(progress) if isinstance(progress, str) else progress
-    assert pods.progress(job, pod, "the last line") == expected
+    assert kubernetes_pod.progress(job, pod, "the last line") == expected
 
 
 @pytest.mark.parametrize(
@@ -536,21 +536,21 @@ def test_a_pod_that_is_taken_away_says_why(status: Any) -> None:
     job = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
     state = {"terminated": {"exitCode": 137, "reason": "Error"}}
     pod = {"status": {"containerStatuses": [{"name": "task", "state": state}], **status}}
-    assert pods.progress(job, pod, "the last line") == Failed("Evicted: low on memory")
+    assert kubernetes_pod.progress(job, pod, "the last line") == Failed("Evicted: low on memory")
 
 
 def test_a_pod_that_finds_no_node_says_so() -> None:
     """X-10: for the error of a timeout."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 1Ti"}
-    assert pods.waiting({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
+    assert kubernetes_pod.waiting({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
     creating = {"name": "task", "state": {"waiting": {"reason": "ContainerCreating"}}}
-    assert pods.waiting({"status": {"containerStatuses": [creating]}}) == ""
+    assert kubernetes_pod.waiting({"status": {"containerStatuses": [creating]}}) == ""
 
 
 def test_the_name_is_another_for_another_attempt(starter: Starter) -> None:
     """X-10: one attempt, one Job."""
-    assert jobs.name(starter.launch()) == NAME
-    assert jobs.name(replace(starter.launch(), attempt=3)) != NAME
+    assert kubernetes_job.name(starter.launch()) == NAME
+    assert kubernetes_job.name(replace(starter.launch(), attempt=3)) != NAME
 
 
 def test_a_cluster_that_lets_nobody_in_is_told_of(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:

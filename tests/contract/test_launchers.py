@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from reconcile import plugins
-from reconcile.ports import Failed, Launch, Launcher, LaunchError, Lost, Progress, Running, Succeeded, Work
-from reconcile.work import exchanges, pods
+from reconcile.launchers.shared import http_exchange, kubernetes_pod
+from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.contract import flyte
 from tests.contract.files import GONE, Files, files_of
 from tests.contract.tasks import TASKS
@@ -61,8 +61,8 @@ CHILD = Words("exited with code 3: could not reach the moon", "killed by SIGTERM
 WORDS: Mapping[str, Words] = {
     "celery": Words("RuntimeError: could not reach the moon", "was revoked"),
     "flyte": Words("could not reach the moon", "was aborted: asked to end by triggerctl"),
-    "http": Words('answered 500 Internal Server Error: {"state": {"kept": 1}}', exchanges.ABANDONED),
-    "kubernetes": Words("exited with code 3: could not reach the moon", pods.GONE),
+    "http": Words('answered 500 Internal Server Error: {"state": {"kept": 1}}', http_exchange.ABANDONED),
+    "kubernetes": Words("exited with code 3: could not reach the moon", kubernetes_pod.GONE),
     "process": CHILD,
     "python": CHILD,
 }
@@ -237,7 +237,7 @@ def is_running(work: Work) -> bool:
     return isinstance(work.poll(), Running)
 
 
-def end(work: Work) -> Progress:
+def end(work: Work) -> WorkProgress:
     eventually(lambda: not is_running(work))
     return work.poll()
 
@@ -374,7 +374,7 @@ def test_the_log_grows_while_the_task_runs(bench: Bench) -> None:
     assert end(work) == Succeeded({"waited": True})
 
 
-def is_cancelled(ended: Progress, kind: str) -> bool:
+def is_cancelled(ended: WorkProgress, kind: str) -> bool:
     """Whether it ended as what is cancelled does; of a Job the end of its pod may be seen before the Job is gone."""
     words = (WORDS[kind].cancelled, CHILD.cancelled) if kind == "kubernetes" else (WORDS[kind].cancelled,)
     return isinstance(ended, Failed) and ended.error in words

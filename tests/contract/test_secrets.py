@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconcile import plugins
-from reconcile.ports import SecretPlaces, SecretSource, SecretUnreadable
+from reconcile.protocols import SecretPlaces, SecretSource, SecretUnreadable
 from tests.contract.cluster import CONTEXT, Cluster
 from tests.waiting import PATIENCE
 
@@ -99,7 +99,7 @@ def cluster() -> Iterator[Cluster]:
 def made(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Home]:
     cluster.secrets, cluster.is_forbidden = {}, False
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path)))
-    monkeypatch.setattr("reconcile.secrets.kubernetes.SECONDS", PATIENCE)
+    monkeypatch.setattr("reconcile.runs.secrets.kubernetes.SECONDS", PATIENCE)
     return lambda kind: Home(kind, tmp_path, cluster, monkeypatch)
 
 

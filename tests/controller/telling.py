@@ -12,8 +12,8 @@ from opentelemetry.util.types import AnyValue
 from controller.spans import Spans
 from controller.tracing import Tracing
 from reconcile.observe import Observations
-from reconcile.ports import Launcher
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.protocols import Launcher
+from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 from tests.world import World
 

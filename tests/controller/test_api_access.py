@@ -20,10 +20,10 @@ from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import Settings
 from controller.web import pages
-from reconcile.attempts import claiming
+from reconcile.decide.authority import Grant, Reach, Role
 from reconcile.observe import Observations
-from reconcile.revising import Caller
-from reconcile.rules.authority import Grant, Reach, Role
+from reconcile.runs import claiming
+from reconcile.triggers.revising import Caller
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.store import runs

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from reconcile.byhand import backfilling
+from reconcile.runs.manual import backfill
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from revisions.store.tables import runs
@@ -69,7 +69,7 @@ def test_a_dry_run_makes_nothing(api: Api) -> None:
 
 def test_how_far_a_backfill_is_line_by_line(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """U-01: for who accepts lines; a refusal on the way is the last of them."""
-    monkeypatch.setattr(backfilling, "BATCH", 1)
+    monkeypatch.setattr(backfill, "BATCH", 1)
     monkeypatch.setattr("controller.api.progress.EVERY_SECONDS", 0.0)
     api.create()
     lines = {"accept": "application/x-ndjson", "content_type": "application/json"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from reconcile.attempts import claiming
 from reconcile.observe import Observations
+from reconcile.runs import claiming
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, T

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from reconcile.rules.pace import Pace
+from reconcile.decide.admission import Pace
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import NAME, Api, T, task_manifest

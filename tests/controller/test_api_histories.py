@@ -14,7 +14,7 @@ from controller.api.uploads import up_to
 from controller.app import create_app
 from controller.errors import TooLarge
 from controller.services import Services
-from revisions.signing import PrivateKey
+from revisions.history.signing import PrivateKey
 from revisions.store.database import Database
 from tests import tampering
 from tests.controller.asking import NAME, Api, T, at, manifest

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from revisions.chain import ORIGIN
 from revisions.clock import HandClock
+from revisions.history.chain import ORIGIN
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest
 from tests.world import World

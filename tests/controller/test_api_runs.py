@@ -100,7 +100,7 @@ def test_what_a_run_printed_byte_for_byte(api: Api, database: Database) -> None:
     assert api.get(f"/runs/{run}/logs").content == b""
     assert api.get(f"/runs/{run}/logs", attempt=1).status_code == 404
     with database.write() as connection:
-        logs.append(connection, {(run, 0): [logs.Piece(0, b"\xff\x00 as is\r\n")]})
+        logs.append(connection, {(run, 0): [logs.LogPiece(0, b"\xff\x00 as is\r\n")]})
     assert api.get(f"/runs/{run}/logs").content == b"\xff\x00 as is\r\n"
 
 
@@ -109,7 +109,7 @@ def test_a_log_goes_on_from_where_somebody_was(api: Api, database: Database) -> 
     api.create()
     run = api.post(f"{T}/fire").json()["id"]
     with database.write() as connection:
-        logs.append(connection, {(run, 0): [logs.Piece(0, b"one\n"), logs.Piece(10, b"two\n")]})
+        logs.append(connection, {(run, 0): [logs.LogPiece(0, b"one\n"), logs.LogPiece(10, b"two\n")]})
     answer = api.get(f"/runs/{run}/logs", position=2)
     assert answer.content == b"e\n\n[6 bytes were not kept]\ntwo\n"
     told = {name: answer.headers[f"Triggerctl-{name}"] for name in ("Position", "Attempt", "Newest-Attempt", "Status")}
@@ -123,7 +123,7 @@ def test_a_log_of_many_gigabytes_goes_on_as_well(api: Api, database: Database) -
     api.create()
     run, far = api.post(f"{T}/fire").json()["id"], 5 * 2**30
     with database.write() as connection:
-        logs.append(connection, {(run, 0): [logs.Piece(far, b"end\n")]})
+        logs.append(connection, {(run, 0): [logs.LogPiece(far, b"end\n")]})
     answer = api.get(f"/runs/{run}/logs", position=far)
     assert (answer.content, answer.headers["Triggerctl-Position"]) == (b"end\n", str(far + 4))
     assert api.get(f"/runs/{run}/logs", position=far + 4).content == b""

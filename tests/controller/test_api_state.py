@@ -2,8 +2,8 @@
 
 import pytest
 
+from reconcile.decide.task_output import LARGEST
 from reconcile.observe import Observations
-from reconcile.rules.state import LARGEST
 from tests.controller.asking import NAME, Api, T, at
 
 STATE = f"{T}/state"

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete
 
-from reconcile.loop import Loop
+from reconcile.loop.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from revisions.store.tables import runs

@@ -158,9 +158,9 @@ def test_a_calendar_changed_in_between_is_a_conflict(
 
 def world_deploys(world: World, file: str) -> None:
     """Somebody is faster."""
-    from reconcile.calendaring import Calendaring
-    from reconcile.revising import Caller
-    from reconcile.rules.preconditions import Expected
+    from reconcile.decide.preconditions import Expected
+    from reconcile.triggers.calendars import Calendaring
+    from reconcile.triggers.revising import Caller
     from revisions.manifests import Calendar
 
     document = json.loads(Path(file).read_text())

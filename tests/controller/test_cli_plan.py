@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
+from reconcile.decide.preconditions import Expected
+from reconcile.triggers.revising import Caller
 from revisions.errors import Unavailable
 from tests.controller.conftest import ON_SQLITE, Cli, Said
 from tests.waiting import PATIENCE

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from reconcile.revising import Caller
-from reconcile.rules.retry import Outcome
+from reconcile.decide.retry import AttemptOutcome
+from reconcile.triggers.revising import Caller
 from revisions.clock import HandClock
 from revisions.store import logs
 from revisions.store.database import Database
@@ -171,7 +171,7 @@ def test_following_a_log_to_the_end_of_its_run(followed: Followed) -> None:
     assert child.stdout.readline() == "one\n"
     prints(world, run, 4, b"two\n")
     assert child.stdout.readline() == "two\n"
-    world.settle(run, Outcome.FAILED)
+    world.settle(run, AttemptOutcome.FAILED)
     world.advance(seconds=10)
     (again,) = world.claim()
     prints(world, again, 0, b"three\n")
@@ -188,7 +188,7 @@ def test_following_goes_on_where_an_attempt_begins_anew(followed: Followed) -> N
     assert child.stdout is not None
     prints(world, run, 0, b"one\ntwo\n")
     assert [child.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
-    world.settle(run, Outcome.HANDED_BACK)
+    world.settle(run, AttemptOutcome.HANDED_BACK)
     (again,) = world.claim()
     assert again.attempt == run.attempt
     prints(world, again, 0, b"anew\n")
@@ -197,4 +197,4 @@ def test_following_goes_on_where_an_attempt_begins_anew(followed: Followed) -> N
 
 def prints(world: World, run: Run, position: int, data: bytes) -> None:
     with world.database.write() as connection:
-        logs.append(connection, {(run.id, run.attempt): [logs.Piece(position, data)]})
+        logs.append(connection, {(run.id, run.attempt): [logs.LogPiece(position, data)]})

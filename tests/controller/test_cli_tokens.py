@@ -10,11 +10,11 @@ import pytest
 
 from controller import settings
 from controller.serve import Process, listen, refuse_open_door
-from reconcile.credentials import Credentials
+from reconcile.decide.authority import Reach, scopes_of
+from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.revising import Caller
-from reconcile.rules.authority import Reach, scopes_of
-from reconcile.rules.preconditions import Expected
+from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.revising import Caller
 from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.controller.conftest import Cli

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from controller.condition import Condition
-from reconcile import loop as loops
+from reconcile.loop import loop as loops
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.store.database import Database

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reconcile.revising import Caller
-from reconcile.rules.retry import Outcome
+from reconcile.decide.retry import AttemptOutcome
+from reconcile.triggers.revising import Caller
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, at
@@ -109,7 +109,7 @@ def test_runs_by_hand_beyond_max_runs_say_so(api: Api, database: Database, clock
     beyond = "1 of its runs have succeeded, and limits.max_runs is 1: runs by hand go beyond it"
     fired = api.post(f"/triggers/{path}/fire").json()
     assert (fired["status"], fired["warnings"]) == ("pending", [beyond])
-    world.finish(Outcome.FAILED)
+    world.finish(AttemptOutcome.FAILED)
     assert api.post(f"/runs/{fired['id']}/retry").json()["warnings"] == [beyond]
     assert cli("fire", path, "--overlap", "allow").err == f"warning: {beyond}\n"
     assert cli("fire", "--tag", "mine", "--overlap", "allow").err == f"warning: {path}: {beyond}\n"

@@ -7,16 +7,16 @@ import pytest
 from controller.metrics import Metrics
 from controller.settings import Settings
 from controller.stored import OTHERS, PROJECTS, lateness
-from reconcile.byhand.backlogs import Backlogs
-from reconcile.byhand.firing import Firing
-from reconcile.holding import Holding
-from reconcile.passes import surveying
-from reconcile.revising import Caller
-from reconcile.rules.pace import Pace
-from reconcile.rules.retry import Outcome
+from reconcile.decide.admission import Pace
+from reconcile.decide.retry import AttemptOutcome
+from reconcile.loop import budget_survey
+from reconcile.runs.manual.backlogs import Backlogs
+from reconcile.runs.manual.fire import Firing
+from reconcile.triggers.holds import Holds
+from reconcile.triggers.revising import Caller
 from revisions.ids import TaskKey
 from revisions.store import quarantines
-from revisions.store.census import Cause, Late
+from revisions.store.counts import DelayCause, LateTriggers
 from tests.world import World, key
 
 
@@ -102,7 +102,7 @@ def test_what_is_in_quarantine_is_read_from_the_database(world: World, metrics: 
 def late(metrics: Metrics, project: str = "acme") -> dict[str, tuple[float, float]]:
     """How many triggers of a project are late and for how long, by cause; causes that hold none are left out."""
     found = {}
-    for cause in Cause:
+    for cause in DelayCause:
         number = value(metrics, "late_triggers", project=project, cause=cause)
         seconds = value(metrics, "late_seconds", project=project, cause=cause)
         assert number is not None
@@ -124,7 +124,7 @@ def test_what_is_due_and_undecided_is_told_by_its_cause(world: World, metrics: M
     world.another_loop(Pace(execution_qps=0.001, execution_burst=1)).due([world.id(name) for name in "ab"])
     world.advance(seconds=1)
     assert late(metrics) == {"rate": (1, 11), "quarantine": (1, 11)}
-    Holding(world.database, world.observations).freeze("acme", None, Caller("ann", "x"))
+    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "x"))
     assert late(metrics) == {"freeze": (2, 11)}
     assert value(metrics, "frozen", project="acme") == 1
 
@@ -132,7 +132,7 @@ def test_what_is_due_and_undecided_is_told_by_its_cause(world: World, metrics: M
 def test_a_freeze_that_is_over_or_of_others_holds_nothing(world: World, metrics: Metrics) -> None:
     """O-02: one of everything holds everything, until its end."""
     world.create(overlap="allow")
-    holding = Holding(world.database, world.observations)
+    holding = Holds(world.database, world.observations)
     holding.freeze("other", None, Caller("ann", "x"))
     holding.freeze(None, world.start + timedelta(seconds=90), Caller("ann", "x"))
     world.advance(seconds=80)
@@ -155,7 +155,9 @@ def test_what_is_inactive_is_not_late(world: World, metrics: Metrics) -> None:
 def test_projects_beyond_the_bound_are_told_together() -> None:
     """O-02: whatever their number, 50 bear a name and the others one together; those late the longest go first."""
     now = datetime(2026, 3, 2, 8, tzinfo=UTC)
-    found = [Late(f"p{age:02}", Cause.UNDECIDED, 2, now - timedelta(seconds=age)) for age in range(PROJECTS + 5)]
+    found = [
+        LateTriggers(f"p{age:02}", DelayCause.UNDECIDED, 2, now - timedelta(seconds=age)) for age in range(PROJECTS + 5)
+    ]
     numbers, seconds = lateness(["quiet"], found, now)
     named = {project for project, _ in numbers} - {OTHERS}
     assert named == {f"p{age:02}" for age in range(5, PROJECTS + 5)}
@@ -171,7 +173,7 @@ def test_why_triggers_rest(world: World, metrics: Metrics) -> None:
     world.deactivate("named-so", 1, "failures")
     world.delete("gone", 1)
     world.firing.fire(key("fails"), None, Caller("ann"))
-    world.finish(Outcome.FAILED)
+    world.finish(AttemptOutcome.FAILED)
     assert value(metrics, "triggers_active") == 1
     assert value(metrics, "triggers_deactivated", reason="failures") == 1
     assert value(metrics, "triggers_deactivated", reason="by_hand") == 2
@@ -226,7 +228,7 @@ def test_a_frozen_backlog_is_nobodys_fault(world: World, metrics: Metrics) -> No
     world.create(overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
     world.another_loop_without_catch_up().resync()
-    Holding(world.database, world.observations).freeze("acme", None, Caller("ann", "x"))
+    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "x"))
     assert value(metrics, "catchup_backlog") == 1
     assert value(metrics, "catchup_oldest_seconds") == 0
 
@@ -268,7 +270,7 @@ def test_budgets_are_looked_at_a_part_at_a_time(
     world: World, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-08, O-02: so that alarms are not kept waiting; nothing is told before the last part."""
-    monkeypatch.setattr(surveying, "AT_ONCE", 2)
+    monkeypatch.setattr(budget_survey, "AT_ONCE", 2)
     for name, most in (("a", 10), ("b", 20), ("c", 40)):
         world.create(name, overlap="allow", limits={"max_cost": most, "estimate": 1})
         world.firing.fire(key(name), None, Caller("ann"))

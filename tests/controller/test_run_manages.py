@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from reconcile.credentials import Credentials
+from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
 from reconcile.observe import Observations
-from reconcile.revising import Caller
-from reconcile.rules.authority import EVERYWHERE, Grant, Reach, Role
+from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.revising import Caller
 from revisions.store.database import Database
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest, task_manifest

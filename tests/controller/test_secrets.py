@@ -11,13 +11,13 @@ from sqlalchemy import select
 
 from controller import logs, settings
 from controller.services import Services
-from reconcile.attempts.vault import Vault
+from reconcile.decide.authority import Sharing
+from reconcile.decide.preconditions import Expected
 from reconcile.plugins import launchers
-from reconcile.ports import SecretPlaces
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
-from reconcile.rules.sharing import Sharing
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.protocols import SecretPlaces
+from reconcile.runs.attempt_secrets import Vault
+from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.triggers.revising import Caller
 from revisions.errors import Invalid
 from revisions.manifests import Task, Trigger
 from revisions.store.database import Database

@@ -14,12 +14,12 @@ from sqlalchemy import text
 
 from controller import settings
 from controller.serve import Process, listen
-from reconcile import loop as loops
-from reconcile.credentials import Credentials
-from reconcile.deploying import Deploying
+from reconcile.decide.authority import Grant, Reach, Role
+from reconcile.loop import loop as loops
 from reconcile.observe import Observations
-from reconcile.revising import Caller
-from reconcile.rules.authority import Grant, Reach, Role
+from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
 from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention
 from revisions.store.database import Database, parsed

@@ -9,8 +9,8 @@ from fastapi import FastAPI
 from controller.app import create_app
 from controller.services import Services
 from controller.web import pages
-from reconcile.revising import Caller
-from reconcile.rules.authority import EVERYWHERE, Grant, Reach, Role
+from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
+from reconcile.triggers.revising import Caller
 from tests.controller.conftest import Network
 
 PAGE = {"Accept": "text/html"}

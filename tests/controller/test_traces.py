@@ -14,14 +14,14 @@ from opentelemetry.trace import StatusCode
 
 from controller import logs
 from controller.api.traced import Traced
-from reconcile.attempts.attempt import Ended
-from reconcile.attempts.completing import Completing
-from reconcile.attempts.vault import Vault
+from reconcile.decide.retry import AttemptOutcome
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
-from reconcile.revising import Caller
-from reconcile.rules.retry import Outcome
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.runs.attempt import Ended
+from reconcile.runs.attempt_secrets import Vault
+from reconcile.runs.callbacks import Completing
+from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.triggers.revising import Caller
 from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.controller.conftest import Cli, Network
@@ -388,5 +388,5 @@ def test_completing_elsewhere_needs_no_trace(world: World, tmp_path: Path, floor
     completing = Completing(
         world.database, heard, world.deploying, lease, vault=Vault(), work_dir=tmp_path / "elsewhere"
     )
-    completing.complete(run.id, 1, Ended(Outcome.SUCCEEDED, output={}))
+    completing.complete(run.id, 1, Ended(AttemptOutcome.SUCCEEDED, output={}))
     assert header(serving.one("attempt")) == floor.told

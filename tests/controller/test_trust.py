@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.runs.runner import Runner, RunnerSettings
 from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest
 from tests.controller.conftest import Cli, Write
 from tests.reconcile.scripted import ScriptedLauncher

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from reconcile.decide.admission import Pace
 from reconcile.plugins import launchers
-from reconcile.rules.pace import Pace
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest, task_manifest

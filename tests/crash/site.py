@@ -11,15 +11,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.byhand.firing import Firing
-from reconcile.deploying import Deploying
+from reconcile.decide.preconditions import Expected
+from reconcile.launchers.shared import child_process
 from reconcile.observe import Observations
-from reconcile.registering import Registering
-from reconcile.reports.auditing import Auditing
-from reconcile.revising import Caller
-from reconcile.rules.audit import Line
-from reconcile.rules.preconditions import Expected
-from reconcile.work import children
+from reconcile.queries.audit import Auditing
+from reconcile.report.audit import AuditLine
+from reconcile.runs.manual.fire import Firing
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import Registering
+from revisions.history.triggers import Revision
 from revisions.manifests import Task, Trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import occurrences, runs, status, triggers
@@ -29,7 +30,6 @@ from revisions.store.database import Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import LIVE, Run
 from revisions.store.status import StatusRow
-from revisions.triggers import Revision
 from tests.waiting import PATIENCE, eventually
 from tests.world import EVER, key, task_document, trigger_document
 
@@ -175,7 +175,7 @@ class Site:
     def activate(self, name: str) -> None:
         self._deploying.activate(key(name), Expected(revision=self._revision(name)), Caller("ann"))
 
-    def faults(self, name: str) -> list[Line]:
+    def faults(self, name: str) -> list[AuditLine]:
         """What `audit` finds missing, twice or unexplained in a trigger's whole life."""
         return Auditing(self.database, timedelta(minutes=1)).faults(key(name))
 
@@ -257,7 +257,7 @@ class Site:
                 controller.kill()
         self.lets_go()
         for folder in self.work.glob("*-*"):
-            if child := children.adopt(folder):
+            if child := child_process.adopt(folder):
                 child.forget()
         self.database.close()
 

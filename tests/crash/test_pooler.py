@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from reconcile.reports.examining import Examining
-from reconcile.revising import Caller
-from reconcile.rules.checks import Level
-from reconcile.rules.pace import Pace
+from reconcile.decide.admission import Pace
+from reconcile.queries.doctor import Examining
+from reconcile.report.installation_checks import Level
+from reconcile.triggers.revising import Caller
 from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
 from revisions.store import feed, schema, sessions, tasks

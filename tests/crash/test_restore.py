@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from reconcile.history.restoring import LOST
+from reconcile.loop.restore import LOST
 from tests.crash.site import TELL, WAIT, Site
 from tests.waiting import eventually
 

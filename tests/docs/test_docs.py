@@ -25,9 +25,9 @@ from controller.errors import KINDS, Exit
 from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import PREFIX, Settings
-from reconcile import calendars
+from reconcile.decide import changes
 from reconcile.plugins import launchers
-from reconcile.rules import changes
+from reconcile.triggers import closed_days
 from revisions import documents, manifests, reading
 from revisions.errors import Invalid
 from revisions.store.database import Database
@@ -231,7 +231,7 @@ def judged(document: Any) -> manifests.Task | manifests.Trigger | manifests.Cale
         case manifests.Trigger():
             faults = changes.faults(found)
         case manifests.Calendar():
-            faults = calendars.faults(found)
+            faults = closed_days.faults(found)
         case manifests.Task():
             faults = list(launchers()[found.spec.launcher].faults(found.spec.block))
     if faults:

@@ -7,27 +7,27 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.byhand.firing import Firing
-from reconcile.deploying import Deploying
-from reconcile.loop import Loop
+from reconcile.decide.admission import Pace
+from reconcile.decide.preconditions import Expected
+from reconcile.decide.retention import Retention
+from reconcile.launchers.shared.log_file import LogFile
+from reconcile.loop import replica
+from reconcile.loop.due_pass import Deciding
+from reconcile.loop.loop import Loop
+from reconcile.loop.pruning import Pruning
 from reconcile.observe import Observations
-from reconcile.passes import replica
-from reconcile.passes.deciding import Deciding
-from reconcile.passes.pruning import Pruning
-from reconcile.ports import Failed, Launch, Progress, Succeeded
-from reconcile.registering import Registering
-from reconcile.revising import Caller
-from reconcile.rules.pace import Pace
-from reconcile.rules.preconditions import Expected
-from reconcile.rules.retention import Retention
-from reconcile.runner import Runner, RunnerSettings
-from reconcile.work.logfile import LogFile
+from reconcile.protocols import Failed, Launch, Succeeded, WorkProgress
+from reconcile.runs.manual.fire import Firing
+from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import Registering
 from revisions.errors import Fault, TriggerctlError, Unavailable
+from revisions.history.triggers import Action
 from revisions.ids import TaskKey
 from revisions.manifests import Task, Trigger
-from revisions.store import orders, runs, triggers
+from revisions.store import run_orders, runs, triggers
 from revisions.store.database import Database
-from revisions.triggers import Action
 from tests.world import key, task_document, trigger_document
 
 SESSIONS = 32
@@ -48,7 +48,7 @@ class Over:
         self.log = LogFile(launch.folder / "nothing is printed")
         self._end = Failed("broken") if int(launch.run_id[-1], 36) % 3 == 0 else Succeeded()
 
-    def poll(self) -> Progress:
+    def poll(self) -> WorkProgress:
         return self._end
 
     def cancel(self, *, force: bool = False) -> None:
@@ -208,7 +208,7 @@ class Replica:
 
     def _cancel(self, run_id: str) -> bool:
         with self.database.write() as connection:
-            run = orders.request_cancel(connection, run_id, self.database.clock.now(connection), "ann")
+            run = run_orders.request_cancel(connection, run_id, self.database.clock.now(connection), "ann")
         return run is not None and run.status == "cancelled"
 
     def _revision(self, name: str) -> int | None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from reconcile.revising import Changed
-from reconcile.rules.preconditions import Expected
+from reconcile.decide.preconditions import Expected
+from reconcile.triggers.revising import Changed
 from revisions.errors import PreconditionFailed
 from revisions.manifests import Task, Trigger
 from revisions.store import triggers

@@ -6,11 +6,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from reconcile.deploying import Deploying
+from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.registering import Registering
-from reconcile.revising import Caller, Changed
-from reconcile.rules.preconditions import Expected
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller, Changed
+from reconcile.triggers.tasks import Registering
 from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.ids import TaskKey

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from sqlalchemy import select
 
-from revisions.chain import ORIGIN, link
+from revisions.history.chain import ORIGIN, link
+from revisions.history.triggers import Action, Revision, Trigger, fold
 from revisions.ids import TaskKey
 from revisions.store import revisions as revision_store
 from revisions.store import runs as run_store
@@ -16,7 +17,6 @@ from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from revisions.store.tables import tasks as task_table
 from revisions.store.tables import trigger_changes, triggers
-from revisions.triggers import Action, Revision, Trigger, fold
 
 MANY = 1_000_000
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded, System
+from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, System, WorkProgress
 from revisions.errors import Fault
 
 
@@ -32,7 +32,7 @@ class ScriptedWork:
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
-        self.progress: Progress = Running()
+        self.progress: WorkProgress = Running()
         self.log = ScriptedLog()
         self.cancelled: list[bool] = []
         self.stubborn = False
@@ -44,7 +44,7 @@ class ScriptedWork:
     def fail(self, error: str = "broken", **output: Any) -> None:
         self.progress = Failed(error, output or None)
 
-    def poll(self) -> Progress:
+    def poll(self) -> WorkProgress:
         return self.progress
 
     def cancel(self, *, force: bool = False) -> None:

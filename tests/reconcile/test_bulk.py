@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from reconcile.deploying import Chosen
-from reconcile.revising import Caller, Changed
-from reconcile.rules.preconditions import Expected
+from reconcile.decide.preconditions import Expected
+from reconcile.triggers.deploying import Chosen
+from reconcile.triggers.revising import Caller, Changed
 from revisions.errors import Conflict, Invalid, PreconditionFailed, TriggerctlError
+from revisions.history.triggers import Action
 from revisions.manifests import Trigger
 from revisions.store import triggers as store
 from revisions.store.database import Database
-from revisions.triggers import Action
 from tests.races.crowd import at_once
 from tests.waiting import PATIENCE
 from tests.world import World, key, trigger_document

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from reconcile import loop as loops
-from reconcile.holding import Holding, Scope
-from reconcile.revising import Caller
-from reconcile.rules.pace import Pace
+from reconcile.decide.admission import Pace
+from reconcile.loop import loop as loops
+from reconcile.triggers.holds import Holds, Scope
+from reconcile.triggers.revising import Caller
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store.runs import Run
 from tests.waiting import eventually
@@ -26,8 +26,8 @@ def skipped(world: World) -> list[tuple[str, int | None]]:
     return [(skip.outcome, skip.count) for skip in world.skips()]
 
 
-def holding(world: World) -> Holding:
-    return Holding(world.database, world.observations)
+def holding(world: World) -> Holds:
+    return Holds(world.database, world.observations)
 
 
 def live_through(world: World, number: int) -> None:

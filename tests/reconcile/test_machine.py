@@ -13,21 +13,21 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from reconcile.deploying import Deploying
-from reconcile.history.rebuilding import Rebuilding
-from reconcile.history.verifying import Verifying
+from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.registering import Registering
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.history.rebuild import Rebuilding
+from reconcile.triggers.history.verify import Verifying
+from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import Registering
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
+from revisions.history.triggers import fold
 from revisions.ids import TaskKey, TriggerKey
 from revisions.manifests import Task, Trigger
 from revisions.store import revisions as revision_store
 from revisions.store import tasks, triggers
 from revisions.store.database import Database
-from revisions.triggers import fold
 
 CHOICES: dict[str, list[Any]] = {
     "name": ["a", "a", "a", "b"],

@@ -2,13 +2,13 @@
 
 import pytest
 
-from reconcile.revising import Caller, Changed
-from reconcile.rules.preconditions import Expected
-from revisions import chain
+from reconcile.decide.preconditions import Expected
+from reconcile.triggers.revising import Caller, Changed
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
+from revisions.history import chain
+from revisions.history.triggers import Action, fold
 from revisions.store import tasks
 from revisions.store import triggers as store
-from revisions.triggers import Action, fold
 from tests.races.crowd import at_once
 from tests.world import World, key
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from reconcile.revising import Caller, Changed
-from reconcile.rules.preconditions import Expected
+from reconcile.decide.preconditions import Expected
+from reconcile.triggers.revising import Caller, Changed
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
+from revisions.history.triggers import Action
 from revisions.manifests import Trigger
-from revisions.triggers import Action
 from tests.world import World, key, trigger_document
 
 WHO = Caller("bob")

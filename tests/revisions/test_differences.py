@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from revisions.chain import canonical
-from revisions.triggers import Difference, Kind, differences
+from revisions.history.chain import canonical
+from revisions.history.triggers import DifferenceKind, FieldDifference, differences
 
 TEXTS = st.text(st.sampled_from('ab.[]"\\ 0ü'), max_size=4)
 VALUES = st.recursive(
@@ -31,18 +31,18 @@ def steps(path: str) -> list[Any]:
     ]
 
 
-def applied(value: Any, found: list[Difference]) -> Any:
+def applied(value: Any, found: list[FieldDifference]) -> Any:
     """A value with the differences put into it; what is removed goes last, from the end."""
     root = [copy.deepcopy(value)]
-    removed = [one for one in found if one.kind is Kind.REMOVED]
-    for one in [one for one in found if one.kind is not Kind.REMOVED] + removed[::-1]:
+    removed = [one for one in found if one.kind is DifferenceKind.REMOVED]
+    for one in [one for one in found if one.kind is not DifferenceKind.REMOVED] + removed[::-1]:
         holder: Any = root
         *way, last = [0, *steps(one.path)]
         for step in way:
             holder = holder[step]
-        if one.kind is Kind.REMOVED:
+        if one.kind is DifferenceKind.REMOVED:
             del holder[last]
-        elif one.kind is Kind.ADDED and isinstance(holder, list):
+        elif one.kind is DifferenceKind.ADDED and isinstance(holder, list):
             assert last == len(holder)
             holder.append(one.after)
         else:
@@ -56,9 +56,13 @@ def test_the_differences_turn_one_into_the_other(before: Any, after: Any) -> Non
     found = list(differences(before, after))
     assert canonical(applied(before, found)) == canonical(after)
     assert (found == []) == (canonical(before) == canonical(after))
-    swapped = {Kind.ADDED: Kind.REMOVED, Kind.REMOVED: Kind.ADDED, Kind.CHANGED: Kind.CHANGED}
+    swapped = {
+        DifferenceKind.ADDED: DifferenceKind.REMOVED,
+        DifferenceKind.REMOVED: DifferenceKind.ADDED,
+        DifferenceKind.CHANGED: DifferenceKind.CHANGED,
+    }
     assert list(differences(after, before)) == [
-        Difference(one.path, swapped[one.kind], one.after, one.before) for one in found
+        FieldDifference(one.path, swapped[one.kind], one.after, one.before) for one in found
     ]
 
 
@@ -67,8 +71,8 @@ def test_each_path_is_named_once_and_has_its_values(before: Any, after: Any) -> 
     """R-09: no path twice; an added one has nothing before, a removed one nothing after."""
     found = list(differences(before, after))
     assert len({one.path for one in found}) == len(found)
-    assert all(one.before is None for one in found if one.kind is Kind.ADDED)
-    assert all(one.after is None for one in found if one.kind is Kind.REMOVED)
+    assert all(one.before is None for one in found if one.kind is DifferenceKind.ADDED)
+    assert all(one.after is None for one in found if one.kind is DifferenceKind.REMOVED)
 
 
 CASES: dict[str, tuple[Any, Any, list[tuple[str, str]]]] = {

@@ -12,9 +12,9 @@ import pytest
 
 from revisions.clock import HandClock
 from revisions.errors import Invalid
+from revisions.history.triggers import Action, Revision, Trigger
 from revisions.store import feed, triggers
 from revisions.store.database import Database
-from revisions.triggers import Action, Revision, Trigger
 from tests.races.crowd import at_once
 from tests.rows import Rows
 
@@ -119,7 +119,7 @@ def test_sqlite_tells_nothing_twice(sqlite_database_url: str) -> None:
         with database.read() as connection:
             part = feed.read(connection, feed.BEGINNING, 10)
             assert len(part.items) == 1
-            assert feed.read(connection, part.position, 10) == feed.Changes([], part.position, False)
+            assert feed.read(connection, part.position, 10) == feed.FeedPage([], part.position, False)
 
 
 def test_a_change_that_commits_late_with_a_smaller_position_is_not_missed(server: Database) -> None:

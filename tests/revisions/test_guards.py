@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from reconcile.calendaring import Calendaring
-from reconcile.holding import Holding
-from reconcile.revising import Caller
-from reconcile.rules.preconditions import Expected
+from reconcile.decide.preconditions import Expected
+from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers.holds import Holds
+from reconcile.triggers.revising import Caller
 from revisions.errors import Unavailable
 from revisions.manifests import Calendar
 from revisions.store import guards, schema
@@ -49,7 +49,7 @@ ONLY_ON = {
 def test_every_append_only_table_is_guarded(world: World, table: str) -> None:
     """R-02, S-13: calendars and holds can no more be changed or removed than revisions can."""
     world.create()
-    Holding(world.database, world.observations).freeze("acme", None, Caller("ann", "test"))
+    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "test"))
     Calendaring(world.database, world.observations).deploy(CALENDAR, Expected(absent=True), Caller("ann"))
     for statement in (f"UPDATE {table} SET actor = 'mallory'", f"DELETE FROM {table}"):
         with pytest.raises(DBAPIError, match=f"{table} is append-only"), world.database.write() as connection:

@@ -9,9 +9,9 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import Column, Connection, MetaData, Text, event, text
 
-from reconcile.history.rebuilding import Rebuilding
-from revisions import chain
+from reconcile.triggers.history.rebuild import Rebuilding
 from revisions.errors import Invalid, Unavailable
+from revisions.history import chain
 from revisions.store import guards, installations, schema
 from revisions.store.database import Database
 from revisions.store.tables import SCHEMA, metadata

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from reconcile.launchers.process import launcher
-from reconcile.ports import Launch, LaunchError, Progress, Running, Succeeded
+from reconcile.protocols import Launch, LaunchError, Running, Succeeded, WorkProgress
 from revisions.errors import Fault
 from tests.waiting import eventually
 
 
-def run(root: Path, **block: Any) -> tuple[Progress, str]:
+def run(root: Path, **block: Any) -> tuple[WorkProgress, str]:
     """How it ended, and its log."""
     work = launcher.start(Launch("r1", 1, root / "attempt", root, block, {"input": {}}, {}))
     eventually(lambda: not isinstance(work.poll(), Running))

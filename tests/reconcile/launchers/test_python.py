@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.launchers.python import launcher
-from reconcile.ports import Failed, Launch, LaunchError, Progress, Running, Succeeded
+from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, WorkProgress
 from tests.waiting import eventually
 
 TASKS = """
@@ -36,7 +36,7 @@ def launcher_modules(document):
 """
 
 
-def run(root: Path, name: str, **block: Any) -> tuple[Progress, str]:
+def run(root: Path, name: str, **block: Any) -> tuple[WorkProgress, str]:
     """How it ended, and its log."""
     launch = Launch("r1", 1, root / "attempt", root, {"callable": name, **block}, {"input": {}}, {})
     work = launcher.start(launch)

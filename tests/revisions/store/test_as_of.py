@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from revisions.history.triggers import fold
 from revisions.store import revisions as revision_store
 from revisions.store import triggers as store
-from revisions.triggers import fold
 from tests.world import World, key
 
 

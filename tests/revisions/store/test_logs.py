@@ -6,7 +6,7 @@ import pytest
 
 from revisions.store import logs
 from revisions.store.database import Database
-from revisions.store.logs import HEAD, TAIL, LogText, Piece
+from revisions.store.logs import HEAD, TAIL, LogPiece, LogText
 
 LOG = random.Random(17).randbytes(2 * 2**20 + 1234)
 
@@ -15,7 +15,7 @@ def store(database: Database, log: bytes, step: int) -> None:
     """Appends a log that grows by `step` bytes at a time, as a worker does."""
     stored = 0
     for size in [*range(step, len(log), step), len(log)]:
-        pieces = [Piece(start, log[start:end]) for start, end in logs.wanted(stored, size, HEAD + TAIL)]
+        pieces = [LogPiece(start, log[start:end]) for start, end in logs.wanted(stored, size, HEAD + TAIL)]
         with database.write() as connection:
             logs.append(connection, {("r1", 1): pieces})
             stored = logs.sizes(connection, [("r1", 1), ("r2", 1)])["r1", 1]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import literal_column, select, text, update
 
-from reconcile.attempts import claiming
 from reconcile.observe import Observations
+from reconcile.runs import claiming
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
-from revisions.store import census, claims, orders, runs
+from revisions.store import claims, counts, run_orders, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
 from revisions.store.pipeline import write
@@ -51,7 +51,7 @@ def get(database: Database, run_id: str) -> runs.Run:
 def finish(database: Database, run: runs.Run) -> None:
     with database.write() as connection:
         now = database.clock.now(connection)
-        write(connection, claims.finishing(run, now, "succeeded", claims.Said()))
+        write(connection, claims.finishing(run, now, "succeeded", claims.AttemptResult()))
 
 
 def test_creating_a_run_again_keeps_the_first(database: Database, rows: Rows) -> None:
@@ -109,7 +109,7 @@ def test_the_global_limit_is_exact_under_concurrent_claimers(database: Database,
         done = 0
         while True:
             with database.read() as connection:
-                depth = census.take(connection, database.clock).live
+                depth = counts.take(connection, database.clock).live
             seen.append(depth.get("running", 0))
             if not depth:
                 return done
@@ -142,7 +142,7 @@ def test_the_longest_waiting_goes_first_and_no_one_early(database: Database, row
     with database.write() as connection:
         run = runs.get(connection, first)
         assert run is not None
-        write(connection, claims.retrying(run, rows.now + 2 * SECOND, claims.Said(None, "broken", None)))
+        write(connection, claims.retrying(run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None)))
     assert claimed_ids(database) == [second]
     clock.advance(SECOND)
     assert claimed_ids(database) == []
@@ -171,7 +171,7 @@ def test_queue_all_waits_for_a_retry_of_the_older(database: Database, rows: Rows
     (one,) = claim(database)
     assert one.run.id == first
     with database.write() as connection:
-        write(connection, claims.retrying(one.run, rows.now + 2 * SECOND, claims.Said(None, "broken", None)))
+        write(connection, claims.retrying(one.run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None)))
     assert claimed_ids(database) == []
 
 
@@ -215,7 +215,7 @@ def test_a_lease_is_renewed_by_its_holder_alone(database: Database, rows: Rows, 
     ours = {one.run.id: one.run for one in claim(database)}
     with database.write() as connection:
         claims.take_over(connection, [ours[lost]], rows.now, claimed_by="other", lease=LEASE)
-        orders.request_cancel(connection, cancelled, rows.now, "ann")
+        run_orders.request_cancel(connection, cancelled, rows.now, "ann")
     clock.advance(20 * SECOND)
     with database.write() as connection:
         renewed = claims.renew(connection, ours.values(), rows.now, LEASE)
@@ -256,8 +256,8 @@ def test_a_write_under_an_old_claim_changes_nothing(database: Database, rows: Ro
     with database.write() as connection:
         claims.take_over(connection, [one.run], rows.now, claimed_by="other", lease=LEASE)
         now_theirs = runs.get(connection, run_id)
-        write(connection, claims.finishing(one.run, rows.now, "succeeded", claims.Said("{}", None, 1.0)))
-        write(connection, claims.retrying(one.run, rows.now, claims.Said(None, "late", None)))
+        write(connection, claims.finishing(one.run, rows.now, "succeeded", claims.AttemptResult("{}", None, 1.0)))
+        write(connection, claims.retrying(one.run, rows.now, claims.AttemptResult(None, "late", None)))
         write(connection, claims.handing_back(one.run, rows.now))
         assert runs.get(connection, run_id) == now_theirs
         assert now_theirs is not None
@@ -275,10 +275,10 @@ def test_cancelling(database: Database, rows: Rows, clock: HandClock) -> None:
     with database.write() as connection:
         asked_at = rows.now
         for run_id in (running, finished, pending):
-            orders.request_cancel(connection, run_id, asked_at, "ann")
+            run_orders.request_cancel(connection, run_id, asked_at, "ann")
         clock.advance(SECOND)
-        again = orders.request_cancel(connection, running, rows.now, "bob")
-        assert orders.request_cancel(connection, "nobody", rows.now, "ann") is None
+        again = run_orders.request_cancel(connection, running, rows.now, "bob")
+        assert run_orders.request_cancel(connection, "nobody", rows.now, "ann") is None
     assert again is not None
     assert (again.status, again.cancel_requested_at) == ("running", asked_at)
     assert get(database, finished).status == "succeeded"
@@ -294,8 +294,8 @@ def test_a_task_that_goes_takes_its_pending_runs_along(database: Database, rows:
     newer = rows.run(trigger, task_version="v2")
     with database.write() as connection:
         key = TaskKey("acme", "production", "report", "v1")
-        assert len(orders.cancel_pending_of_task(connection, key, rows.now, "ann")) == 2
-        assert census.take(connection, database.clock).live == {"pending": 1, "running": 1}
+        assert len(run_orders.cancel_pending_of_task(connection, key, rows.now, "ann")) == 2
+        assert counts.take(connection, database.clock).live == {"pending": 1, "running": 1}
     assert get(database, newer).status == "pending"
 
 
@@ -319,7 +319,7 @@ def test_pages_are_newest_first(database: Database, rows: Rows, clock: HandClock
 def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock) -> None:
     """O-02: depth by status, and since when the oldest waits."""
     with database.read() as connection:
-        found = census.take(connection, clock)
+        found = counts.take(connection, clock)
     assert (found.live, found.waiting_since) == ({}, None)
     trigger = rows.trigger()
     rows.run(trigger)
@@ -329,7 +329,7 @@ def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock)
     clock.advance(SECOND)
     rows.run(trigger)
     with database.read() as connection:
-        found = census.take(connection, clock)
+        found = counts.take(connection, clock)
     assert (found.live, found.waiting_since) == ({"pending": 2, "running": 1}, waiting_since)
 
 

@@ -1,1 +1,0 @@
-"""Attempts at runs: claimed, started, found again, watched, ended."""

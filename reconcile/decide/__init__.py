@@ -1,0 +1,1 @@
+"""Decisions about occurrences, attempts and changes: pure functions, no clock, no database."""

@@ -1,0 +1,69 @@
+"""What becomes of an occurrence whose trigger has runs that go on: the six overlap policies (X-09)."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, Literal, get_args
+
+from revisions.run_limits import FullLimits, RunningRun, WaitingRun
+
+Policy = Literal["allow", "skip", "queue_one", "queue_all", "cancel", "terminate"]
+
+POLICIES: Final[tuple[str, ...]] = get_args(Policy)
+ONE_AT_A_TIME: Final = frozenset(POLICIES) - {"allow", "skip"}
+"""A run with one of these waits until nothing else of its trigger is under way, and for those queued before it."""
+DISPLACING: Final = frozenset({"cancel", "terminate"})
+"""A run with one of these has what goes on of its trigger ended."""
+
+
+def room(policy: str, live: int) -> int | None:
+    """How many may start beside so many that go on, None for any number.
+
+    `skip` lets one go on; `queue_one` lets one more wait.
+    """
+    match policy:
+        case "skip":
+            return max(0, 1 - live)
+        case "queue_one":
+            return max(0, 2 - live)
+        case _ if policy in DISPLACING:
+            return 1
+        case _:
+            return None
+
+
+class Turns:
+    """Grants turns, at most so many, each counting for those after it; `full` is what lets nothing more go."""
+
+    def __init__(self, running: Iterable[RunningRun], most: int, frozen: Iterable[str] = ()) -> None:
+        self.full = FullLimits(projects=set(frozen))
+        self.left = most
+        self._triggers: Counter[str] = Counter()
+        self._tasks: Counter[tuple[str, str, str]] = Counter()
+        for one in running:
+            self._count(one)
+
+    def grant(self, waiting: Iterable[WaitingRun]) -> list[str]:
+        """The ids of those that may go, in the order given."""
+        return [one.id for one in waiting if self.left > 0 and self._may_go(one)]
+
+    def _may_go(self, one: WaitingRun) -> bool:
+        task = (one.project, one.domain, one.task)
+        if one.project in self.full.projects:
+            return False
+        if one.serialize_key is not None and (one.project, one.serialize_key) in self.full.keys:
+            return False
+        if one.concurrency_limit is not None and self._triggers[one.trigger_id] >= one.concurrency_limit:
+            self.full.triggers.add(one.trigger_id)
+            return False
+        if one.task_limit is not None and self._tasks[task] >= one.task_limit:
+            self.full.tasks.add(task)
+            return False
+        self._count(RunningRun(one.trigger_id, *task, one.serialize_key))
+        self.left -= 1
+        return True
+
+    def _count(self, one: RunningRun) -> None:
+        self._triggers[one.trigger_id] += 1
+        self._tasks[one.project, one.domain, one.task] += 1
+        if one.serialize_key is not None:
+            self.full.keys.add((one.project, one.serialize_key))

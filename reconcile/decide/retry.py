@@ -1,0 +1,77 @@
+"""What follows the end of an attempt: another one, the end of the run, or its return to the queue (X-07)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+LONGEST_BACKOFF_SECONDS = 300
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended. LOST: nobody knows, its worker is gone. HANDED_BACK: its worker is going."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    HANDED_BACK = "handed_back"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The run is over."""
+
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnotherAttempt:
+    """Another attempt, not before an instant."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HandBack:
+    """The same attempt again, at once."""
+
+    at: datetime
+
+
+Decision = RunEnd | AnotherAttempt | HandBack
+
+
+def backoff(attempt: int) -> timedelta:
+    """How long to wait after attempt n (from 1) failed: 2^n seconds, 300 at most."""
+    return timedelta(seconds=min(2 ** min(attempt, 9), LONGEST_BACKOFF_SECONDS))
+
+
+def decide(
+    outcome: AttemptOutcome, *, attempt: int, max_attempts: int, cancel_requested: bool, now: datetime
+) -> Decision:
+    """What follows. Whoever asked for an end gets it: no attempt comes after a cancellation, but a success stands."""
+    match outcome:
+        case AttemptOutcome.SUCCEEDED | AttemptOutcome.CANCELLED:
+            return RunEnd(outcome.value)
+        case _ if cancel_requested:
+            return RunEnd(AttemptOutcome.CANCELLED.value)
+        case AttemptOutcome.HANDED_BACK:
+            return HandBack(now)
+        case _ if attempt < max_attempts:
+            return AnotherAttempt(now + backoff(attempt))
+        case AttemptOutcome.TIMED_OUT:
+            return RunEnd(outcome.value)
+        case _:
+            return RunEnd(AttemptOutcome.FAILED.value)
+
+
+def failures(consecutive: int, status: str, *, run_revision: int, current_revision: int) -> int:
+    """Consecutive failed runs after one more has ended; a failure of an older revision tells nothing of this one."""
+    match status:
+        case "succeeded":
+            return 0
+        case "failed" | "timed_out" if run_revision == current_revision:
+            return consecutive + 1
+        case _:
+            return consecutive

@@ -1,1 +1,0 @@
-"""The whole history: walked, exported, imported, made again, restored."""

@@ -1,0 +1,1 @@
+"""Code that launchers share: child processes, HTTP exchanges, Kubernetes, attempt folders."""

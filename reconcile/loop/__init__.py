@@ -1,0 +1,1 @@
+"""The reconcile loop and its passes."""

@@ -1,1 +1,0 @@
-"""What the loop's thread does, one pass after another, and what it looks at."""

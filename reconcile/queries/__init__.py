@@ -1,0 +1,1 @@
+"""Read facts and have `reconcile.report` put them into words."""

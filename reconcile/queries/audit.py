@@ -1,0 +1,193 @@
+"""Reads what a trigger was and did, in one state of the database, and has the rules say what became of what (U-07)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from reconcile.decide import in_force
+from reconcile.decide.in_force import Era
+from reconcile.report import audit
+from reconcile.report.audit import FAULTS, AuditLine, AuditSummary, DecidedSpan, RecordedRun, RecordedSkip
+from reconcile.schedule.ranges import MOMENT
+from reconcile.triggers.closed_days import lived
+from revisions.errors import Invalid, NotFound
+from revisions.history.triggers import Trigger
+from revisions.ids import TriggerKey
+from revisions.store import backlogs as backlog_store
+from revisions.store import history_rows, occurrences, retention
+from revisions.store import revisions as revision_store
+from revisions.store import runs as run_store
+from revisions.store import status as status_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database
+from revisions.store.occurrences import Skip
+from revisions.store.runs import Run, RunMade
+from revisions.store.status import StatusRow
+
+MOST = 1_000_000
+"""Occurrences that are judged in one call."""
+ON_SCHEDULE = "schedule"
+"""The source of a run that the loop made."""
+
+
+class Place(NamedTuple):
+    """Where a list of lines was cut off."""
+
+    at: datetime
+    occurrence_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerPast:
+    """What a trigger was and how far it is decided, as one state of the database has it."""
+
+    trigger: Trigger
+    eras: list[Era]
+    status: StatusRow
+    standing: DecidedSpan
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """The lines of [since, until), or a part of them; the summary is of all, and None for a part that is not the first.
+
+    `until` is never later than the time of asking: what is still to come cannot be judged.
+    """
+
+    since: datetime
+    until: datetime
+    lines: list[AuditLine]
+    summary: AuditSummary | None
+
+
+class Auditing:
+    """Changes nothing. `grace` is how late a run may come to be and still be on time."""
+
+    def __init__(self, database: Database, grace: timedelta) -> None:
+        self._database = database
+        self._grace = grace
+
+    def audit(
+        self, key: TriggerKey, since: datetime, until: datetime | None, limit: int, place: Place | None = None
+    ) -> Audited:
+        """The first `limit` lines of [since, until), those after a place, and without a place the summary of all.
+
+        Raises NotFound, and Invalid for a time that is none, holds too much, or had a spec that cannot be read.
+        """
+        with self._database.read() as connection:
+            past = past_of(self._database, connection, key)
+            until = min(until or past.now, past.now)
+            if since >= until:
+                raise Invalid.at("from", "lies not before `to` and now", "name a time that has passed")
+            if place is None:
+                return self._whole(connection, past, since, until, limit)
+            return Audited(since, until, self._part(connection, past, place, until - MOMENT, limit), None)
+
+    def faults(self, key: TriggerKey) -> list[AuditLine]:
+        """What is missing, happened twice or is unexplained in the whole life of a trigger; nothing where all is well.
+
+        Raises NotFound, and Invalid as `audit` does.
+        """
+        with self._database.read() as connection:
+            past = past_of(self._database, connection, key)
+            found = self._lines(connection, past, past.eras[0].after, past.now)
+            return [line for line in found if line.kind in FAULTS]
+
+    def _whole(
+        self, connection: Connection, past: TriggerPast, since: datetime, until: datetime, limit: int
+    ) -> Audited:
+        if in_force.size(past.eras, since - MOMENT, until - MOMENT, MOST + 1) > MOST:
+            raise Invalid.at("from", f"more than {MOST:,} occurrences lie between it and `to`", "name a shorter time")
+        summary, first = AuditSummary(), list[AuditLine]()
+        for line in self._lines(connection, past, since - MOMENT, until - MOMENT):
+            summary.add(line)
+            if len(first) < limit:
+                first.append(line)
+        return Audited(since, until, first, summary)
+
+    def _part(
+        self, connection: Connection, past: TriggerPast, place: Place, until: datetime, limit: int
+    ) -> list[AuditLine]:
+        """The lines after a place; a few fires are looked at at once, however many lie beyond."""
+        found = self._in_steps(connection, past, place.at - MOMENT, until, limit)
+        return list(islice((line for line in found if (line.at, line.occurrence_id) > place), limit))
+
+    def _in_steps(
+        self, connection: Connection, past: TriggerPast, after: datetime, until: datetime, step: int
+    ) -> Iterator[AuditLine]:
+        while after < until:
+            ahead = next(islice(in_force.named(past.eras, after, until), step, None), None)
+            high = ahead.at if ahead else until
+            yield from self._lines(connection, past, after, high)
+            after = high
+
+    def _lines(
+        self, connection: Connection, past: TriggerPast, after: datetime, until: datetime
+    ) -> Iterator[AuditLine]:
+        runs = run_store.scheduled_within(connection, past.trigger.trigger_id, after, until)
+        skips = occurrences.skips_within(connection, past.trigger.trigger_id, after, until)
+        return audit.lines(
+            past.eras,
+            past.standing,
+            after,
+            until,
+            map(started, runs),
+            [left(skip) for skip in skips],
+            grace=self._grace,
+            started=started_before(connection, past, after),
+        )
+
+
+def past_of(database: Database, connection: Connection, key: TriggerKey) -> TriggerPast:
+    """Everything but the records, in one state of the database; the first thing that is read from it.
+
+    Raises NotFound for a name that was never used.
+    """
+    history_rows.snapshot(connection)
+    trigger = trigger_store.get(connection, key)
+    status = status_store.get(connection, trigger.trigger_id) if trigger else None
+    if trigger is None or status is None:
+        raise NotFound(f"there is no trigger {key}")
+    backlogs = backlog_store.get(connection, [trigger.trigger_id])
+    revisions = revision_store.whole(connection, trigger.trigger_id)
+    return TriggerPast(
+        trigger=trigger,
+        eras=lived(connection, key.project, in_force.eras(revisions)),
+        status=status,
+        standing=DecidedSpan(
+            status.watermark,
+            [(backlog.cursor_at, backlog.until_at) for backlog in backlogs],
+            retention.forgotten_until(connection, trigger.trigger_id),
+        ),
+        now=database.clock.now(connection),
+    )
+
+
+def started_before(connection: Connection, past: TriggerPast, after: datetime) -> int:
+    """How many scheduled occurrences had started by then; asked only where a `count` bounds them (S-07)."""
+    era = in_force.era_at(past.eras, after + MOMENT)
+    if era is None or era.terms.count is None:
+        return 0
+    return run_store.count_scheduled(connection, past.trigger.trigger_id, era.baseline, after, source=ON_SCHEDULE)
+
+
+def started(run: Run | RunMade) -> RecordedRun:
+    """A run as the rules see it."""
+    by_hand = run.source != ON_SCHEDULE
+    return RecordedRun(run.scheduled_at, run.occurrence_id, run.created_at, run.revision, run.id, by_hand)
+
+
+def left(skip: Skip) -> RecordedSkip:
+    """A skip as the rules see it."""
+    return RecordedSkip(
+        at=skip.scheduled_at,
+        occurrence_id=skip.occurrence_id,
+        until=skip.scheduled_until,
+        decided_at=skip.decided_at,
+        revision=skip.revision,
+        outcome=skip.outcome,
+        reason=skip.reason,
+    )

@@ -1,0 +1,280 @@
+"""Looks at a whole installation and says what is not well: what `doctor` shows (O-05)."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from time import monotonic
+
+from reconcile.decide.admission import Pace
+from reconcile.loop import demand
+from reconcile.loop.budget_survey import AT_ONCE
+from reconcile.loop.replica import MISSED_BEATS
+from reconcile.loop.scanner import worn_triggers
+from reconcile.plugins import launchers
+from reconcile.protocols import System
+from reconcile.report import installation_checks, trigger_checks
+from reconcile.report.installation_checks import Check, fault
+from reconcile.report.trigger_checks import LATELY, NEAR_END, PATIENCE, UNANSWERED, ActiveHold, QuarantinedTrigger
+from reconcile.schedule.fires import count
+from reconcile.schedule.zones import TZDATA_VERSION
+from reconcile.triggers import authors, budgets
+from reconcile.triggers.closed_days import read_terms
+from revisions.clock import Clock
+from revisions.errors import Fault, Unavailable
+from revisions.history.triggers import StopReason, spec_of
+from revisions.ids import TriggerKey
+from revisions.store import backlogs as backlog_store
+from revisions.store import counts, expectations, guards, holds, quarantines, replicas, runs, servers
+from revisions.store import status as status_store
+from revisions.store import tasks as task_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database, ServerClock
+from revisions.store.holds import Hold
+from revisions.store.notices import hearing
+from revisions.store.servers import DatabaseRights
+from revisions.store.tables import SCHEMA
+
+MOST_COUNTED = 10_000
+"""Occurrences of backlogs that are counted, so that looking never takes long."""
+
+UNREACHED = (
+    "see that it runs, that --database-url names it, and that role and password (PGPASSWORD, ~/.pgpass) are right"
+)
+
+Named = Mapping[str, TriggerKey]
+
+
+class Examining:
+    """One look at everything; nothing is changed. `host` is this machine's clock.
+
+    `listen_url` is where notices are heard, where that is not at the database's own address.
+    """
+
+    def __init__(self, database: Database, pace: Pace, host: Clock, listen_url: str | None = None) -> None:
+        self._database = database
+        self._pace = pace
+        self._host = host
+        self._listen_url = listen_url
+
+    def examine(self) -> list[Check]:
+        """All checks; where the database cannot be used, or not be read, what keeps one from it alone.
+
+        Raises Unavailable when the database goes away in the middle.
+        """
+        try:
+            rights = self._rights()
+        except Unavailable as error:
+            return [fault("database", error.detail, _way(error, UNREACHED))]
+        if rights and rights.is_blind:
+            return [*self._server(), _permissions(rights)]
+        try:
+            found = self._database.schema()
+            self._database.check_schema()
+        except Unavailable as error:
+            return [*self._server(), fault("schema", error.detail, _way(error, "use a release that goes with it"))]
+        return [
+            *self._server(),
+            installation_checks.schema(found, SCHEMA),
+            _permissions(rights),
+            *self._installation(),
+            *self._triggers(),
+            trigger_checks.rate(self.demand(), self._pace.execution_qps),
+        ]
+
+    def demand(self) -> dict[TriggerKey | str, float]:
+        """How many starts a second each active trigger asks for, as the mean of the day ahead (L-18)."""
+        asked = demand.of_all(self._database)
+        with self._database.read() as connection:
+            named = trigger_store.keys(connection, asked)
+        return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
+
+    def _rights(self) -> DatabaseRights | None:
+        with self._database.read() as connection:
+            return servers.rights(connection)
+
+    def _server(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            server = servers.describe(connection)
+        yield installation_checks.database(str(self._database), server.name, server.version, server.major)
+        yield installation_checks.pooler(server.is_pooled)
+        heard = None if self._database.is_sqlite else hearing(self._database, self._listen_url)
+        yield installation_checks.notices(heard, "listen_url" if self._listen_url else "database_url")
+
+    def _installation(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            yield installation_checks.guards(guards.missing(connection))
+            yield installation_checks.clock(self._offset(connection))
+            now = self._database.clock.now(connection)
+            there = replicas.seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
+            yield installation_checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
+            yield installation_checks.replicas([row.version for row in there])
+            specs = task_store.specs_in_use(connection)
+        yield _launchers(specs)  # beyond the transaction, for a system elsewhere may take its time
+
+    def _offset(self, connection: Connection) -> float | None:
+        """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
+        if not isinstance(self._database.clock, ServerClock):
+            return None
+        before = self._host.now(connection)
+        there = self._database.clock.now(connection)
+        after = self._host.now(connection)
+        return (before + (after - before) / 2 - there).total_seconds()
+
+    def _triggers(self) -> Iterator[Check]:
+        with self._database.read() as connection:
+            now = self._database.clock.now(connection)
+            yield _quarantine(connection)
+            ahead = status_store.ahead(connection, now + 2 * self._pace.resync_interval)
+            named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in ahead])
+            yield trigger_checks.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
+            yield _backlogs(connection)
+            yield _holds(connection, now)
+            yield trigger_checks.authors(authors.orphans(connection, now))
+            yield trigger_checks.queue(*runs.pending_since(connection, now - PATIENCE), now)
+            yield trigger_checks.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
+            yield _failures(connection, now)
+            yield _deadlines(connection, now)
+            yield _budgets(connection, now)
+
+
+def _permissions(rights: DatabaseRights | None) -> Check:
+    if rights is None:
+        return installation_checks.permissions(None)
+    return installation_checks.permissions(rights.role, rights.is_superuser, rights.lacking)
+
+
+def _launchers(specs: Iterable[str]) -> Check:
+    """Whether what these tasks are launched by can be used here, and the systems they go to answer."""
+    faults: dict[str, str] = {}
+    found: dict[System, str] = {}
+    for spec in map(spec_of, specs):
+        kind = spec["launcher"]
+        launcher, block = launchers().get(kind), spec.get(kind)
+        wrong = launcher.faults(block) if launcher else [Fault(kind, "this release has no such launcher")]
+        if wrong:
+            faults.setdefault(kind, wrong[0].message)
+        elif launcher and (system := launcher.system(block)):
+            found[system] = kind
+    asked = dict(islice(found.items(), MOST))
+    return installation_checks.launchers([*faults.items(), *troubles(asked)], len(asked), len(found) - len(asked))
+
+
+def _quarantine(connection: Connection) -> Check:
+    apart = quarantines.every(connection)
+    named = trigger_store.keys(connection, [one.trigger_id for one in apart])
+    return trigger_checks.quarantine(
+        [
+            QuarantinedTrigger(named.get(one.trigger_id, one.trigger_id), one.since, one.until_at, one.error)
+            for one in apart
+        ]
+    )
+
+
+def _backlogs(connection: Connection) -> Check:
+    ids = backlog_store.owners(connection)
+    counted = 0
+    for number in _left(connection, ids):
+        counted += number
+        if counted > MOST_COUNTED:
+            break
+    named = trigger_store.keys(connection, ids)
+    triggers = [named.get(trigger_id, trigger_id) for trigger_id in ids]
+    return trigger_checks.backlogs(min(counted, MOST_COUNTED), triggers, is_all=counted <= MOST_COUNTED)
+
+
+def _left(connection: Connection, ids: list[str]) -> Iterator[int]:
+    """How many occurrences each backlog holds, a little beyond what is counted at most; none where none can be read."""
+    for trigger_id in ids:
+        trigger = trigger_store.by_id(connection, trigger_id)
+        if trigger is None:
+            continue
+        try:
+            schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
+        except ValueError:
+            continue  # it is in quarantine, and told as that
+        for backlog in backlog_store.get(connection, [trigger_id]):
+            yield count(schedule, backlog.cursor_at, backlog.until_at, MOST_COUNTED + 1)
+
+
+def _holds(connection: Connection, now: datetime) -> Check:
+    on = [hold for hold in holds.lasting(connection, now) if hold.is_on(now)]
+    named = trigger_store.keys(connection, [hold.trigger_id for hold in on if hold.trigger_id])
+    told = [ActiveHold(hold.kind, _whom(hold, named), hold.until_at, hold.owner, hold.reason) for hold in on]
+    return trigger_checks.holds(sorted(told, key=lambda one: one.kind != holds.FREEZE))
+
+
+def _failures(connection: Connection, now: datetime) -> Check:
+    stopped = trigger_store.stopped_since(connection, now - LATELY, StopReason.FAILURES)
+    at_limit = [found for found, stop in worn_triggers(connection) if stop.reason is StopReason.FAILURES]
+    named = trigger_store.keys(connection, at_limit)
+    return trigger_checks.failures(
+        [named.get(trigger_id, trigger_id) for trigger_id in at_limit], [trigger.key for trigger in stopped]
+    )
+
+
+def _deadlines(connection: Connection, now: datetime) -> Check:
+    missed = expectations.missed_since(connection, now - LATELY)
+    named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in missed])
+    return trigger_checks.deadlines([(named.get(trigger_id, trigger_id), due) for trigger_id, due in missed])
+
+
+def _budgets(connection: Connection, now: datetime) -> Check:
+    near: dict[str, float] = {}
+    after: str | None = ""
+    while after is not None:
+        part = counts.budgeted(connection, after, AT_ONCE)
+        shares = budgets.shares(connection, part, now)
+        near |= {trigger_id: share for trigger_id, share in shares.items() if share > NEAR_END}
+        after = part[-1].trigger_id if len(part) == AT_ONCE else None
+    named = trigger_store.keys(connection, near)
+    highest = sorted(near.items(), key=lambda one: (-one[1], one[0]))
+    return trigger_checks.budgets([(named.get(trigger_id, trigger_id), share) for trigger_id, share in highest])
+
+
+def _whom(hold: Hold, named: Named) -> str:
+    if hold.trigger_id:
+        return str(named.get(hold.trigger_id, hold.trigger_id))
+    parts: Iterable[str] = (
+        f"tag {hold.tag}" if hold.tag else "",
+        f"project {hold.project}" if hold.project else "",
+    )
+    return " of ".join(part for part in parts if part) or "everything"
+
+
+def _way(error: Unavailable, otherwise: str) -> str:
+    return error.errors[0].hint if error.errors else otherwise
+
+
+SECONDS = 8.0
+"""For all together, whatever their libraries would wait."""
+MOST = 50
+"""Systems that are asked; each takes a thread meanwhile."""
+
+
+def troubles(systems: Mapping[System, str]) -> list[tuple[str, str]]:
+    """(kind, what is wrong) of each that does not answer as it should; `systems` are the kinds of launchers by them."""
+    asked = [_Question(system, kind) for system, kind in systems.items()]
+    end = monotonic() + SECONDS
+    for question in asked:
+        question.join(max(0.0, end - monotonic()))
+    return [(question.kind, wrong) for question in asked if (wrong := question.wrong)]
+
+
+class _Question(threading.Thread):
+    """One system, asked from now on; `wrong` is empty once it answered well."""
+
+    def __init__(self, system: System, kind: str) -> None:
+        super().__init__(name=f"doctor {kind}", daemon=True)
+        self._system = system
+        self.kind = kind
+        self.wrong = f"did not answer within {SECONDS:g} s"
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._system.reach()
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises is what is wrong
+            self.wrong = str(error) or repr(error)
+        else:
+            self.wrong = ""

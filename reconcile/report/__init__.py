@@ -1,0 +1,1 @@
+"""Findings and their wording: pure functions from facts to what people read."""

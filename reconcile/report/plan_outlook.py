@@ -1,0 +1,78 @@
+"""What somebody else did to the triggers of a folder since it was applied (R-22)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from reconcile.decide.demand import Demanded, per_second
+from reconcile.report.plan import FolderPlan, LastDeploy, PlannedTrigger, PlanStep, ServerState, Verb, applied, pruned
+from reconcile.schedule.terms import schedule_of
+from revisions.history.triggers import Action, DifferenceKind, FieldDifference
+from revisions.ids import TriggerKey
+from revisions.manifests import Trigger
+
+
+def explain(plan: FolderPlan, pasts: Mapping[TriggerKey, LastDeploy]) -> FolderPlan:
+    """The plan with each recorded origin that is to change, and with what somebody else did meanwhile."""
+    explained = []
+    for change in plan.changes:
+        past = pasts.get(change.key) if isinstance(change.key, TriggerKey) else None
+        explained.append(_explained(change, past, plan.origin) if past else change)
+    return replace(plan, changes=tuple(explained))
+
+
+def _explained(change: PlanStep, past: LastDeploy, origin: str | None) -> PlanStep:
+    found = tuple(_with_origin(difference, past) for difference in change.differences)
+    is_gone = past.action == Action.DELETE
+    if is_gone != (change.verb is Verb.CREATE):
+        drifted = False  # it came or went since the rows were read: the precondition will tell
+    elif is_gone:
+        drifted = origin is None or past.reason != pruned(origin)
+    else:
+        is_own = (past.origin, past.reason) == (origin, applied(origin))
+        says_more = change.verb is Verb.DELETE or any(difference.path != "origin" for difference in found)
+        drifted = says_more and not is_own
+    return replace(change, differences=found, drift=past if drifted else None)
+
+
+def _with_origin(difference: FieldDifference, past: LastDeploy) -> FieldDifference:
+    if difference.path != "origin" or past.origin is None:
+        return difference
+    return replace(difference, kind=DifferenceKind.CHANGED, before=past.origin)
+
+
+def after(plan: FolderPlan, server: ServerState, standing: Demanded, now: datetime) -> Demanded:
+    """What is asked for now, and what the steps of the plan add to it and take away."""
+    changed = sum(_change(change, server, now) for change in plan.changes)
+    return Demanded(max(0.0, standing.asked + changed), standing.allowed)
+
+
+def _change(change: PlanStep, server: ServerState, now: datetime) -> float:
+    if not isinstance(change.key, TriggerKey):
+        return 0.0
+    row = server.triggers.get(change.key)
+    before = _rate(row.spec, now) if row and row.active else 0.0
+    return _after(change, row, now) - before
+
+
+def _after(change: PlanStep, row: PlannedTrigger | None, now: datetime) -> float:
+    if change.verb is Verb.DELETE or change.declared is None:
+        return 0.0
+    manifest = change.declared.manifest
+    assert isinstance(manifest, Trigger)
+    active = manifest.spec.active
+    if active is None:
+        active = row.active if row else True
+    return _rate(manifest.written, now) if active else 0.0
+
+
+def _rate(spec: Mapping[str, Any], now: datetime) -> float:
+    """One that cannot be read asks for nothing; nor does one that fires a single time."""
+    block = spec.get("schedule")
+    if not block or "in" in block:
+        return 0.0
+    try:
+        return per_second(schedule_of(spec, "{}"), now)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,150 @@
+"""An instant in a trigger's life: what was in force, what it named, what was decided, and what that comes to (U-03)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from reconcile.decide.in_force import Era, era_at, following, newest
+from reconcile.report.audit import DecidedSpan, RecordedSkip
+from reconcile.report.delays import PastHold, RunStart
+from reconcile.schedule.fires import Fire, LeftOut, fires, left_out
+from reconcile.schedule.ranges import MOMENT
+
+SHOWN = 10
+"""Wall times between two fires that a gap, a fold or a closed day left out; more are not named."""
+
+
+class Verdict(StrEnum):
+    """What there is to say of an instant."""
+
+    NOT_THERE = "not_there"
+    AHEAD = "ahead"
+    INACTIVE = "inactive"
+    NOT_NAMED = "not_named"
+    OVER = "over"
+    STARTED = "started"
+    SKIPPED = "skipped"
+    UNDECIDED = "undecided"
+    NOT_KEPT = "not_kept"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class InstantView:
+    """An instant in a trigger's life: the era it belongs to, the fire named there, and the nearest ones around it.
+
+    `left_out` are wall times between those that do not fire; looked for only where the instant itself is not named.
+    """
+
+    at: datetime
+    era: Era | None
+    fire: Fire | None
+    before: Fire | None
+    after: Fire | None
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A run, that of the occurrence or one by hand; `waits_for` is what keeps one that is pending from its start."""
+
+    run_id: str
+    source: str
+    actor: str
+    scheduled_at: datetime
+    began: RunStart
+    status: str
+    error: str | None
+    is_by_hand: bool = False
+    waits_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldInForce:
+    """A freeze or a blackout that is in force; one without an end lasts until somebody lifts it."""
+
+    kind: str
+    owner: str
+    reason: str
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineState:
+    """That a trigger could not be decided, since when, until when it is left alone, and what went wrong."""
+
+    since: datetime
+    until: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """What may keep a trigger from being decided; `asked_at` is the next fire that a run asked for (S-08), `late` how
+    much later than its nominal times it fires (S-12). `denied` is why it may start nothing (X-15)."""
+
+    hold: HoldInForce | None = None
+    quarantine: QuarantineState | None = None
+    asked_at: datetime | None = None
+    rate_waiting_since: datetime | None = None
+    late: timedelta = timedelta(0)
+    denied: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstantFacts:
+    """How far the trigger is decided, and what was recorded of the occurrence asked for.
+
+    `started` is how many scheduled ones had started before it, since the baseline. `stood` are the freezes and
+    blackouts that were in force meanwhile, oldest first.
+    """
+
+    trigger: str
+    now: datetime
+    standing: DecidedSpan
+    started: int = 0
+    obstacles: Obstacles = Obstacles()
+    run: Made | None = None
+    skip: RecordedSkip | None = None
+    stood: Sequence[PastHold] = ()
+
+
+def asked_for(eras: Sequence[Era], now: datetime) -> datetime:
+    """The instant that is meant where none is named: the newest occurrence, else now."""
+    found = newest(eras, now)
+    return found.at if found else now
+
+
+def look(eras: Sequence[Era], at: datetime) -> InstantView:
+    """What the revisions say of an instant. Raises Invalid for a spec that this release cannot read."""
+    era = era_at(eras, at)
+    fire = next(iter(fires(era.schedule, at - MOMENT, at, 1)), None) if era else None
+    before, after = newest(eras, at - MOMENT), following(eras, at)
+    out: tuple[LeftOut, ...] = ()
+    if era and not fire:
+        low, high = era.within(before.at if before else at, after.at if after else at)
+        out = tuple(left_out(era.schedule, low, high, SHOWN))
+    return InstantView(at, era, fire, before.fire if before else None, after.fire if after else None, out)
+
+
+def verdict(instant: InstantView, facts: InstantFacts) -> Verdict:
+    """What there is to say of it."""
+    era = instant.era
+    if facts.run and (instant.fire or facts.run.is_by_hand):
+        return Verdict.STARTED
+    if era is None:
+        return Verdict.NOT_THERE
+    if instant.fire and facts.skip:
+        return Verdict.SKIPPED
+    if not era.counts:
+        return Verdict.INACTIVE
+    if instant.at > facts.now:
+        return Verdict.AHEAD
+    if not instant.fire:
+        return Verdict.NOT_NAMED
+    if era.terms.count is not None and facts.started >= era.terms.count:
+        return Verdict.OVER
+    if not (era.is_closed or facts.standing.decided(instant.at)):
+        return Verdict.UNDECIDED
+    return Verdict.NOT_KEPT if facts.standing.forgotten(instant.at) else Verdict.MISSING

@@ -1,0 +1,143 @@
+"""What each outcome and each status of a run means, and what to do next, in plain words (U-03, E-05)."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from revisions.ids import utc_text
+
+
+class Advice(NamedTuple):
+    """Why it is so, and what to do about it; `{trigger}` and `{run}` stand for the names to type."""
+
+    why: str
+    following: str = ""
+
+
+RATE: Final = Advice(
+    "it waited for its turn until its time had passed: more starts were asked for than `execution_qps` allows",
+    "raise `execution_qps`, or have fewer triggers fire at one time",
+)
+"""An occurrence that was `missed` where only a token was wanting."""
+
+ENOUGH: Final = Advice(
+    "the runs that went on were all that `limits.max_runs` still lets succeed",
+    "raise it if there are to be more; `triggerctl runs list --trigger {trigger}` shows what went on",
+)
+"""An occurrence for which there was no place among the successes still wanted."""
+
+OUTCOMES: Final[Mapping[str, Advice]] = {
+    "parked": Advice("its run waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
+    "denied": Advice(
+        "whoever wrote the trigger may not start this, or a policy refused it",
+        "have somebody who may deploy the trigger, or change the policy",
+    ),
+    "duplicate": Advice("the same occurrence had come before, and one run is made for it", ""),
+    "disabled": Advice("the trigger was inactive when it came", "`triggerctl activate {trigger}` resumes it"),
+    "self_reentry": Advice(
+        "a run of this very trigger caused the event, and a trigger does not fire itself",
+        "have another trigger take the event",
+    ),
+    "debounced": Advice(
+        "another event followed within `debounce`, and one run stands for both", "shorten `debounce` if each is to run"
+    ),
+    "concurrency": Advice(
+        "a run of this trigger was still going on, and `overlap` keeps a second one out",
+        "`overlap: queue_all` would start it after that run, `allow` beside it;"
+        " `triggerctl runs list --trigger {trigger}` shows what went on",
+    ),
+    "budget": Advice(
+        "the budget of its period was used up", "raise `limits.max_cost`, or wait for the next period to begin"
+    ),
+    "expired": Advice(
+        "it was too late for it: its time to start within, or the trigger's time, was over",
+        "lengthen `start_within` or `limits.expires_at`",
+    ),
+    "missed": Advice(
+        "its time passed while nothing could start it, and the catch-up policy leaves it out",
+        "`catchup: {{policy: all}}` would start each one later; `triggerctl fire {trigger}` makes a run now",
+    ),
+    "blackout": Advice("a blackout was in force", "end the blackout, or `triggerctl fire {trigger}` once it is over"),
+    "superseded": Advice(
+        "it was still undecided when a later revision, or a run's own next fire, began anew",
+        "`triggerctl history {trigger}` shows the change; `triggerctl fire {trigger}` makes a run now",
+    ),
+    "failed": Advice("its run could not be made", "mend what the reason names; the next occurrence tries again"),
+}
+"""What an occurrence that became no run ended in."""
+
+RESTORED: Final = Advice(
+    "the database was restored from a backup older than that, and nothing of the time since was to fire",
+    "`triggerctl backfill {trigger}` makes the runs of a time that has passed",
+)
+"""What became of a time that a restore lost."""
+
+STATUSES: Final[Mapping[str, Advice]] = {
+    "pending": Advice(
+        "waits to be claimed", "see that a controller works on runs (`triggerctl up`) and that no limit is reached"
+    ),
+    "running": Advice("is being worked on", "`triggerctl runs logs {run}` shows what it prints"),
+    "waiting": Advice("waits for an event", "`triggerctl runs show {run}` says for which"),
+    "parked": Advice("waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
+    "succeeded": Advice("succeeded"),
+    "failed": Advice("failed, after its last attempt", "`triggerctl runs logs {run}` shows what it printed"),
+    "timed_out": Advice("took longer than its task's `timeout`", "lengthen the timeout, or make the task quicker"),
+    "cancelled": Advice("was cancelled", "`triggerctl fire {trigger}` makes another one"),
+    "expired": Advice("waited for longer than `start_within`", "`triggerctl fire {trigger}` makes another one"),
+}
+"""What became of a run."""
+
+DEACTIVATED: Final[Mapping[str, Advice]] = {
+    "completed": Advice("its schedule had no fire left", "deploy it with a schedule that has one"),
+    "expired": Advice("its `limits.expires_at` had come", "deploy it with a later one, then activate it"),
+    "max_runs": Advice(
+        "as many runs had succeeded as `limits.max_runs` allows",
+        "`triggerctl activate {trigger}` has them counted anew; or raise the limit first",
+    ),
+    "budget": Advice(
+        "it spent what `limits.max_cost` allows in a period",
+        "wait for the next period; or raise it, then `triggerctl activate {trigger}`",
+    ),
+    "failures": Advice(
+        "too many runs failed in a row",
+        "`triggerctl runs list --trigger {trigger} --status failed` shows them; then `triggerctl activate {trigger}`",
+    ),
+}
+"""Reasons for which the system itself deactivates a trigger."""
+
+
+def of_skip(outcome: str, reason: str) -> Advice:
+    """What a recorded skip means; one that another release made up is told as it stands."""
+    if (outcome, reason) == ("missed", "rate"):
+        return RATE
+    if (outcome, reason) == ("concurrency", "max_runs"):
+        return ENOUGH
+    if (outcome, reason) == ("superseded", "restore"):
+        return RESTORED
+    return OUTCOMES.get(outcome, Advice(f"its outcome is {outcome}"))
+
+
+def of_status(status: str) -> Advice:
+    """What a run's status means; one that another release made up is told as it stands."""
+    return STATUSES.get(status, Advice(f"is {status}"))
+
+
+def of_deactivation(stopped_for: str | None, reason: str) -> Advice:
+    """What it means that a trigger is inactive: the system stopped it, or somebody did for the reason given."""
+    by_hand = Advice(reason, "`triggerctl activate {trigger}` resumes it from then on")
+    return DEACTIVATED.get(stopped_for or "", by_hand)
+
+
+def at_text(at: datetime) -> str:
+    """An instant to the second, which is all that people ask for."""
+    return utc_text(at.replace(microsecond=0))
+
+
+def because(reason: str) -> str:
+    """A reason after what it is the reason of, nothing for none."""
+    return f" ({reason})" if reason else ""
+
+
+def span_text(span: timedelta) -> str:
+    """A span in seconds, to the millisecond."""
+    return f"{span.total_seconds():.3f}".rstrip("0").rstrip(".") + " s"

@@ -1,1 +1,0 @@
-"""What people ask of the installation: what was, what is, and what is not well."""

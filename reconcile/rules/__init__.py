@@ -1,1 +1,0 @@
-"""Pure decisions: no clock, no database, no randomness."""

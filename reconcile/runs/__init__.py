@@ -1,0 +1,1 @@
+"""Runs from creation to the end: claim, launch, settle, adopt."""

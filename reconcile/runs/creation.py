@@ -1,0 +1,63 @@
+"""A run before there is one: the same for the schedule and for what people start by hand (X-02)."""
+
+from datetime import datetime
+
+from reconcile.decide.authority import CausingRun
+from reconcile.schedule.terms import TaskTerms, Terms, task_terms
+from revisions import ids
+from revisions.store.occurrences import PARKED, STARTED
+from revisions.store.runs import NewRun
+from revisions.store.trigger_facts import TriggerFacts
+
+
+def new_run(
+    facts: TriggerFacts,
+    terms: Terms,
+    now: datetime,
+    *,
+    occurrence_id: str,
+    scheduled_at: datetime,
+    source: str,
+    overlap: str,
+    actor: str,
+    input: str,
+    start_by: datetime | None,
+    reserved: float | None,
+    traceparent: str | None = None,
+    cause: CausingRun | None = None,
+) -> NewRun:
+    """A run of a trigger as it is now: pending, or parked until it is approved (X-14); `input` is canonical text.
+
+    `cause` is the run that asked for it (X-02).
+    """
+    task = task_terms(facts.task_spec) if facts.task_spec else TaskTerms()
+    parked = terms.requires_approval or task.requires_approval
+    return NewRun(
+        id=ids.fresh(now),
+        trigger_id=facts.trigger_id,
+        occurrence_id=occurrence_id,
+        revision=facts.revision,
+        project=facts.project,
+        domain=facts.domain,
+        task=facts.task,
+        task_version=facts.task_version,
+        source=source,
+        overlap=overlap,
+        max_attempts=terms.max_attempts,
+        actor=actor,
+        scheduled_at=scheduled_at,
+        created_at=now,
+        input=input,
+        start_by=None if parked else start_by,
+        task_limit=task.limit,
+        reserved=reserved,
+        parked=parked,
+        traceparent=traceparent,
+        caused_by_run_id=cause.run_id if cause else None,
+        caused_by_trigger_id=cause.trigger_id if cause else None,
+    )
+
+
+def outcome_of(new: NewRun) -> str:
+    """What becomes of an occurrence that has this run (E-05)."""
+    return PARKED if new.parked else STARTED

@@ -1,0 +1,1 @@
+"""Runs that people start, repeat, approve or give up."""

@@ -1,0 +1,148 @@
+"""What all that people start by hand has in common: the trigger under its lock, its input, and freezes (X-11, S-13)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from reconcile.decide import authority
+from reconcile.decide.budget import Spending, expected
+from reconcile.runs.creation import new_run
+from reconcile.schedule.bounds import start_within
+from reconcile.schedule.terms import Terms, start_by, task_terms
+from reconcile.triggers import authors, budgets
+from reconcile.triggers.closed_days import read_terms
+from reconcile.triggers.revising import Caller
+from revisions.errors import Conflict, Forbidden, Invalid, NotFound
+from revisions.history import chain
+from revisions.history.triggers import Trigger, spec_of
+from revisions.ids import TriggerKey, utc_text
+from revisions.store import holds
+from revisions.store import revisions as revision_store
+from revisions.store import status as status_store
+from revisions.store import trigger_facts as facts_store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection, Database
+from revisions.store.runs import NewRun, Run
+from revisions.store.status import StatusRow
+from revisions.store.trigger_facts import TriggerFacts
+
+MANUAL, BACKFILL = "manual", "backfill"
+"""The sources of runs that people start; one fired now may come too late to start, a backfilled one not (X-18)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A trigger that is not deleted, what it did, what its spec means and what it spent, at one instant."""
+
+    trigger: Trigger
+    status: StatusRow
+    facts: TriggerFacts
+    terms: Terms
+    spending: Spending | None
+    now: datetime
+
+    def refuse_beyond(self, number: int) -> None:
+        """Raises Conflict where its budget does not buy so many more runs (X-08)."""
+        if self.terms.budget and self.spending:
+            budgets.refuse_beyond(self.trigger.key, self.terms.budget, self.spending, self.now, number)
+
+    def run(
+        self,
+        occurrence_id: str,
+        scheduled_at: datetime,
+        *,
+        source: str,
+        overlap: str,
+        caller: Caller,
+        input: Mapping[str, Any] | None,
+    ) -> NewRun:
+        """A run of it that somebody asks for; `input` stands over the trigger's own, name by name."""
+        return new_run(
+            self.facts,
+            self.terms,
+            self.now,
+            occurrence_id=occurrence_id,
+            scheduled_at=scheduled_at,
+            source=source,
+            overlap=overlap,
+            actor=caller.actor,
+            input=chain.canonical({**json.loads(self.terms.input), **(input or {})}),
+            start_by=start_by(self.terms, self.now) if source == MANUAL else None,
+            reserved=expected(self.terms.budget, self.spending) if self.terms.budget and self.spending else None,
+            traceparent=caller.traceparent,
+            cause=caller.cause,
+        )
+
+
+def locked(database: Database, connection: Connection, key: TriggerKey) -> Target:
+    """The trigger as it is under its status row's lock (L-15). Raises NotFound, also for a deleted one."""
+    found = _existing(trigger_store.get(connection, key), key)
+    status = status_store.lock(connection, [found.trigger_id])[0]
+    trigger = _existing(trigger_store.by_id(connection, found.trigger_id), key)
+    return _target(database, connection, trigger, status)
+
+
+def read(database: Database, connection: Connection, key: TriggerKey) -> Target:
+    """The trigger as it is, without a lock: for what changes nothing. Raises NotFound, also for a deleted one."""
+    trigger = _existing(trigger_store.get(connection, key), key)
+    status = status_store.get(connection, trigger.trigger_id)
+    assert status is not None
+    return _target(database, connection, trigger, status)
+
+
+def start_anew_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
+    """The time to start within begins anew with somebody's word (X-18); a backfilled run is never too late."""
+    revision = revision_store.get(connection, run.trigger_id, run.revision)
+    if revision is None or run.source == BACKFILL:
+        return None
+    span = start_within(json.loads(revision.spec).get("start_within"))
+    return now + span if span else None
+
+
+def refuse_denied(connection: Connection, trigger: Trigger, now: datetime) -> None:
+    """Whoever starts it, a trigger acts with its author's rights (X-15). Raises Forbidden."""
+    given = authors.rights(connection, [trigger.scopes], now)
+    wanted = spec_of(trigger.spec).get("scopes", (authority.RUN_START,))
+    if why := authority.refusal(wanted, trigger.scopes, trigger.key.project, given):
+        detail = f"{trigger.key} may start nothing: {why}"
+        raise Forbidden.hinted("scopes", detail, f"see `triggerctl show {trigger.key}`")
+
+
+def refuse_frozen(connection: Connection, project: str, now: datetime) -> None:
+    """A freeze stops what people start, too (S-13). Raises Conflict."""
+    for freeze in holds.frozen(connection, now):
+        if freeze.project in (None, project):
+            what = freeze.project or "everything"
+            end = f"until {utc_text(freeze.until_at)}" if freeze.until_at else "until somebody lifts it"
+            detail = f"{what} is frozen {end} by {freeze.owner}, so nothing is started: {freeze.reason}"
+            command = "triggerctl unfreeze" + (f" --project {what}" if freeze.project else "")
+            raise Conflict.hinted("freeze", detail, f"wait for its end, or lift it with `{command}`")
+
+
+def check_input(target: Target, input: Mapping[str, Any] | None) -> None:
+    """Raises Invalid for an input that the task does not declare."""
+    declared = task_terms(target.facts.task_spec).inputs if target.facts.task_spec else None
+    unknown = sorted(set(input or {}) - declared) if declared else []
+    if unknown:
+        known = f"the task declares {', '.join(sorted(declared or ()))}"
+        raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", known)
+
+
+def _existing(trigger: Trigger | None, key: TriggerKey) -> Trigger:
+    if trigger is None:
+        raise NotFound.trigger(key)
+    if trigger.deleted:
+        raise NotFound.deleted(key, trigger.revision)
+    return trigger
+
+
+def _target(database: Database, connection: Connection, trigger: Trigger, status: StatusRow) -> Target:
+    terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
+    facts = facts_store.read(connection, [trigger.trigger_id])[trigger.trigger_id]
+    now = database.clock.now(connection)
+    spending = None
+    if terms.budget:
+        spending = budgets.read(connection, {trigger.trigger_id: terms.budget}, now)[trigger.trigger_id]
+    return Target(trigger, status, facts, terms, spending, now)

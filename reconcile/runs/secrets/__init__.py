@@ -1,0 +1,1 @@
+"""Sources of secrets: plug-ins, one file per kind."""

@@ -1,0 +1,33 @@
+"""`environment`: variables of the controller, which no task inherits."""
+
+import os
+
+from reconcile.protocols import SecretPlaces, SecretSource
+
+PREFIX = "TRIGGERCTL_SECRET__"
+
+
+class EnvironmentSource:
+    """`TRIGGERCTL_SECRET__<NAME>`, and `TRIGGERCTL_SECRET__<SCOPE>__<NAME>`.
+
+    A scope is written in upper case with `_` for `-`. No two scopes come to the same variable, for those with `.` or
+    `_` are not looked for here, and no name holds `__`.
+    """
+
+    def place(self, places: SecretPlaces, scope: str | None, name: str) -> str:
+        return _variable(scope, name) or f"no variable, for {scope} is not letters, digits and -"
+
+    def read(self, places: SecretPlaces, scope: str | None, name: str) -> str | None:
+        variable = _variable(scope, name)
+        return os.environ.get(variable) if variable else None
+
+
+def _variable(scope: str | None, name: str) -> str | None:
+    if scope is None:
+        return f"{PREFIX}{name}"
+    if "." in scope or "_" in scope:
+        return None
+    return f"{PREFIX}{scope.upper().replace('-', '_')}__{name}"
+
+
+source: SecretSource = EnvironmentSource()

@@ -1,0 +1,126 @@
+"""The end of attempts into the database, once: their runs, their logs' rest, and what their triggers keep of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from reconcile.decide import task_output
+from reconcile.decide.automatic_stops import Stop
+from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, HandBack, RunEnd
+from reconcile.decide.task_output import ProducedState
+from reconcile.observe import Observations
+from reconcile.runs.attempt import Ended, facts_of
+from reconcile.runs.endings import Ending, Endings, Settled
+from reconcile.runs.unconfirmed_ends import Unheard, Written
+from revisions.errors import TriggerctlError
+from revisions.ids import TriggerKey
+from revisions.store import claims, logs
+from revisions.store.database import Database
+from revisions.store.runs import Run
+
+Deactivate = Callable[[str, Stop], object]
+"""Deactivates a trigger (its id, why) as the system."""
+Fence = Callable[[Run | None, Run], bool]
+"""Whether the run, locked, is still that of whoever settles."""
+
+
+def settle(
+    database: Database,
+    observations: Observations,
+    ours: Run,
+    ended: Ended,
+    printed: Sequence[logs.LogPiece] = (),
+    *,
+    trigger: TriggerKey | None = None,
+    fence: Fence = claims.holds,
+) -> Settled:
+    """Writes how one attempt ended: see `settle_all`."""
+    return settle_all(database, observations, [Ending(ours, ended, printed, trigger)], fence=fence)[0]
+
+
+def settle_all(
+    database: Database,
+    observations: Observations,
+    some: Sequence[Ending],
+    *,
+    fence: Fence = claims.holds,
+    unheard: Unheard | None = None,
+) -> list[Settled]:
+    """Writes how attempts ended, each if its claim is still held; a claim that is not changes nothing (X-05, X-06).
+
+    But what an attempt printed is kept whoever settled it under this very claim. A state that it produced is kept
+    whatever the end, between two attempts too: who sends one says how far it came. One that is too large ends the run,
+    for the work is done and would produce it again. All or none: raises Unavailable, after which it may be called
+    again, and whatever else one of them cannot be written for. Called again with the same `unheard`, it answers and
+    tells of what the first call did write.
+    """
+    unheard = unheard or Unheard()
+    produced = [task_output.produced_state(one.ended.output) for one in some]
+    judged = [_judged(one.ended, made) for one, made in zip(some, produced, strict=True)]
+    with unheard.listening(some), database.write() as connection:
+        endings = Endings(connection, database.clock, [one.run for one in some])
+        begun = database.clock.monotonic()
+        written = []
+        for one, ended, made in zip(some, judged, produced, strict=True):
+            run, result = endings.run(one.run), Settled(None)
+            if run is not None and fence(run, one.run):
+                result = endings.keep(run, ended, made, one.printed)
+            elif earlier := unheard.earlier(run, one.run):
+                written.append(earlier)
+                continue
+            elif _is_over(run, one.run):
+                endings.keep_rest(one.run, one.printed)
+            written.append(Written(one, ended, result, endings.now))
+        unheard.keep(written)
+        endings.write()
+    seconds = database.clock.monotonic() - begun
+    for end in written:
+        _tell(observations, end, endings.run(end.ending.run), seconds)
+    return [end.settled for end in written]
+
+
+def stop(
+    observations: Observations, deactivate: Deactivate, run: Run, why: Stop, trigger: TriggerKey | None = None
+) -> None:
+    """Deactivates a trigger for what its runs came to; the scanner finishes what is left open (L-16)."""
+    try:
+        deactivate(run.trigger_id, why)
+    except TriggerctlError as error:
+        observations.emit("deactivation.failed", **facts_of(run, trigger), error=error.detail)
+
+
+def _is_over(current: Run | None, ours: Run) -> bool:
+    """Whether this very claim was settled (by a callback, the scanner, us), and nobody has claimed the run since."""
+    if current is None or current.status == "running":
+        return False
+    return (current.claim, current.attempt) == (ours.claim, ours.attempt)
+
+
+def _judged(ended: Ended, made: ProducedState | None) -> Ended:
+    """The end, with one more thing that is wrong where its state cannot be kept; a success is none then."""
+    if made is None or not made.fault:
+        return ended
+    error = f"{task_output.STATE_KEY} {made.fault}"
+    outcome = AttemptOutcome.FAILED if ended.outcome is AttemptOutcome.SUCCEEDED else ended.outcome
+    return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
+
+
+def _tell(observations: Observations, end: Written, current: Run | None, seconds: float) -> None:
+    """What became of one attempt; `current` is its run as it was found."""
+    ours, ended, settled = end.ending.run, end.ended, end.settled
+    named = facts_of(ours, end.ending.trigger)
+    if settled.decision is None:
+        observations.emit("attempt.over" if _is_over(current, ours) else "claim.lost", **named, claim=ours.claim)
+        return
+    said = {"run": ours, "trigger": end.ending.trigger, "ended": ended, "decision": settled.decision}
+    observations.emit("attempt.ended", **said, at=end.at, seconds=seconds)
+    facts = {**named, "source": ours.source}
+    match settled.decision:
+        case AnotherAttempt(at):
+            observations.emit("run.retried", **facts, outcome=ended.outcome.value, error=ended.error, at=at)
+        case HandBack():
+            observations.emit("run.handed_back", **facts)
+        case RunEnd(ended_as):
+            lasted = max(0.0, (end.at - (ours.started_at or end.at)).total_seconds())
+            observations.emit("run.settled", **facts, status=ended_as, error=ended.error, seconds=lasted)
+    if settled.asked:
+        observations.emit("fire.asked", **named, at=settled.asked.at, note=settled.asked.note)

@@ -1,0 +1,1 @@
+"""When a schedule fires: pure functions of a schedule and instants."""

@@ -1,0 +1,270 @@
+"""When a schedule fires: pure functions of a schedule and two instants, forwards and backwards (S-01 to S-07, S-10).
+
+croniter answers one question only: which days a normalised rule names. It never sees a zone or a time of day;
+`walltime` counts the times of a day and maps wall times to instants.
+"""
+
+import calendar
+import copy
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import Final
+
+from croniter import croniter
+
+from reconcile.schedule import closed_days, cron, times, zones
+from reconcile.schedule.definition import Beat, Bounded, Closed, Cron, Every, Once, Schedule, parse
+from reconcile.schedule.notation import ScheduleError, duration, instant
+from reconcile.schedule.times import DAY_SECONDS, Course, DayRule, Times, seconds
+from reconcile.schedule.zones import TZDATA_VERSION, Span
+
+__all__ = [
+    "TZDATA_VERSION",
+    "Bounded",
+    "Closed",
+    "Cron",
+    "Every",
+    "Fire",
+    "LeftOut",
+    "Once",
+    "Schedule",
+    "ScheduleError",
+    "count",
+    "duration",
+    "fires",
+    "instant",
+    "last",
+    "left_out",
+    "never_fires",
+    "parse",
+]
+
+HORIZON_YEARS: Final = 50
+_FEW: Final = 2
+
+_HORIZON: Final = HORIZON_YEARS * 366 * DAY_SECONDS
+_FLOOR: Final = seconds(datetime(1000, 1, 1, tzinfo=UTC))
+_CEILING: Final = seconds(datetime(9900, 1, 1, tzinfo=UTC))
+_EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """One nominal fire: its instant in UTC, its public occurrence id (S-05), and its time in the schedule's zone."""
+
+    at: datetime
+    id: str
+    local: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A wall time that the schedule names and that does not fire.
+
+    Because of a `gap` (it never existed), a `fold` (second pass), or a closed day: `exclude`, or a calendar's name.
+    """
+
+    local: str
+    reason: str
+
+
+def fires(schedule: Schedule, after: datetime, until: datetime | None, limit: int) -> list[Fire]:
+    """The first `limit` nominal fires in (after, until], ascending.
+
+    Without `until` a cron schedule goes on for as long as the next fire lies within 50 years of the one before.
+    """
+    beat, closed, first, final = _window(schedule, after, until)
+    if not isinstance(beat, Cron):
+        ahead = (at for part in times.slots(beat, closed, first, final) for at in part)
+        return [_elapsed_fire(beat, at) for at in islice(ahead, max(limit, 0))]
+    if limit <= _FEW:
+        return list(_few_cron_fires(beat, closed, first, final, limit, until is None))
+    return _many_cron_fires(beat, closed, first, final, limit, until is None)
+
+
+@lru_cache(maxsize=16384)
+def _few_cron_fires(
+    beat: Cron, closed: tuple[int, ...], first: int, final: int, limit: int, endless: bool
+) -> tuple[Fire, ...]:
+    """Kept, because the many triggers that are due at one instant often have one schedule."""
+    return tuple(_many_cron_fires(beat, closed, first, final, limit, endless))
+
+
+def _many_cron_fires(
+    beat: Cron, closed: tuple[int, ...], first: int, final: int, limit: int, endless: bool
+) -> list[Fire]:
+    course = _course(beat, closed)
+    if not endless:
+        return _cron_fires(course, first, final, limit)
+    found: list[Fire] = []
+    while more := _cron_fires(course, first, min(first + _HORIZON, final), limit - len(found)):
+        found += more
+        first = seconds(more[-1].at) + 1
+    return found
+
+
+def last(schedule: Schedule, after: datetime, until: datetime) -> Fire | None:
+    """The newest nominal fire in (after, until]; walks backwards from `until`, whatever lies before (L-08)."""
+    beat, closed, first, final = _window(schedule, after, until)
+    if isinstance(beat, Cron):
+        newest = next(_course(beat, closed).descending(first, final), None)
+        return None if newest is None else _cron_fire(beat.timezone, *newest)
+    newest_part = next((part for part in reversed(times.slots(beat, closed, first, final)) if part), None)
+    return _elapsed_fire(beat, newest_part[-1]) if newest_part else None
+
+
+def count(schedule: Schedule, after: datetime, until: datetime, limit: int) -> int:
+    """How many nominal fires lie in (after, until], at most `limit`; the work grows with days, not with fires."""
+    beat, closed, first, final = _window(schedule, after, until)
+    if limit <= 0:
+        return 0
+    if isinstance(beat, Cron):
+        return min(_course(beat, closed).count(first, final, limit), limit)
+    return min(sum(map(len, times.slots(beat, closed, first, final))), limit)
+
+
+def left_out(schedule: Schedule, after: datetime, until: datetime | None, limit: int) -> list[LeftOut]:
+    """The first `limit` wall times that a gap, a fold or a closed day in (after, until] keeps from firing (S-09).
+
+    A slot that `gap: shift` moved has fired and is not among them. Without `until`, those of 50 years.
+    """
+    beat, closed, first, final = _window(schedule, after, until)
+    final = final if until is not None else min(first + _HORIZON, final)
+    shut = closed_days.reasons(schedule.closed) if isinstance(schedule, Bounded) else []
+    missing = [_on_closed_days(beat, reason, on, first, final) for reason, on in shut]
+    if isinstance(beat, Cron):
+        missing.append(_course(beat, closed).left_out(first, final))
+    return [LeftOut(_text(wall), reason) for wall, reason in islice(heapq.merge(*missing), max(limit, 0))]
+
+
+def never_fires(schedule: Schedule, after: datetime) -> bool:
+    """True when nothing fires in the 50 years from `after`: a deploy refuses that (S-02)."""
+    beat, closed, first, final = _window(schedule, after, None)
+    final = min(seconds(after) + _HORIZON, final)
+    if isinstance(beat, Cron):
+        return next(_course(beat, closed).ascending(first, final), None) is None
+    return not any(times.slots(beat, closed, first, final))
+
+
+def _window(schedule: Schedule, after: datetime, until: datetime | None) -> tuple[Beat, tuple[int, ...], int, int]:
+    """What beats, on which days not, and (after, until] within its bounds as first and final whole second."""
+    final = _CEILING if until is None else min(seconds(until), _CEILING)
+    first = max(seconds(after) + 1, _FLOOR)
+    if not isinstance(schedule, Bounded):
+        return schedule, (), first, final
+    if schedule.start:
+        first = max(first, seconds(schedule.start))
+    if schedule.until:
+        final = min(final, seconds(schedule.until))
+    return schedule.beat, _closed(schedule.closed), first, final
+
+
+@lru_cache(maxsize=4096)
+def _closed(closed: Closed) -> tuple[int, ...]:
+    return closed_days.numbers(closed)
+
+
+def _text(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
+
+
+def _on_closed_days(beat: Beat, reason: str, on: tuple[int, ...], first: int, final: int) -> Iterator[tuple[int, str]]:
+    """(wall time, reason) of what would fire in [first, final] on these days, were they open."""
+    match beat:
+        case Cron():
+            shut = _prepared(beat, closed_days.ClosedDays(_Walks(cron.expression(beat.expression).walks), on))
+            yield from ((wall, reason) for _, wall in shut.ascending(first, final))
+        case Every():
+            for day in on:
+                begin = day * DAY_SECONDS
+                for at in times.beats(beat, max(first, begin), min(final, begin + DAY_SECONDS - 1)):
+                    yield at, reason
+
+
+def _elapsed_fire(beat: Every | Once, at: int) -> Fire:
+    kind = "at" if isinstance(beat, Once) else "every"
+    instant = datetime.fromtimestamp(at, UTC)
+    return Fire(instant, f"{kind}/{_text(at)}Z", instant)
+
+
+def _cron_fires(course: Course, first: int, final: int, limit: int) -> list[Fire]:
+    beats = course.ascending(first, final)
+    return [_cron_fire(course.zone, span, wall) for span, wall in islice(beats, max(limit, 0))]
+
+
+def _cron_fire(zone: str, span: Span, wall: int) -> Fire:
+    """The fire at a wall time of a span; `/2` marks a wall time that an earlier span had shown already (S-05)."""
+    at = wall - span.offset
+    local = datetime.fromtimestamp(at, zones.zone(zone))
+    again = "/2" if wall < span.fresh else ""
+    return Fire(datetime.fromtimestamp(at, UTC), f"cron/{local.isoformat()[:19]}/{zone}{again}", local)
+
+
+@lru_cache(maxsize=16384)
+def _course(beat: Cron, closed: tuple[int, ...]) -> Course:
+    """A cron schedule made ready, without its closed days."""
+    walks = _Walks(cron.expression(beat.expression).walks)
+    return _prepared(beat, closed_days.OpenDays(walks, closed) if closed else walks)
+
+
+def _prepared(beat: Cron, rule: DayRule) -> Course:
+    """An hour field that begins with `*` follows real time (S-03, S-04)."""
+    read = cron.expression(beat.expression)
+    return Course(
+        times=Times(read.minutes, read.seconds, rule),
+        zone=beat.timezone,
+        repeats=beat.fold == "both" or (beat.fold == "auto" and read.rolling),
+        shifts=beat.gap == "shift" and not read.rolling,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Walks:
+    """The days that any of some walks names (the union of two restricted day fields, S-01); none means every day."""
+
+    walks: tuple[cron.DayWalk, ...]
+
+    @property
+    def daily(self) -> bool:
+        return not self.walks
+
+    def on_or_after(self, day: int) -> int | None:
+        if not self.walks:
+            return day
+        return min((on for walk in self.walks if (on := _named(walk, day, False)) is not None), default=None)
+
+    def on_or_before(self, day: int) -> int | None:
+        if not self.walks:
+            return day
+        return max((on for walk in self.walks if (on := _named(walk, day, True)) is not None), default=None)
+
+
+@lru_cache(maxsize=65536)
+def _named(walk: cron.DayWalk, day: int, back: bool) -> int | None:
+    """The nearest day a walk names, from `day` itself on or back; None when there is none within 50 years."""
+    on = _walked(walk.expression, day, back)
+    while on is not None and abs(on - day) * DAY_SECONDS <= _HORIZON:
+        found = date.fromordinal(on + _EPOCH_ORDINAL)
+        if calendar.monthrange(found.year, found.month)[1] >= walk.needs:
+            return on
+        on = _walked(walk.expression, on - 1 if back else on + 1, back)
+    return None
+
+
+def _walked(expression: str, day: int, back: bool) -> int | None:
+    walker = copy.copy(_walker(expression))  # a walk moves its croniter, and threads share the cached one
+    try:
+        if back:
+            return int(walker.get_prev(float, start_time=day * DAY_SECONDS + 1)) // DAY_SECONDS
+        return int(walker.get_next(float, start_time=day * DAY_SECONDS - 1)) // DAY_SECONDS
+    except (ValueError, OverflowError):  # croniter's own "no such date", and the ends of the calendar
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _walker(expression: str) -> croniter:
+    return croniter(expression, 0.0, max_years_between_matches=HORIZON_YEARS)

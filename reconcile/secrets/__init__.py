@@ -1,1 +1,0 @@
-"""Where secrets lie, one file each; found by discovery."""

@@ -1,0 +1,1 @@
+"""Use cases on specs: deploy, activate, rename, tasks, calendars, holds."""

@@ -1,0 +1,1 @@
+"""Use cases on whole histories: verify, rebuild, export and import."""

@@ -1,0 +1,139 @@
+"""Task versions: registered once, immutable, deleted softly together with the triggers bound to them."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reconcile.decide import task_output
+from reconcile.observe import Observations
+from reconcile.plugins import launchers
+from reconcile.schedule.notation import ScheduleError, duration
+from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.revising import Caller
+from revisions.errors import Conflict, Fault, Invalid, NotFound, few
+from revisions.history import chain
+from revisions.ids import TaskKey, TriggerKey
+from revisions.manifests import Task as Manifest
+from revisions.store import run_orders
+from revisions.store import status as status_store
+from revisions.store import tasks as store
+from revisions.store import triggers as trigger_store
+from revisions.store.database import Database
+from revisions.store.tasks import TaskRow
+
+NAMED = 20
+"""How many triggers a warning names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A task version after a request; `changed` is False for the same spec again (R-23).
+
+    `warnings` say what a new version leaves out that active triggers of others rely on (R-15).
+    """
+
+    task: TaskRow
+    changed: bool
+    warnings: tuple[str, ...] = ()
+
+
+class Registering:
+    """Registers and deletes task versions."""
+
+    def __init__(self, database: Database, deploying: Deploying, observations: Observations) -> None:
+        self._database = database
+        self._deploying = deploying
+        self._observations = observations
+
+    def register(self, manifest: Manifest, caller: Caller) -> Registered:
+        """A new version, or the return of a deleted one with the same spec (R-14, R-23).
+
+        Raises Invalid for a spec its launcher cannot use, Conflict for another spec under the same version.
+        """
+        if wrong := faults(manifest):
+            raise Invalid(f"{wrong[0].path}: {wrong[0].message}", wrong)
+        spec = chain.canonical(manifest.written)
+        key, digest = manifest.key, chain.digest(spec)
+        with self._database.write() as connection:
+            found = store.lock(connection, [key]).get(key)
+            now = self._database.clock.now(connection)
+            changed = found is None or found.deleted
+            if found is None:
+                new = TaskRow(key, spec, digest, False, now, caller.actor, None, 0, 0, None)
+                changed = store.register(connection, new)
+                found = store.lock(connection, [key])[key]
+            if found.hash != digest:
+                hint = "register the changed task under a new version"
+                raise Conflict(
+                    f"{key} is registered with another spec, and a version is immutable",
+                    changed_by=found.created_by,
+                    changed_at=found.created_at,
+                    errors=[Fault("spec", "differs from what is registered", hint)],
+                )
+            if found.deleted:
+                store.restore(connection, key)
+            registered = store.get(connection, key)
+            relied_on = store.relied_on(connection, key) if changed else []
+        assert registered is not None
+        self._observations.emit("task.registered", task=str(key), changed=changed)
+        return Registered(registered, changed, tuple(warnings(key, manifest.written, relied_on)))
+
+    def delete(self, key: TaskKey, caller: Caller) -> TaskRow:
+        """Deletes a version with its triggers, in one transaction; pending runs are cancelled, running ones end (R-14).
+
+        Raises NotFound.
+        """
+        with self._database.write() as connection:
+            found = store.lock(connection, [key]).get(key)
+            if found is None or found.deleted:
+                detail, way = f"there is no task {key}", "`triggerctl task list` shows what there is"
+                raise NotFound.hinted("task", detail, way)
+            bound = trigger_store.bound_to(connection, key)
+            locked = status_store.lock(connection, [trigger.trigger_id for trigger in bound])
+            now = self._database.clock.now(connection)
+            statuses = {row.trigger_id: row for row in locked}
+            reason = caller.reason or f"task version {key.version} deleted"
+            self._deploying.delete_bound(connection, bound, statuses, now, Caller(caller.actor, reason))
+            store.delete(connection, key)
+            over = run_orders.cancel_pending_of_task(connection, key, now, caller.actor)
+            names = trigger_store.keys(connection, {run.trigger_id for run in over})
+            deleted = store.get(connection, key)
+        assert deleted is not None
+        self._observations.emit("task.deleted", task=str(key), triggers=len(bound))
+        for run in over:
+            self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
+        return deleted
+
+
+def warnings(
+    key: TaskKey, spec: Mapping[str, Any], relied_on: Sequence[tuple[str, str, Sequence[str]]]
+) -> Iterator[str]:
+    """What a new version leaves out of a trigger's state that others declare, which active triggers are bound to."""
+    for other, text, names in relied_on:
+        declared = json.loads(text)
+        for block, one in (("outputs", "output"), ("inputs", "input")):
+            if task_output.STATE_KEY in declared.get(block, {}) and task_output.STATE_KEY not in spec.get(block, {}):
+                told = ", ".join(str(TriggerKey(*key[:3], name)) for name in names[:NAMED])
+                more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+                yield (
+                    f"{key} has no {one} {task_output.STATE_KEY!r}, which version {other} declares; "
+                    f"active triggers rely on it: {told}{more}"
+                )
+
+
+def faults(manifest: Manifest) -> list[Fault]:
+    """What is wrong with a task that only its launcher and this package can read (X-10)."""
+    spec, kinds = manifest.spec, launchers()
+    found = []
+    if spec.launcher not in kinds:
+        found.append(Fault("spec.launcher", f"{spec.launcher!r} is not known", f"one of {', '.join(sorted(kinds))}"))
+    else:
+        block = f"spec.{spec.launcher}"
+        wrong = few(kinds[spec.launcher].faults(spec.block))
+        found += [Fault(f"{block}.{fault.path}".rstrip("."), fault.message, fault.hint) for fault in wrong]
+    try:
+        duration(spec.timeout)
+    except ScheduleError as error:
+        found.append(Fault("spec.timeout", error.message, error.hint))
+    return found

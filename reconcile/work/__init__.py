@@ -1,1 +1,0 @@
-"""Work outside the controller, as launchers need it: child processes, requests, errands, jobs, and how they ended."""

@@ -1,0 +1,1 @@
+"""Histories, pure: fold and diff of revisions, hash chain, signatures, checkpoints."""

@@ -1,0 +1,201 @@
+"""Where a history can no longer be trusted: a trigger's chain walked over its rows, up to the first break (R-10).
+
+Pure, and fast: rows are taken as they are stored, and nothing is made of them but the text that was hashed.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from revisions.history.chain import COLUMNS, ORIGIN, Row, canonical, revision_of, text_of, texts
+from revisions.history.triggers import Trigger, apply, spec_of, stands_alone
+from revisions.ids import TriggerKey
+from revisions.manifests import AUTOMATIONS
+from revisions.run_limits import run_limits_of
+
+_REVISION, _ACTION, _ACTIVE = (COLUMNS.index(name) for name in ("revision", "action", "active"))
+_TAGS, _RESOLVED, _SCOPES = (COLUMNS.index(name) for name in ("tags", "resolved", "scopes"))
+_PREVIOUS, _HASH = (COLUMNS.index(name) for name in ("previous_hash", "hash"))
+_UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
+"""What comes of texts that the product never writes."""
+
+
+def current_row(trigger: Trigger) -> dict[str, Any]:
+    """The columns of the current row that a trigger must have (invariant 1)."""
+    spec = spec_of(trigger.spec)
+    return {
+        "trigger_id": trigger.trigger_id,
+        **trigger.key._asdict(),
+        "task_version": spec["task_version"],
+        "revision": trigger.revision,
+        "active": trigger.active,
+        "deleted": trigger.deleted,
+        "tags": texts(trigger.tags),
+        "until": trigger.until,
+        "origin": trigger.origin,
+        "resolved": trigger.resolved,
+        "scopes": trigger.scopes,
+        "spec": trigger.spec,
+        **run_limits_of(spec)._asdict(),
+        "automation": canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec}),
+        "hash": trigger.hash,
+        "changed_at": trigger.changed_at,
+        "changed_by": trigger.changed_by,
+        "deactivated_reason": trigger.deactivated_reason,
+        "stopped_for": trigger.stopped_for,
+    }
+
+
+class BreakKind(StrEnum):
+    """What is broken about a history."""
+
+    CONTENT = "content"
+    """The revision does not say what was hashed: a field of it was edited, or rows changed places."""
+    NUMBER = "number"
+    """A number is left out: the row was removed."""
+    PREVIOUS = "previous_hash"
+    """The revision was not made after the one that stands before it."""
+    CURRENT = "current"
+    """The current row is not the fold of the revisions."""
+    CHECKPOINT = "checkpoint"
+    """The history is not the one whose head was signed: cut off, made again, or gone."""
+
+
+class ChainBreak(NamedTuple):
+    """The first thing that is wrong with a trigger's history; `field` is the column that differs, where one does."""
+
+    trigger_id: str
+    key: TriggerKey
+    revision: int
+    what: BreakKind
+    field: str | None
+    expected: Any
+    found: Any
+
+    @property
+    def message(self) -> str:
+        """The break as a sentence's end, after the trigger and the revision."""
+        match self.what:
+            case BreakKind.CONTENT:
+                return "its content is not what was hashed: it was edited, or stands in another's place"
+            case BreakKind.NUMBER:
+                return "is missing"
+            case BreakKind.PREVIOUS:
+                return "was not made after the revision that stands before it"
+            case BreakKind.CURRENT if self.field is None:
+                return "the current row is missing" if self.found is None else "the current row has no history"
+            case BreakKind.CURRENT:
+                return f"the current row is not what the revisions say: {self.field} differs"
+            case BreakKind.CHECKPOINT:
+                return "is not what the checkpoint signed" if self.found else "is gone, and was there at the checkpoint"
+
+
+class ChainHead(NamedTuple):
+    """The newest revision of a trigger at some time: what a checkpoint holds for each."""
+
+    trigger_id: str
+    key: TriggerKey
+    revision: int
+    hash: str
+
+
+class Walk:
+    """One trigger's chain, walked in parts, from its first revision to its head and its current row."""
+
+    def __init__(self, trigger_id: str, signed: ChainHead | None = None) -> None:
+        self.trigger_id = trigger_id
+        self.revision = 0
+        self._signed = signed
+        self._signed_revision = signed.revision if signed else 0
+        self._hash = ORIGIN
+        self._last: Row = ()
+        self._newest: Row | None = None
+        self._folded: Trigger | None = None
+
+    def extend(self, rows: Sequence[Row]) -> ChainBreak | None:
+        """The next revisions, oldest first; the first break among them, after which there is nothing to go on from."""
+        sha256, number, previous, wanted = hashlib.sha256, self.revision, self._hash, self._signed_revision
+        row: Row = ()
+        try:
+            for row in rows:
+                number += 1
+                if row[_REVISION] != number:
+                    return self._broken(row, BreakKind.NUMBER, number, row[_REVISION], number=number)
+                if row[_PREVIOUS] != previous:
+                    return self._broken(row, BreakKind.PREVIOUS, previous, row[_PREVIOUS])
+                previous = sha256(text_of(row).encode()).hexdigest()
+                if previous != row[_HASH] or _shifted(row[_RESOLVED], row[_SCOPES], row[_TAGS]):
+                    return self._broken(row, BreakKind.CONTENT, row[_HASH], previous)
+                if number == wanted and self._signed and previous != self._signed.hash:
+                    return self._broken(row, BreakKind.CHECKPOINT, self._signed.hash, previous)
+                if not row[_ACTIVE] and not stands_alone(row[_ACTION], False):
+                    self._folded = apply(self.current, revision_of(row))
+                    self._newest = None
+                else:
+                    self._newest = row
+        except _UNREADABLE as error:
+            return self._broken(row, BreakKind.CONTENT, row[_HASH], f"cannot be read: {error}")
+        self.revision, self._hash, self._last = number, previous, row
+        return None
+
+    @property
+    def current(self) -> Trigger | None:
+        """What the revisions so far amount to: `triggers.fold`, of which only the newest need be looked at."""
+        return self._folded if self._newest is None else apply(None, revision_of(self._newest))
+
+    def end(self, standing: Mapping[str, Any] | None) -> ChainBreak | None:
+        """There are no more revisions: what is wrong with the current row, or with where the history ends."""
+        if self._signed and self.revision < self._signed.revision:
+            key, number = self._signed.key, self.revision + 1
+            return ChainBreak(self.trigger_id, key, number, BreakKind.CHECKPOINT, None, self._signed.hash, None)
+        try:
+            current = self.current
+            expected = current_row(current) if current else None
+        except _UNREADABLE as error:
+            return self._broken(self._last, BreakKind.CONTENT, None, f"cannot be read: {error}")
+        if expected is None or standing is None:
+            return self._without(expected, standing)
+        for field, value in expected.items():
+            if standing[field] != value:
+                return ChainBreak(
+                    self.trigger_id, key_of(expected), self.revision, BreakKind.CURRENT, field, value, standing[field]
+                )
+        return None
+
+    def _without(self, expected: Mapping[str, Any] | None, standing: Mapping[str, Any] | None) -> ChainBreak | None:
+        if expected:
+            return ChainBreak(
+                self.trigger_id, key_of(expected), self.revision, BreakKind.CURRENT, None, self._hash, None
+            )
+        if standing:
+            number = standing["revision"]
+            return ChainBreak(
+                self.trigger_id, key_of(standing), number, BreakKind.CURRENT, None, None, standing["hash"]
+            )
+        return None
+
+    def _broken(self, row: Row, what: BreakKind, expected: Any, found: Any, *, number: int | None = None) -> ChainBreak:
+        key = TriggerKey(*row[2:6])
+        return ChainBreak(
+            self.trigger_id, key, row[_REVISION] if number is None else number, what, None, expected, found
+        )
+
+
+def breaks(rows: Iterable[Row], standing: Mapping[str, Any] | None) -> ChainBreak | None:
+    """The first break of one trigger's history, all of it, oldest first, beside its current row."""
+    listed = list(rows)
+    walk = Walk(listed[0][0] if listed else standing["trigger_id"] if standing else "")
+    return walk.extend(listed) or walk.end(standing)
+
+
+def key_of(columns: Mapping[str, Any]) -> TriggerKey:
+    return TriggerKey(*(columns[name] for name in TriggerKey._fields))
+
+
+def _shifted(resolved: str, scopes: str, tags: str) -> bool:
+    """Whether text was moved from one spliced column into the next, which leaves the envelope as it was.
+
+    Only a spec may hold these keys, so whoever moves a border moves one of them into another column.
+    """
+    return '"scopes":' in resolved or '"spec":' in scopes or '"tags":' in tags

@@ -1,0 +1,114 @@
+"""Checkpoints: the newest revision of every trigger, under one digest and one signature (R-10).
+
+A chain proves that its links belong together, not that its end is the end: a cut tail, a vanished trigger and a history
+made again from its beginning have sound chains. They are found against the heads that somebody keeps elsewhere.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from revisions.errors import Invalid
+from revisions.history.chain import canonical, digest
+from revisions.history.chain_breaks import ChainHead
+from revisions.history.signing import PrivateKey, PublicKey
+from revisions.ids import TriggerKey, utc_text
+
+KIND = "application/vnd.triggerctl.checkpoint+json"
+FORMAT = 1
+_STATEMENT = {"format": int, "created_at": str, "schema": str, "triggers": int, "digest": str}
+_HEAD = {"trigger_id": str, "trigger": str, "revision": int, "hash": str}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Heads that a signature stands for. `is_pinned`: the key was known beforehand, not taken from the checkpoint."""
+
+    created_at: str
+    heads: Mapping[str, ChainHead]
+    public_key: PublicKey
+    is_pinned: bool
+
+
+def statement(heads: Sequence[ChainHead], created_at: datetime, schema: str) -> dict[str, Any]:
+    """What is signed."""
+    return {
+        "format": FORMAT,
+        "created_at": utc_text(created_at),
+        "schema": schema,
+        "triggers": len(heads),
+        "digest": heads_digest(heads),
+    }
+
+
+def heads_digest(heads: Iterable[ChainHead]) -> str:
+    """SHA-256 of all heads, by trigger id."""
+    ordered = sorted(heads)
+    return digest(canonical([[head.trigger_id, *head.key, head.revision, head.hash] for head in ordered]))
+
+
+def signed(said: Mapping[str, Any], key: PrivateKey) -> dict[str, Any]:
+    """A statement with its signature."""
+    signature = {"public_key": str(key.public), "signature": key.sign(KIND, canonical(said))}
+    return {"checkpoint": dict(said), "signature": signature}
+
+
+def document(heads: Sequence[ChainHead], created_at: datetime, schema: str, key: PrivateKey) -> dict[str, Any]:
+    """A whole checkpoint: statement, signature, and the heads, so that what is gone can be named."""
+    listed = [
+        {"trigger_id": head.trigger_id, "trigger": str(head.key), "revision": head.revision, "hash": head.hash}
+        for head in sorted(heads)
+    ]
+    return signed(statement(heads, created_at, schema), key) | {"heads": listed}
+
+
+def check_signature(found: Any, expected: PublicKey | None) -> PublicKey:
+    """Whose signature stands under a statement. Raises Invalid for one that does not hold, or is another's."""
+    said, signature = _part(found, "checkpoint", _STATEMENT), _part(found, "signature", dict.fromkeys(_SIGNATURE, str))
+    if said["format"] != FORMAT:
+        raise _refused("checkpoint.format", f"is {said['format']}, this release reads {FORMAT}")
+    key = PublicKey.parse(signature["public_key"], "checkpoint.signature.public_key")
+    if expected is not None and key != expected:
+        path, message = "checkpoint.signature.public_key", f"is {key}, and {expected} was expected"
+        raise Invalid.at(path, message, "one that was signed before the key was changed takes the old --public-key")
+    if not key.holds(KIND, canonical(said), signature["signature"]):
+        raise _refused("checkpoint.signature", "does not hold: the checkpoint was altered")
+    return key
+
+
+def read(found: Any, expected: PublicKey | None) -> Checkpoint:
+    """A checkpoint that its signature stands for, checked against the key that is expected, if one is.
+
+    Raises Invalid for what is no checkpoint, was altered, or was signed by another key.
+    """
+    key = check_signature(found, expected)
+    listed = found.get("heads")
+    if not isinstance(listed, list):
+        raise _refused("checkpoint.heads", "are missing")
+    heads = {}
+    for number, item in enumerate(listed):
+        head = _part({"head": item}, "head", _HEAD, f"checkpoint.heads[{number}]")
+        heads[head["trigger_id"]] = ChainHead(
+            head["trigger_id"], TriggerKey.parse(head["trigger"]), head["revision"], head["hash"]
+        )
+    if len(heads) != len(listed) or heads_digest(heads.values()) != found["checkpoint"]["digest"]:
+        raise _refused("checkpoint.heads", "are not those that were signed")
+    return Checkpoint(found["checkpoint"]["created_at"], heads, key, expected is not None)
+
+
+_SIGNATURE = ("public_key", "signature")
+
+
+def _part(found: Any, name: str, kinds: Mapping[str, type], path: str | None = None) -> dict[str, Any]:
+    part = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(part, dict) or part.keys() != kinds.keys():
+        raise _refused(path or name, f"must have {', '.join(kinds)}, and nothing else")
+    for field, kind in kinds.items():
+        if type(part[field]) is not kind:
+            raise _refused(f"{path or name}.{field}", "is of another type")
+    return part
+
+
+def _refused(path: str, message: str) -> Invalid:
+    return Invalid.at(path, message, "take a file that `triggerctl checkpoint` wrote, as it wrote it")

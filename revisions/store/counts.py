@@ -1,0 +1,169 @@
+"""How much there is of what: triggers, what is late and why, what waits; counted for those who watch (O-02).
+
+All of it is asked in two turns on the wire, so that a slow way to the database leaves a scrape quick enough to tell.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, and_, bindparam, case, exists, false, func, null, or_, select, true
+
+from revisions.clock import Clock
+from revisions.history.triggers import StopReason
+from revisions.store import holds
+from revisions.store.database import ask_and_look_at
+from revisions.store.pipeline import ask
+from revisions.store.runs import LIVE, in_status
+from revisions.store.tables import catchup_backlogs, quarantines, runs, trigger_status, triggers
+
+BY_HAND = "by_hand"
+"""Why a trigger rests that a person deactivated, whatever the person's words."""
+
+
+class DelayCause(StrEnum):
+    """What keeps a trigger that is due from being decided: a freeze, its quarantine, that there is no token, or nothing
+    but that no pass has come to it."""
+
+    FREEZE = "freeze"
+    QUARANTINE = "quarantine"
+    RATE = "rate"
+    UNDECIDED = "undecided"
+
+
+class TriggerCount(NamedTuple):
+    """Triggers of a project that are active (`reason` None), or that rest for one reason."""
+
+    project: str
+    reason: str | None
+    number: int
+
+
+class LateTriggers(NamedTuple):
+    """Triggers of a project that are due and undecided for one cause, and since when the first of them."""
+
+    project: str
+    cause: DelayCause
+    number: int
+    since: datetime
+
+
+class Budgeted(NamedTuple):
+    """A trigger whose spec may name a budget."""
+
+    trigger_id: str
+    project: str
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationCounts:
+    """What there was at `now`: live runs by status, and since when the longest waiting one could have been claimed;
+    triggers that are not deleted; those that are late; how many are in quarantine; how many ranges are to be caught up,
+    and from where on, but for frozen ones; the projects that are frozen, None standing for everything."""
+
+    now: datetime
+    live: Mapping[str, int]
+    waiting_since: datetime | None
+    standings: Sequence[TriggerCount]
+    late: Sequence[LateTriggers]
+    quarantined: int
+    backlogs: int
+    missed_since: datetime | None
+    frozen: Collection[str] | None
+
+
+def take(connection: Connection, clock: Clock) -> InstallationCounts:
+    """Counts; what it costs goes with the number of triggers, of live runs, and of what is late."""
+    questions = (_LIVE, _WAITING_SINCE, _STANDINGS, _QUARANTINED, _BACKLOGS)
+    (live, [(waiting_since,)], standings, [(quarantined,)], backlogs), now = ask_and_look_at(
+        clock, connection, *((question, {}) for question in questions)
+    )
+    late, freezes = ask(connection, (_LATE, {"at": now}), holds.asking_freezes(now))
+    frozen = holds.projects_of(freezes, now)
+    return InstallationCounts(
+        now=now,
+        live={row[0]: row[1] for row in live},
+        waiting_since=waiting_since,
+        standings=[TriggerCount(*row) for row in standings],
+        late=_apart(late, frozen),
+        quarantined=quarantined,
+        backlogs=sum(row.number for row in backlogs),
+        missed_since=min((row.since for row in backlogs if _moves(row, frozen)), default=None),
+        frozen=frozen,
+    )
+
+
+def _is_frozen(project: str, frozen: Collection[str] | None) -> bool:
+    return frozen is None or project in frozen
+
+
+def _moves(backlog: Any, frozen: Collection[str] | None) -> bool:
+    return backlog.active and not _is_frozen(backlog.project, frozen)
+
+
+def _apart(rows: Iterable[Any], frozen: Collection[str] | None) -> list[LateTriggers]:
+    """A frozen project's triggers are held by that, whatever else may hold them."""
+    found: dict[tuple[str, DelayCause], LateTriggers] = {}
+    for project, cause, number, since in rows:
+        key = (project, DelayCause.FREEZE if _is_frozen(project, frozen) else DelayCause(cause))
+        before = found.get(key, LateTriggers(*key, 0, since))
+        found[key] = LateTriggers(*key, before.number + number, min(before.since, since))
+    return list(found.values())
+
+
+def budgeted(connection: Connection, after: str, limit: int) -> list[Budgeted]:
+    """Triggers with a budget that are active, or rest because it is used up: those after an id, in order."""
+    used_up = triggers.c.stopped_for == StopReason.BUDGET.value
+    statement = select(triggers.c.trigger_id, triggers.c.project, triggers.c.spec).where(
+        triggers.c.trigger_id > after,
+        or_(triggers.c.active == true(), used_up),
+        triggers.c.spec.contains('"max_cost":'),
+    )
+    return [Budgeted(*row) for row in connection.execute(statement.order_by(triggers.c.trigger_id).limit(limit))]
+
+
+def _standings() -> Select[Any]:
+    reason = case((triggers.c.active == true(), null()), else_=func.coalesce(triggers.c.stopped_for, BY_HAND))
+    each = select(triggers.c.project, reason.label("reason")).where(triggers.c.deleted == false()).subquery()
+    counted = select(each.c.project, each.c.reason, func.count().label("number"))
+    return counted.group_by(each.c.project, each.c.reason)
+
+
+def _late() -> Select[Any]:
+    at = bindparam("at", type_=trigger_status.c.next_fire_at.type)
+    apart = exists().where(quarantines.c.trigger_id == trigger_status.c.trigger_id, quarantines.c.until_at > at)
+    waits = trigger_status.c.rate_waiting_since.is_not(None)
+    cause = case((apart, DelayCause.QUARANTINE.value), (waits, DelayCause.RATE.value), else_=DelayCause.UNDECIDED.value)
+    each = (
+        select(triggers.c.project, cause.label("cause"), trigger_status.c.next_fire_at)
+        .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
+        .where(trigger_status.c.next_fire_at <= at, triggers.c.active == true())
+        .subquery()
+    )
+    since = func.min(each.c.next_fire_at, type_=trigger_status.c.next_fire_at.type).label("since")
+    counted = select(each.c.project, each.c.cause, func.count().label("number"), since)
+    return counted.group_by(each.c.project, each.c.cause)
+
+
+_LIVE = select(runs.c.status, func.count().label("number")).where(in_status(*LIVE)).group_by(runs.c.status)
+_WAITING_SINCE = select(func.min(runs.c.available_at).label("since")).where(in_status("pending"))
+_STANDINGS = _standings()
+_QUARANTINED = (
+    select(func.count().label("number"))
+    .select_from(quarantines)
+    .join(triggers, and_(triggers.c.trigger_id == quarantines.c.trigger_id, triggers.c.active == true()))
+)
+_BACKLOGS = (
+    select(
+        triggers.c.project,
+        triggers.c.active,
+        func.count().label("number"),
+        func.min(catchup_backlogs.c.cursor_at).label("since"),
+    )
+    .join(triggers, triggers.c.trigger_id == catchup_backlogs.c.trigger_id)
+    .group_by(triggers.c.project, triggers.c.active)
+)
+_LATE = _late()

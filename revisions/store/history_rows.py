@@ -1,0 +1,224 @@
+"""Histories read whole, as rows in pages, with what stands beside them; and what follows from them written anew."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import psycopg
+from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, select, text, tuple_
+from sqlalchemy.sql.selectable import FromClause
+
+from revisions.history.chain import Row
+from revisions.history.chain_breaks import ChainHead
+from revisions.ids import TaskKey, TriggerKey
+from revisions.store import tasks as task_store
+from revisions.store.batches import among, insert_if_absent, update_many
+from revisions.store.columns import Instant
+from revisions.store.tables import (
+    catchup_backlogs,
+    tasks,
+    trigger_changes,
+    trigger_revisions,
+    trigger_status,
+    triggers,
+)
+
+PAGE = 5_000
+"""Revisions that one statement reads; between two of them there is time for others."""
+PART = 100
+"""Revisions that are held at once: so few that the server makes the next of them meanwhile."""
+
+
+def snapshot(connection: Connection, *, patience_seconds: int = 10) -> None:
+    """Makes a transaction that only reads see one state of everything, however long it takes; its first statement.
+
+    It holds no lock of rows, so its length holds up nobody; `patience_seconds` is how long it may wait for its reader.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+        connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{patience_seconds}s'"))
+        unhurried(connection)
+
+
+def unhurried(connection: Connection) -> None:
+    """Lets the transaction take longer than any other may (`transaction_timeout`, PostgreSQL 17 and later)."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(
+            text(
+                "SELECT set_config('transaction_timeout', '0', true)"
+                " WHERE current_setting('server_version_num')::int >= 170000"
+            )
+        )
+
+
+class RevisionPages:
+    """Revisions part by part, to be read to the end before anything else is asked on the connection."""
+
+    def __init__(self, parts: Iterator[list[Row]]) -> None:
+        self._parts = parts
+        self.size = 0
+        self.last: Row = ()
+
+    def __iter__(self) -> Iterator[list[Row]]:
+        for part in self._parts:
+            self.size += len(part)
+            self.last = part[-1]
+            yield part
+
+
+def pages(connection: Connection, trigger_ids: Sequence[str] | None = None) -> Iterator[RevisionPages]:
+    """All revisions, or those of some triggers, by trigger and number."""
+    place = tuple_(trigger_revisions.c.trigger_id, trigger_revisions.c.revision)
+    statement = _as_written(connection, trigger_revisions).order_by(*place.clauses).limit(PAGE)
+    if trigger_ids is not None:
+        statement = statement.where(among(connection, trigger_revisions.c.trigger_id, trigger_ids))
+    after: tuple[str, int] | None = None
+    while True:
+        page = RevisionPages(_parts(connection, statement if after is None else statement.where(place > after)))
+        yield page
+        if page.size < PAGE:
+            return
+        after = page.last[0], page.last[1]
+
+
+def standing(connection: Connection, ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """The current rows of these triggers, by id."""
+    statement = select(triggers).where(among(connection, triggers.c.trigger_id, sorted(set(ids))))
+    return {row.trigger_id: dict(row._mapping) for row in connection.execute(statement)}
+
+
+def without_history(connection: Connection, ids: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
+    """Current rows that no revision stands behind."""
+    behind = exists().where(trigger_revisions.c.trigger_id == triggers.c.trigger_id)
+    statement = select(triggers).where(~behind).order_by(triggers.c.trigger_id)
+    if ids is not None:
+        statement = statement.where(among(connection, triggers.c.trigger_id, ids))
+    return [dict(row._mapping) for row in connection.execute(statement)]
+
+
+def ids_named(connection: Connection, key: TriggerKey) -> set[str]:
+    """The triggers that ever bore a name, by their revisions; reads all of them."""
+    named = (trigger_revisions.c[field] == part for field, part in key._asdict().items())
+    return set(connection.execute(select(trigger_revisions.c.trigger_id).where(*named).distinct()).scalars())
+
+
+def heads(connection: Connection) -> list[ChainHead]:
+    """The newest revision of every trigger, deleted ones too, by id."""
+    newest = (
+        select(trigger_revisions.c.trigger_id, func.max(trigger_revisions.c.revision).label("revision"))
+        .group_by(trigger_revisions.c.trigger_id)
+        .subquery()
+    )
+    key = (trigger_revisions.c[name] for name in TriggerKey._fields)
+    statement = select(
+        trigger_revisions.c.trigger_id, *key, trigger_revisions.c.revision, trigger_revisions.c.hash
+    ).join(
+        newest,
+        (newest.c.trigger_id == trigger_revisions.c.trigger_id) & (newest.c.revision == trigger_revisions.c.revision),
+    )
+    found = (ChainHead(row[0], TriggerKey(*row[1:5]), row[5], row[6]) for row in connection.execute(statement))
+    return sorted(found)
+
+
+def count(connection: Connection) -> int:
+    """How many revisions there are."""
+    number: int = connection.execute(select(func.count()).select_from(trigger_revisions)).scalar_one()
+    return number
+
+
+def status_revisions(connection: Connection, ids: Sequence[str] | None = None) -> dict[str, int]:
+    """The revision that each status row carries."""
+    statement = select(trigger_status.c.trigger_id, trigger_status.c.revision)
+    if ids is not None:
+        statement = statement.where(among(connection, trigger_status.c.trigger_id, ids))
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def summaries(connection: Connection) -> dict[TaskKey, tuple[int, int, str | None, str | None]]:
+    """What each task version says of its triggers: total, active, the name and the automation of an only one (R-12)."""
+    key = (tasks.c[name] for name in TaskKey._fields)
+    said = (tasks.c.total_triggers, tasks.c.active_triggers, tasks.c.trigger_name, tasks.c.trigger_automation)
+    found = connection.execute(select(*key, *said))
+    return {TaskKey(*row[:4]): (row[4], row[5], row[6], row[7]) for row in found}
+
+
+def lock_triggers(connection: Connection, ids: Sequence[str]) -> None:
+    """Locks the current rows of these triggers that exist, in key order; the task rows must be locked already."""
+    order = (triggers.c[name] for name in TriggerKey._fields)
+    statement = select(triggers.c.trigger_id).where(among(connection, triggers.c.trigger_id, ids)).order_by(*order)
+    connection.execute(statement.with_for_update(key_share=True)).all()
+
+
+def remove(connection: Connection, ids: Sequence[str]) -> None:
+    """Takes current rows away, to be written anew or for good; revisions stay."""
+    connection.execute(delete(triggers).where(among(connection, triggers.c.trigger_id, ids)))
+
+
+def remove_status(connection: Connection, ids: Sequence[str]) -> None:
+    """Takes away what a trigger that never was is doing."""
+    for table in (catchup_backlogs, trigger_status):
+        connection.execute(delete(table).where(among(connection, table.c.trigger_id, ids)))
+
+
+def insert_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Writes current rows and answers how many; one whose name or id is taken is left out."""
+    return insert_if_absent(connection, triggers, *rows) if rows else 0
+
+
+def follow(connection: Connection, ids: Sequence[str], now: datetime) -> None:
+    """Brings status rows to the revisions of their current rows, and lets the next pass decide them anew.
+
+    The watermark stays where it was; where a row was lost it is `now`, for nobody knows what was decided (L-05).
+    """
+    statement = select(triggers.c.trigger_id, triggers.c.revision, triggers.c.active)
+    found = connection.execute(statement.where(among(connection, triggers.c.trigger_id, ids))).all()
+    given = [
+        {"trigger_id": row.trigger_id, "revision": row.revision, "next_fire_at": now if row.active else None}
+        for row in found
+    ]
+    if given:
+        lost = {"watermark": now, "run_count": 0, "consecutive_failures": 0}
+        insert_if_absent(connection, trigger_status, *(row | lost for row in given))
+        update_many(connection, trigger_status, "trigger_id", given)
+
+
+def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
+    """Recomputes the summaries of task versions that are locked."""
+    for statement, given in task_store.summarising(keys):
+        connection.execute(statement, dict(given))
+
+
+def announce(connection: Connection, revisions: Sequence[tuple[str, int]]) -> None:
+    """Puts revisions (trigger, number) into the change feed, at positions of their own."""
+    if revisions:
+        given = [{"trigger_id": trigger_id, "revision": revision} for trigger_id, revision in revisions]
+        connection.execute(trigger_changes.insert().inline(), given)
+
+
+def _as_written(connection: Connection, table: FromClause) -> Select[Any]:
+    return select(*(_as_text(connection, column) if isinstance(column.type, Instant) else column for column in table.c))
+
+
+def _as_text(connection: Connection, at: ColumnElement[Any]) -> ColumnElement[Any]:
+    """An instant the way `ids.utc_text` writes it."""
+    if connection.dialect.name == "postgresql":
+        at = func.to_char(func.timezone("UTC", at), text("'YYYY-MM-DD\"T\"HH24:MI:SS.US'"))
+    else:
+        at = func.rtrim(at, "Z")
+    return func.rtrim(func.rtrim(at, "0"), ".").op("||")("Z")
+
+
+def _parts(connection: Connection, statement: Select[Any]) -> Iterator[list[Row]]:
+    """The driver's own tuples: at a hundred thousand rows what SQLAlchemy would make of them is half the time."""
+    driver = connection.connection.driver_connection
+    if isinstance(driver, psycopg.Connection):
+        compiled = statement.compile(dialect=connection.dialect)
+        found = driver.cursor().stream(str(compiled), compiled.params, size=PART)
+        while part := list(islice(found, PART)):
+            yield part
+    else:
+        with connection.execute(statement) as result:
+            assert result.cursor is not None
+            while part := list(result.cursor.fetchmany(PART)):
+                yield part

@@ -1,0 +1,306 @@
+"""Schedules within bounds, by the loop: ends, counts, days off, spread, and the fire that a run asks for."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from reconcile.decide.preconditions import Expected
+from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.task_output import requested_fire
+from reconcile.queries.audit import Auditing
+from reconcile.runs.attempt import Ended
+from reconcile.runs.settle import settle
+from reconcile.schedule.bounds import offset
+from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers.revising import Caller
+from revisions.errors import Conflict, Invalid
+from revisions.ids import utc_text
+from revisions.manifests import Calendar
+from revisions.store.runs import Run
+from tests.world import World, key
+
+
+def minutes(world: World, name: str = "tick") -> list[int]:
+    """The scheduled minutes of the runs, counted from eight o'clock."""
+    return [round((run.scheduled_at - world.start).total_seconds() / 60) for run in world.runs(name)]
+
+
+def at(world: World, **span: float) -> str:
+    return utc_text(world.start + timedelta(**span))
+
+
+def live_through(world: World, passes: int, **span: float) -> None:
+    """Time goes by in steps, with a resync after each."""
+    for _ in range(passes):
+        world.advance(**span)
+        world.resync()
+
+
+def test_nothing_fires_before_its_start_or_after_its_end(world: World) -> None:
+    """S-07: from `start` to `until`, both included; then the trigger is completed."""
+    world.create(
+        schedule={"every": "1m", "start": at(world, minutes=3), "until": at(world, minutes=5)}, overlap="allow"
+    )
+    live_through(world, 7, minutes=1)
+    assert minutes(world) == [3, 4, 5]
+    assert world.history()[0].reason == "completed"
+
+
+def test_a_count_ends_the_trigger(world: World) -> None:
+    """S-07: `count` occurrences start, then nothing is left; activating it again is refused until it is changed."""
+    world.create(schedule={"every": "1m", "count": 3}, overlap="allow")
+    live_through(world, 5, minutes=1)
+    assert minutes(world) == [1, 2, 3]
+    assert world.history()[0].reason == "completed"
+    with pytest.raises(Invalid, match="all 3 occurrences have started"):
+        world.activate("tick", 2)
+    world.update("tick", 2, schedule={"every": "1m", "count": 4}, active=True, overlap="allow")
+    live_through(world, 6, minutes=1)
+    assert len(world.runs()) == 3 + 4
+
+
+def test_skipped_occurrences_do_not_count(world: World) -> None:
+    """S-07: only started occurrences count, and a baseline counts anew."""
+    world.create(schedule={"every": "1m", "count": 3}, overlap="skip")
+    live_through(world, 3, minutes=1)
+    assert (minutes(world), world.status().started_count) == ([1], 1)
+    world.deactivate("tick", 1)
+    world.activate("tick", 2)
+    assert world.status().started_count == 0
+
+
+def test_a_count_bounds_what_is_caught_up(world: World) -> None:
+    """S-07: live ones and those of a backlog count together; what no count is left for is recorded."""
+    world.create(schedule={"every": "1m", "count": 3}, catchup={"policy": "all"})
+    world.advance(minutes=10)
+    world.resync()
+    assert minutes(world) == [1, 9, 10]
+    assert [(skip.outcome, skip.reason, skip.count) for skip in world.skips()] == [("missed", "count", 7)]
+    world.advance(minutes=1)
+    world.resync()
+    assert world.history()[0].reason == "completed"
+
+
+def test_excluded_days_have_no_occurrences(world: World) -> None:
+    """S-07: nothing fires on an excluded day, and nothing is recorded for it."""
+    first = world.start.date() + timedelta(days=1)
+    days = f"{first}/{first + timedelta(days=1)}"
+    world.create(schedule={"cron": "0 9 * * *", "exclude": [days]}, overlap="allow")
+    live_through(world, 5, days=1)
+    offsets = [(run.scheduled_at.date() - world.start.date()).days for run in world.runs()]
+    assert (offsets, world.skips()) == ([0, 3, 4], [])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "path", "message"),
+    [
+        ({"every": "1m", "until": "2020-01-01T00:00:00Z"}, "spec.schedule.until", "is past"),
+        ({"every": "1m", "start": "2030-01-01"}, "spec.schedule.start", "not an instant"),
+        ({"every": "1m", "count": 0}, "spec.schedule.count", "not a number of starts"),
+        ({"every": "1m", "spread": "2d"}, "spec.schedule.spread", "not between 1s and 1d"),
+        ({"cron": "0 0 25 12 *", "exclude": ["12-25"]}, "spec.schedule.exclude[0]", "is not a date"),
+        ({"cron": "0 0 25 12 *", "exclude": ["2026-02-30"]}, "spec.schedule.exclude[0]", "is not a date"),
+        ({"at": "2099-01-01T00:00:00Z", "count": 2}, "spec.schedule.count", "only beside cron and every"),
+        ({"every": "1m", "calendars": ["nowhere"]}, "spec.schedule.calendars[0]", "no calendar 'nowhere'"),
+        (
+            {"every": "1m", "start": "2099-01-02T00:00:00Z", "until": "2099-01-01T00:00:00Z"},
+            "spec.schedule.until",
+            "lies before start",
+        ),
+        (
+            {"cron": "0 0 1 1 *", "start": "2098-01-02T00:00:00Z", "until": "2098-02-01T00:00:00Z"},
+            "spec.schedule.cron",
+            "no fire ahead within start, until",
+        ),
+    ],
+)
+def test_bounds_that_cannot_be_meant_are_refused(
+    world: World, schedule: dict[str, Any], path: str, message: str
+) -> None:
+    """S-02: each error names the field and says why."""
+    with pytest.raises(Invalid, match=message) as refused:
+        world.create(schedule=schedule)
+    assert refused.value.errors[0].path == path
+
+
+def test_spread_keeps_the_nominal_time(world: World) -> None:
+    """S-12: each trigger fires a stable while after its nominal time, which stays the scheduled time."""
+    names = [f"t{number}" for number in range(6)]
+    for name in names:
+        world.create(name, schedule={"every": "1h", "spread": "10m"}, overlap="allow")
+    late = {name: offset(timedelta(minutes=10), str(key(name))) for name in names}
+    assert len(set(late.values())) > 3
+    world.advance(hours=1)
+    for _ in range(10 * 60 // 15):
+        world.resync()
+        for name in names:
+            is_due = world.clock_now() >= world.start + timedelta(hours=1) + late[name]
+            assert minutes(world, name) == ([60] if is_due else [])
+        world.advance(seconds=15)
+    world.resync()
+    assert all(world.status(name).next_fire_at == world.start + timedelta(hours=2) + late[name] for name in names)
+
+
+def holidays(world: World, days: list[str], **spec: Any) -> Calendar:
+    return Calendar.read(
+        {
+            "apiVersion": "triggerctl/v1",
+            "kind": "Calendar",
+            "metadata": {"project": "acme", "name": "holidays"},
+            "spec": {"owner": "ann", "dates": days, **spec},
+        }
+    )
+
+
+def test_a_calendar_takes_days_off_and_its_change_plans_anew(world: World) -> None:
+    """S-13: a calendar's days have no occurrences; changing it moves what is planned, without a revision."""
+    calendaring = Calendaring(world.database, world.observations)
+    tomorrow = world.start.date() + timedelta(days=1)
+    calendaring.deploy(holidays(world, [str(tomorrow)]), Expected(absent=True), Caller("ann"))
+    world.create(schedule={"cron": "0 9 * * *", "calendars": ["holidays"]})
+    world.advance(hours=2)
+    world.resync()
+    assert world.status().next_fire_at == world.start + timedelta(days=2, hours=1)
+    calendaring.deploy(holidays(world, []), Expected(revision=1), Caller("ann"))
+    world.resync()
+    assert world.status().next_fire_at == world.start + timedelta(days=1, hours=1)
+    assert len(world.history()) == 1
+
+
+def claimed(world: World) -> Run:
+    """The oldest pending run, claimed by somebody."""
+    (run,) = world.claim(limit=1)
+    return run
+
+
+def succeed(world: World, **output: Any) -> None:
+    settle(world.database, world.observations, claimed(world), Ended(AttemptOutcome.SUCCEEDED, output=output))
+
+
+def test_a_run_names_the_next_fire(world: World) -> None:
+    """S-08: it overrides the schedule once; scheduled slots before it are one superseded range; then the schedule."""
+    world.create()
+    world.advance(minutes=1)
+    world.resync()
+    first = world.runs()[0]
+    succeed(world, next_fire_at=at(world, minutes=4, seconds=30))
+    live_through(world, 3, minutes=1)
+    assert minutes(world) == [1]
+    live_through(world, 2, minutes=1)
+    assert [run.occurrence_id for run in world.runs()[1:]] == [f"next/{first.id}"]
+    assert [(skip.outcome, skip.reason, skip.count) for skip in world.skips()][:1] == [
+        ("superseded", "next_fire_at", 3)
+    ]
+    succeed(world)
+    live_through(world, 2, minutes=1)
+    assert minutes(world)[-1] in (6, 7)
+
+
+def test_a_later_answer_replaces_and_a_baseline_clears_it(world: World) -> None:
+    """S-08: what a later run asks for counts; pausing and resuming forgets it."""
+    world.create(overlap="allow")
+    live_through(world, 2, minutes=1)
+    succeed(world, next_fire_at=at(world, hours=1))
+    succeed(world, next_fire_at=at(world, hours=2))
+    assert world.status().asked_fire_at == world.start + timedelta(hours=2)
+    assert world.status().next_fire_at == world.start + timedelta(hours=2)
+    world.deactivate("tick", 1)
+    world.activate("tick", 2)
+    assert world.status().asked_fire_at is None
+    assert world.status().next_fire_at == world.start + timedelta(minutes=3)
+
+
+def test_an_answer_that_is_not_ahead_fires_a_second_later(world: World) -> None:
+    """S-08: clamped to one second ahead, and logged; what is no instant is ignored, and logged."""
+    now = datetime.fromisoformat("2026-03-02T08:00:00+00:00")
+    clamped = requested_fire({"next_fire_at": "2026-03-02T07:00:00Z"}, now)
+    assert clamped is not None
+    assert (clamped.at, "was not ahead" in clamped.note) == (now + timedelta(seconds=1), True)
+    wrong = requested_fire({"next_fire_at": "tomorrow"}, now)
+    assert wrong is not None
+    assert (wrong.at, "not an instant" in wrong.note) == (None, True)
+    world.create()
+    world.advance(minutes=1)
+    world.resync()
+    succeed(world, next_fire_at=at(world, minutes=-5))
+    world.advance(seconds=1)
+    world.resync()
+    assert len(world.runs()) == 2
+    assert "was not ahead" in next(facts["note"] for name, facts in world.observed if name == "fire.asked")
+
+
+def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
+    """S-13, invariant 4: what was still undecided on it becomes one superseded range, what was decided stays."""
+    calendaring = Calendaring(world.database, world.observations)
+    calendaring.deploy(holidays(world, []), Expected(absent=True), Caller("ann"))
+    world.create(schedule={"every": "1h", "calendars": ["holidays"]}, overlap="allow", catchup={"policy": "all"})
+    world.loop = world.another_loop_without_catch_up()
+    world.advance(days=1, hours=4)
+    world.resync()
+    assert [run.scheduled_at for run in world.runs()] == [world.start + timedelta(days=1, hours=4)]
+    calendaring.deploy(holidays(world, [str(world.start.date())]), Expected(revision=1), Caller("ann"))
+    superseded = [(skip.outcome, skip.reason, skip.count) for skip in world.skips()]
+    assert superseded == [("superseded", "calendar", 15)]
+    world.loop = world.another_loop()
+    world.advance(minutes=1)
+    world.resync()
+    assert len(world.runs()) == 1 + 12
+    auditing = Auditing(world.database, timedelta(minutes=1))
+    assert auditing.faults(key("tick")) == []
+
+
+@pytest.mark.parametrize("how", ["deactivated", "deleted"])
+@pytest.mark.parametrize("closes", [True, False], ids=["closed", "opened"])
+def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, closes: bool) -> None:
+    """S-13, R-21, invariant 4: its undecided occurrences are recorded when their day is closed, and one that was closed
+    does not come back, as with a trigger that is active."""
+    today, open_day = [str(world.start.date())], list[str]()
+    before, after = (open_day, today) if closes else (today, open_day)
+    calendaring = Calendaring(world.database, world.observations)
+    calendaring.deploy(holidays(world, before), Expected(absent=True), Caller("ann"))
+    spec: dict[str, Any] = {
+        "schedule": {"every": "1h", "calendars": ["holidays"]},
+        "catchup": {"policy": "all", "inactive": True},
+    }
+    world.create(**spec)
+    change = world.deactivate if how == "deactivated" else world.delete
+    change("tick", 1)
+    world.advance(hours=4)
+    calendaring.deploy(holidays(world, after), Expected(revision=1), Caller("ann"))
+    recorded = [(skip.outcome, skip.reason, skip.count) for skip in world.skips()]
+    assert recorded == ([("superseded", "calendar", 4)] if closes else [])
+    if how == "deactivated":
+        world.activate("tick", 2)
+    else:
+        world.create(**spec)
+    world.advance(minutes=1)
+    world.resync()
+    assert world.runs() == []
+    assert Auditing(world.database, timedelta(minutes=1)).faults(key("tick")) == []
+
+
+def test_a_calendar_that_only_deleted_triggers_name_can_go(world: World) -> None:
+    """S-13: their time may count, but they keep nothing from being deleted."""
+    calendaring = Calendaring(world.database, world.observations)
+    made = calendaring.deploy(holidays(world, []), Expected(absent=True), Caller("ann"))
+    world.create(schedule={"every": "1h", "calendars": ["holidays"]}, catchup={"inactive": True})
+    with pytest.raises(Conflict, match="is named by acme/production/report/tick"):
+        calendaring.delete(made.calendar.key, Expected(revision=1), Caller("ann"))
+    world.delete("tick", 1)
+    assert calendaring.delete(made.calendar.key, Expected(revision=1), Caller("ann")).calendar.deleted
+
+
+def test_an_asked_fire_that_was_missed_is_skipped_once(world: World) -> None:
+    """S-08, E-05: under `catchup: none`; told and recorded once, and the schedule goes on."""
+    world.create(catchup={"policy": "none"})
+    live_through(world, 1, minutes=1)
+    succeed(world, next_fire_at=at(world, minutes=4, seconds=30))
+    world.observed.clear()
+    world.advance(hours=1)
+    world.resync()
+    world.resync()
+    decided = [facts["skips"] for name, facts in world.observed if name == "pass.decided"]
+    asked_for = [skip for skips in decided for skip in skips if skip.occurrence_id.startswith("next/")]
+    assert [(skip.outcome, skip.count) for skip in asked_for] == [("missed", 1)]
+    assert minutes(world) == [1, 61]

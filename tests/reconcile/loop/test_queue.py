@@ -1,0 +1,149 @@
+"""Who gets a token: live before caught up, projects in turn, and nobody starves."""
+
+from collections import Counter
+from typing import Any
+
+from reconcile.decide.admission import Pace
+from reconcile.decide.preconditions import Expected
+from reconcile.triggers.holds import Holds
+from reconcile.triggers.revising import Caller
+from revisions.manifests import Task, Trigger
+from revisions.store import backlogs as backlog_store
+from revisions.store import runs
+from tests.world import World, task_document, trigger_document
+
+SLOW = Pace(execution_qps=1.0, execution_burst=10, max_catchup_runs_per_loop=1_000)
+
+
+def create_in(world: World, project: str, name: str, **spec: Any) -> None:
+    task, trigger = task_document(), trigger_document(name, **spec)
+    for document in (task, trigger):
+        document["metadata"]["project"] = project
+    world.registering.register(Task.read(task), Caller("ann"))
+    world.deploying.deploy(Trigger.read(trigger), Expected(absent=True), Caller("ann"))
+
+
+def started(world: World) -> Counter[str]:
+    """Runs by project."""
+    with world.database.read() as connection:
+        return Counter(run.project for run in runs.page(connection, None, 10_000))
+
+
+def backlog_left(world: World, name: str) -> bool:
+    with world.database.read() as connection:
+        return bool(backlog_store.get(connection, [world.id(name)]))
+
+
+def test_projects_take_turns(world: World) -> None:
+    """L-09: a project's burst of forty does not starve another's two, in one batch or waiting for tokens."""
+    for number in range(40):
+        create_in(world, "big", f"t{number}", schedule={"every": "1d"})
+    for number in range(2):
+        create_in(world, "small", f"t{number}", schedule={"every": "1d"})
+    world.loop = world.another_loop(SLOW)
+    world.advance(days=1)
+    world.resync()
+    assert started(world) == Counter(big=8, small=2)
+
+
+def test_projects_take_turns_also_where_tokens_come_one_by_one(world: World) -> None:
+    """L-09: the third project's one waits for two tokens, not for the sixty of those before it."""
+    for project in ("one", "two"):
+        for number in range(30):
+            create_in(world, project, f"t{number}", schedule={"cron": "0 9 * * *"})
+    create_in(world, "three", "late", schedule={"cron": "1 9 * * *"})
+    world.loop = world.another_loop(Pace(execution_qps=1 / 60, execution_burst=1))
+    world.advance(hours=1)
+    world.resync()
+    for _ in range(7):
+        world.advance(minutes=1)
+        world.resync()
+    assert started(world) == Counter(one=4, two=3, three=1)
+
+
+def test_one_that_wants_more_than_there_is_does_not_keep_its_project_waiting(world: World) -> None:
+    """L-09: whoever got a token has waited since then, however many more of its occurrences wait."""
+    world.create("greedy", schedule={"every": "1s"}, catchup={"policy": "all"}, overlap="allow")
+    for number in range(4):
+        world.create(f"t{number}", schedule={"every": "30s"}, overlap="allow")
+    world.loop = world.another_loop(Pace(execution_qps=0.5, execution_burst=1))
+    for _ in range(60):
+        world.advance(seconds=2)
+        world.loop.resync()
+    assert min(len(world.runs(f"t{number}")) for number in range(4)) >= 3
+    assert len(world.runs("greedy")) >= 20
+
+
+def test_who_comes_later_waits_behind_those_in_the_queue_of_its_project_only(world: World) -> None:
+    """L-09: what is due later queues; its project's turn comes nevertheless with the next token."""
+    for number in range(30):
+        create_in(world, "big", f"t{number}", schedule={"cron": "0 9 * * *"})
+    create_in(world, "small", "late", schedule={"cron": "1 9 * * *"})
+    world.loop = world.another_loop(SLOW)
+    world.advance(hours=1)
+    world.resync()
+    assert started(world) == Counter(big=10)
+    world.advance(seconds=3)
+    world.loop.take_turns()
+    assert started(world) == Counter(big=13)
+    world.advance(seconds=57)
+    world.resync()
+    assert started(world)["small"] == 1
+
+
+def test_a_new_one_does_not_pass_by_those_that_wait(world: World) -> None:
+    """L-09: a token that comes free goes to who waits, not to who happens to be due that moment."""
+    for number in range(12):
+        world.create(f"t{number:02}", schedule={"cron": "0 9 * * *"})
+    world.create("new", schedule={"cron": "1 9 * * *"})
+    world.loop = world.another_loop(Pace(execution_qps=1 / 60, execution_burst=10))
+    world.advance(hours=1)
+    world.resync()
+    world.advance(minutes=1)
+    world.loop.due([world.id("new")])
+    assert world.runs("new") == []
+    world.loop.take_turns()
+    assert world.runs("new") == []
+    assert sum(len(world.runs(f"t{number:02}")) for number in range(12)) == 11
+
+
+def test_live_goes_before_caught_up_which_keeps_a_tenth(world: World) -> None:
+    """L-09: while live occurrences want more than there is, catching up gets a tenth of the tokens and no more."""
+    world.create("old", catchup={"policy": "all"}, overlap="allow")
+    world.advance(minutes=300)
+    for number in range(200):
+        world.create(f"live{number}", schedule={"every": "1s"}, overlap="allow")
+    world.loop = world.another_loop(Pace(execution_qps=10.0, execution_burst=10, max_catchup_runs_per_loop=1_000))
+    for _ in range(40):
+        world.advance(seconds=1)
+        world.resync()
+    caught_up = len(world.runs("old"))
+    live = sum(len(world.runs(f"live{number}")) for number in range(200))
+    assert backlog_left(world, "old")
+    assert 390 <= caught_up + live <= 411
+    assert 35 <= caught_up <= 50
+
+
+def test_caught_up_takes_all_that_live_leaves(world: World) -> None:
+    """L-09: with nothing live that wants them, catching up has all tokens."""
+    world.create("old", catchup={"policy": "all"}, overlap="allow")
+    world.advance(minutes=300)
+    world.loop = world.another_loop(Pace(execution_qps=10.0, execution_burst=10, max_catchup_runs_per_loop=1_000))
+    for _ in range(5):
+        world.advance(seconds=1)
+        world.resync()
+    assert len(world.runs("old")) >= 45
+
+
+def test_a_frozen_project_does_not_keep_the_others_waiting(world: World) -> None:
+    """S-13, L-09: what waits for a token and is frozen then leaves the queue."""
+    for number in range(20):
+        create_in(world, "big", f"t{number}", schedule={"cron": "0 9 * * *"})
+    create_in(world, "small", "late", schedule={"cron": "5 9 * * *"})
+    world.loop = world.another_loop(Pace(execution_qps=0.01, execution_burst=10))
+    world.advance(hours=1)
+    world.resync()
+    Holds(world.database, world.observations).freeze("big", None, Caller("ann", "incident"))
+    world.advance(minutes=5)
+    world.resync()
+    assert started(world) == Counter(big=10, small=1)

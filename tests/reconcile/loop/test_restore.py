@@ -1,0 +1,175 @@
+"""`up --baseline now`, by hand: a backup that is put back, and what becomes of the time since (O-07)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from reconcile.decide.admission import Pace
+from reconcile.loop.restore import LOST, Restored, Restoring
+from reconcile.queries.audit import Auditing
+from revisions.errors import Conflict
+from revisions.store import feed
+from tests.waiting import eventually
+from tests.world import World, key
+
+ALL: dict[str, Any] = {"catchup": {"policy": "all"}, "overlap": "allow"}
+INTERVAL = Pace().resync_interval
+MINUTE = timedelta(minutes=1)
+
+
+def restore(world: World) -> Restored:
+    return Restoring(world.database, world.observations, world.deploying).begin_anew(INTERVAL)
+
+
+def skipped(world: World, name: str = "tick") -> list[tuple[str, str, int, int, int | None]]:
+    """(outcome, reason, first minute, last minute, how many) of each skip."""
+    return [
+        (
+            skip.outcome,
+            skip.reason,
+            (skip.scheduled_at - world.start) // MINUTE,
+            (skip.scheduled_until - world.start) // MINUTE,
+            skip.count,
+        )
+        for skip in world.skips(name)
+    ]
+
+
+def test_lost_time_is_recorded_and_not_fired(world: World) -> None:
+    """O-07, R-21: one range for each trigger, whatever its policy; from then on it fires as ever."""
+    world.create(**ALL)
+    world.create("hourly", schedule={"every": "1h"})
+    world.create("off")
+    world.deactivate("off", 1)
+    world.advance(minutes=2)
+    world.resync()
+    world.advance(minutes=10)
+    assert restore(world).ranges == 1
+    world.resync()
+    assert skipped(world) == [("superseded", "restore", 3, 12, 10)]
+    assert [len(world.runs(name)) for name in ("tick", "hourly", "off")] == [2, 0, 0]
+    world.advance(minutes=1)
+    world.resync()
+    assert len(world.runs()) == 3
+    world.advance(hours=1)
+    world.resync()
+    assert len(world.runs("hourly")) == 1
+    assert [len(world.history(name)) for name in ("tick", "hourly", "off")] == [1, 1, 2]
+    assert Auditing(world.database, Pace().grace).faults(key("tick")) == []
+
+
+def test_a_backlog_of_then_is_given_up(world: World) -> None:
+    """O-07: it was caught up since, as far as anybody knows."""
+    world.create(**ALL)
+    world.advance(minutes=30)
+    world.another_loop_without_catch_up().resync()
+    started = len(world.runs())
+    world.advance(minutes=10)
+    restore(world)
+    world.resync()
+    assert len(world.runs()) == started
+    assert skipped(world)[-1][:2] == ("superseded", "restore")
+    assert Auditing(world.database, Pace().grace).faults(key("tick")) == []
+
+
+def test_what_was_under_way_is_not_done_again(world: World) -> None:
+    """O-07, X-07: a run that was worked on then fails for good, one that waited is cancelled, both for the reason."""
+    world.create(**ALL | {"retry": {"max_attempts": 5}})
+    world.advance(minutes=2)
+    world.resync()
+    (running,) = world.claim(limit=1)
+    world.advance(minutes=10)
+    assert restore(world).runs == 2
+    found = {run.status: run for run in world.runs()}
+    assert (found["failed"].id, found["failed"].error) == (running.id, LOST)
+    assert found["cancelled"].error == LOST
+    assert world.claim() == []
+
+
+def test_what_was_lost_by_a_restore_stops_no_trigger(world: World) -> None:
+    """O-07, X-07: that many runs were under way then says nothing of the task."""
+    world.create(**ALL, deactivate_after=2)
+    world.advance(minutes=3)
+    world.resync()
+    assert len(world.claim(limit=3)) == 3
+    world.advance(minutes=10)
+    assert restore(world).runs == 3
+    world.resync()
+    assert world.history()[0].active
+    assert world.status().consecutive_failures == 0
+
+
+def test_a_fire_that_a_run_had_asked_for(world: World) -> None:
+    """O-07, S-08: one that lies in the lost time is recorded; one that is ahead still comes."""
+    world.create("past", **ALL)
+    world.create("ahead", **ALL)
+    world.advance(minutes=1)
+    world.resync()
+    for run in world.claim():
+        minutes = 5 if run.trigger_id == world.id("past") else 30
+        world.settle(run, next_fire_at=(world.start + minutes * MINUTE).isoformat())
+    world.advance(minutes=10)
+    restore(world)
+    world.resync()
+    assert [skip for skip in skipped(world, "past") if skip[2:4] == (5, 5)] == [("superseded", "restore", 5, 5, 1)]
+    assert world.status("past").asked_fire_at is None
+    assert world.status("ahead").next_fire_at == world.start + 30 * MINUTE
+    assert [len(world.runs(name)) for name in ("past", "ahead")] == [1, 1]
+
+
+def test_a_pause_that_ended_in_the_lost_time(world: World) -> None:
+    """O-07, R-20: it is over, and what it would have fired since is recorded."""
+    world.create(**ALL)
+    world.deactivate("tick", 1, until=world.start + 5 * MINUTE)
+    world.advance(minutes=10)
+    restore(world)
+    world.resync()
+    assert world.history()[0].active
+    assert skipped(world)[-1] == ("superseded", "restore", 6, 10, 5)
+    assert world.runs() == []
+
+
+def test_it_is_refused_where_others_run(world: World) -> None:
+    """O-07: their database was not just put back, and they work on runs."""
+    world.create(**ALL)
+    world.resync()
+    with pytest.raises(Conflict, match="not just restored"):
+        restore(world)
+    world.advance(minutes=2)
+    restore(world)
+
+
+def test_it_can_be_done_again(world: World) -> None:
+    """O-07, L-11: what was cut off, or is done a second time, loses nothing and records nothing twice."""
+    world.create(**ALL)
+    world.advance(minutes=10)
+    assert (restore(world).ranges, restore(world).ranges) == (1, 0)
+    assert skipped(world) == [("superseded", "restore", 1, 10, 10)]
+
+
+def test_numbers_of_another_server(world: World) -> None:
+    """O-07, R-17: a dump brings transaction ids along that its new server has not come to; the feed is told once."""
+    if world.database.is_sqlite:
+        pytest.skip("SQLite has no transaction ids")
+    world.create(**ALL)
+    with world.database.write() as connection:
+        connection.execute(text("UPDATE trigger_changes SET transaction_id = '99999999999'"))
+    world.advance(minutes=10)
+    restore(world)
+    with world.database.read() as connection:
+        first = feed.read(connection, feed.BEGINNING, 100)
+    assert [change.revision for change in first.items] == [1]
+    world.update("tick", 1, description="new", **ALL)
+    position = first.position
+
+    def goes_on() -> bool:
+        """Past what is told; other databases of the same server may hold that up, which tells it once more."""
+        nonlocal position
+        with world.database.read() as connection:
+            told = feed.read(connection, position, 100)
+        position = told.position
+        return 1 not in [change.revision for change in told.items]
+
+    eventually(goes_on, every=0.05)

@@ -1,0 +1,305 @@
+"""A worker is killed wherever it stands, with real child processes; the next one goes on where it was."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reconcile import plugins
+from reconcile.launchers.shared import file_locks
+from reconcile.observe import Observations
+from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.runs.workspace import WorkPlace
+from revisions.errors import Conflict
+from revisions.store import logs, runs
+from revisions.store.database import Database
+from revisions.store.runs import Run
+from tests.rows import Rows
+from tests.waiting import PATIENCE, eventually
+
+TASK = """
+import json, os, sys, time
+with open("runs.txt", "a") as file:
+    file.write("run\\n")
+print("begun", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.01)
+with open(os.environ["TRIGGERCTL_OUTPUT"], "w") as file:
+    json.dump({"attempt": json.load(sys.stdin)["run"]["attempt"]}, file)
+"""
+
+LEAK = """
+import json, os, sys, time
+key = json.load(sys.stdin)["secrets"]["KEY"]
+while not os.path.exists("go"):
+    time.sleep(0.01)
+with open(os.environ["TRIGGERCTL_OUTPUT"], "w") as file:
+    json.dump({"key": key}, file)
+sys.exit(f"no s3: {key}")
+"""
+
+FLOOD = """
+import json, os, sys, time
+key = json.load(sys.stdin)["secrets"]["KEY"]
+print(f".{key}" * 2**21, end="", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+WORKER = """
+import os, signal, sys, time
+from pathlib import Path
+from reconcile import plugins
+from reconcile.observe import Observations
+from reconcile.runner import Runner, RunnerSettings
+from revisions.store.database import Database
+
+url, folder, point = sys.argv[1:]
+
+def die(name, facts=None):
+    if name == point:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Process:
+    def start(self, launch):
+        die("before start")
+        work = plugins.launcher("process").start(launch)
+        die("after start")
+        return work
+    def adopt(self, folder):
+        return plugins.launcher("process").adopt(folder)
+
+observations = Observations()
+observations.subscribe(die)
+settings = RunnerSettings(Path(folder, "work"), Path(folder))
+runner = Runner(Database(url), observations, {"process": Process()}, settings=settings, deactivate=print)
+while True:
+    runner.run_pass()
+    time.sleep(0.01)
+"""
+
+
+class Scene:
+    """A task that waits for a file, a worker of its own process, and one of the test's."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.database = Database(url)
+        self.rows = Rows(self.database)
+        (folder / "task.py").write_text(TASK)
+        self.rows.task(launcher="process", process={"command": [sys.executable, "-S", "task.py"], "cwd": "."})
+        self.trigger = self.rows.trigger()
+        self.observations = Observations()
+        self.seen: list[str] = []
+        self.observations.subscribe(lambda name, facts: self.seen.append(name))
+
+    def worker(self, point: str, **variables: str) -> "subprocess.Popen[bytes]":
+        root = Path(plugins.__file__).parents[1]
+        command = [sys.executable, "-c", WORKER, self.url, str(self.folder), point]
+        return subprocess.Popen(command, cwd=root, env=os.environ | variables)
+
+    def runner(self) -> Runner:
+        settings = RunnerSettings(self.folder / "work", self.folder)
+        return Runner(
+            self.database, self.observations, plugins.launchers(), settings=settings, deactivate=lambda *_: None
+        )
+
+    def run(self, run_id: str) -> Run:
+        with self.database.read() as connection:
+            found = runs.get(connection, run_id)
+        assert found is not None
+        return found
+
+    def go(self) -> None:
+        (self.folder / "go").touch()
+
+    @property
+    def begun(self) -> list[str]:
+        path = self.folder / "runs.txt"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def scene(database_url: str, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(database_url, tmp_path)
+    with scene.database:
+        yield scene
+    scene.go()  # what a failed test left would wait for ever
+
+
+@pytest.mark.parametrize("point", ["run.claimed", "before start", "after start", "run.started", "run.settled"])
+def test_killed_anywhere_a_run_happens_once(scene: Scene, point: str) -> None:
+    """Invariant 5, X-07: `kill -9`, and the next worker ends the run in its first attempt, begun once."""
+    run_id = scene.rows.run(scene.trigger)
+    worker = scene.worker(point)
+    if point == "run.settled":
+        eventually(lambda: scene.begun)
+        scene.go()
+    assert worker.wait(PATIENCE) == -signal.SIGKILL
+    runner = scene.runner()
+    runner.start()
+    eventually(lambda: scene.begun)
+    scene.go()
+    run = eventually(lambda: run if (run := scene.run(run_id)).finished_at else None)
+    runner.stop(timedelta(seconds=5))
+    assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"attempt":1}')
+    assert scene.begun == ["run"]
+    assert ("run.adopted" in scene.seen) == (point in ("after start", "run.started"))
+    assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
+    assert list((scene.folder / "work" / "instances").iterdir()) == []
+
+
+def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
+    """X-05, X-17: adopted work goes on under a new claim number; what it printed is stored once."""
+    run_id = scene.rows.run(scene.trigger)
+    scene.worker("run.started").wait(PATIENCE)
+    runner = scene.runner()
+    assert runner.run_pass().adopted == 1
+    assert (scene.run(run_id).claim, scene.run(run_id).attempt) == (2, 1)
+    eventually(lambda: scene.begun)
+    scene.go()
+    eventually(lambda: runner.run_pass().settled)
+    with scene.database.read() as connection:
+        assert logs.read(connection, run_id, 1).head == b"begun\n"
+    runner.stop(timedelta(0))
+
+
+def test_what_was_printed_while_no_worker_was_there_gives_its_room_back(scene: Scene) -> None:
+    """X-17, X-05: head and tail are kept byte by byte, secrets that lie across their ends hidden."""
+    (scene.folder / "flood.py").write_text(FLOOD)
+    command = [sys.executable, "-S", "flood.py"]
+    task = scene.rows.task("flood", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
+    run_id = scene.rows.run(scene.rows.trigger("flooding", task.name))
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(PATIENCE)
+    log = scene.folder / "work" / f"{run_id}-1" / "log"
+    eventually(lambda: log.exists() and log.stat().st_size == 7 * 2**21)
+    runner = scene.runner()
+    runner.run_pass()
+    runner.run_pass()
+    assert log.stat().st_blocks * 512 <= logs.HEAD + logs.TAIL + 4 * 4096
+    scene.go()
+    eventually(lambda: runner.run_pass().settled)
+    runner.stop(timedelta(0))
+    with scene.database.read() as connection:
+        text = logs.read(connection, run_id, 1)
+    hidden = (b"." + b"*" * 6) * 2**21
+    assert (text.head, text.dropped, text.tail) == (hidden[: logs.HEAD], 13 * 2**20, hidden[-logs.TAIL :])
+
+
+def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> None:
+    """X-12: in its log, its error and its output, though only the controller that was killed knew the value."""
+    (scene.folder / "leak.py").write_text(LEAK)
+    command = [sys.executable, "-S", "leak.py"]
+    task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
+    run_id = scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
+    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
+    runner = scene.runner()
+    assert runner.run_pass().adopted == 1
+    scene.go()
+    eventually(lambda: runner.run_pass().settled)
+    run = scene.run(run_id)
+    assert (run.error, run.output) == ("exited with code 1: no s3: ***", '{"key":"***"}')
+    with scene.database.read() as connection:
+        assert logs.read(connection, run_id, 1).head == b"no s3: ************\n"
+    runner.stop(timedelta(0))
+    assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
+
+
+@pytest.mark.parametrize("point", ["before start", "run.settled"])
+def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str) -> None:
+    """X-12, invariant 5: `kill -9` before the start, and between the end and the removal of its files."""
+    (scene.folder / "leak.py").write_text(LEAK)
+    command = [sys.executable, "-S", "leak.py"]
+    task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
+    scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
+    scene.go()
+    scene.worker(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
+    assert list((scene.folder / "work").glob("*.secrets"))
+    runner = scene.runner()
+    eventually(lambda: runner.run_pass().live == 0)
+    runner.stop(timedelta(0))
+    assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
+
+
+@pytest.mark.parametrize("what", ["a link", "a file"])
+def test_what_stands_in_the_place_of_an_ended_attempt_is_cleared_away(scene: Scene, what: str) -> None:
+    """Invariant 5, X-12: also what its task put there; what a link leads to stays as it was."""
+    run_id = scene.rows.run(scene.trigger, parked=True)
+    other, place = scene.folder / "other", scene.folder / "work" / f"{run_id}-1"
+    (other / "below").mkdir(parents=True)
+    place.parent.mkdir()
+    if what == "a link":
+        place.symlink_to(other)
+    else:
+        place.touch()
+    runner = scene.runner()
+    runner.run_pass()
+    assert not os.path.lexists(place)
+    assert [path.name for path in other.iterdir()] == ["below"]
+    runner.stop(timedelta(0))
+
+
+def test_a_live_neighbour_is_left_alone(scene: Scene) -> None:
+    """X-05: a second worker on the same machine adopts nothing of one that lives."""
+    run_id = scene.rows.run(scene.trigger)
+    first, second = scene.runner(), scene.runner()
+    assert first.run_pass().claimed == 1
+    assert second.run_pass().adopted == 0
+    eventually(lambda: scene.begun)
+    scene.go()
+    eventually(lambda: first.run_pass().settled)
+    second.stop(timedelta(0))
+    first.stop(timedelta(0))
+    assert (scene.run(run_id).status, scene.begun) == ("succeeded", ["run"])
+
+
+def test_what_a_task_does_not_finish_is_ended_and_handed_back(scene: Scene) -> None:
+    """X-07: SIGTERM to a worker with a real child; the run is pending again, and begins anew elsewhere."""
+    run_id = scene.rows.run(scene.trigger)
+    runner = scene.runner()
+    runner.start()
+    eventually(lambda: scene.begun)
+    runner.stop(timedelta(0))
+    assert (scene.run(run_id).status, scene.run(run_id).attempt) == ("pending", 0)
+    scene.go()
+    following = scene.runner()
+    following.start()
+    eventually(lambda: scene.run(run_id).status == "succeeded")
+    following.stop(timedelta(seconds=5))
+    assert (scene.run(run_id).attempt, scene.begun) == (1, ["run", "run"])
+
+
+def test_a_place_knows_who_is_gone(tmp_path: Path) -> None:
+    """X-05: by the lock alone; a worker that was never here is not known to be gone."""
+    here, other = WorkPlace(tmp_path, "A", "I"), WorkPlace(tmp_path, "B", "I")
+    here.occupy()
+    other.occupy()
+    assert (here.dead(), here.is_shared(), here.is_dead("C"), here.is_dead(None)) == ([], True, False, False)
+    here.remove(["B"])
+    assert other.is_shared()
+    other.leave(forgotten=False)
+    assert (here.dead(), here.is_shared(), here.is_dead("B")) == (["B"], False, True)
+    here.remove(["B"])
+    assert (here.dead(), here.is_dead("B")) == ([], False)
+    assert file_locks.held(tmp_path / "instances" / "A.lock")
+    here.leave(forgotten=True)
+    assert list((tmp_path / "instances").iterdir()) == []
+
+
+def test_a_place_with_attempts_of_another_installation_is_left_alone(tmp_path: Path) -> None:
+    """X-10: as in a copy of a disk, whose attempts go on where the original is."""
+    WorkPlace(tmp_path, "A", "theirs").occupy()
+    attempt = tmp_path / f"{'0' * 26}-1"
+    attempt.mkdir()
+    with pytest.raises(Conflict, match="attempts of another installation, theirs; this one is ours: give it"):
+        WorkPlace(tmp_path, "B", "ours").occupy()
+    assert attempt.exists()
+    attempt.rmdir()
+    WorkPlace(tmp_path, "B", "ours").occupy()
+    assert (tmp_path / "installation").read_text() == "ours"

@@ -1,0 +1,248 @@
+"""Everything that is true, moved from one database to another and back."""
+
+import json
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from reconcile.decide.preconditions import Expected
+from reconcile.runs.manual.state import Seeding
+from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers.history.rebuild import Rebuilding
+from reconcile.triggers.history.transfer import Exporting, Imported, Importing
+from reconcile.triggers.history.verify import Verifying
+from reconcile.triggers.holds import Holds
+from reconcile.triggers.revising import Caller
+from revisions.clock import HandClock
+from revisions.errors import Conflict, Invalid
+from revisions.history import checkpoints
+from revisions.history.signing import PrivateKey
+from revisions.manifests import Calendar
+from revisions.store import costs, feed, guards, history_rows, retention, schema, tables, whole_tables
+from revisions.store.database import Database
+from tests import tampering
+from tests.world import World, key
+
+KEY = PrivateKey.fresh()
+
+
+CALENDAR = Calendar.read(
+    {
+        "apiVersion": "triggerctl/v1",
+        "kind": "Calendar",
+        "metadata": {"project": "acme", "name": "holidays"},
+        "spec": {"owner": "ann", "dates": ["2026-12-25"]},
+    }
+)
+
+
+@pytest.fixture
+def lived(world: World) -> World:
+    """Triggers with a past that has left something in every table."""
+    world.create(catchup={"policy": "all"}, overlap="allow", expect={"within": "10m"}, tags=['ä"\n\t'])
+    world.create("gone")
+    world.create("quiet")
+    world.advance(seconds=61)
+    world.resync()
+    world.advance(minutes=30)
+    world.another_loop_without_catch_up().resync()
+    world.delete("gone", 1)
+    world.deactivate("quiet", 1, reason="quiet")
+    Holds(world.database, world.observations).freeze("other", None, Caller("ann", "moving"))
+    Seeding(world.database, world.observations).seed(key("tick"), {"cursor": "ü"}, Caller("ann"))
+    Calendaring(world.database, world.observations).deploy(CALENDAR, Expected(absent=True), Caller("ann"))
+    with world.database.write() as connection:
+        run_id = world.runs()[0].id
+        connection.execute(
+            tables.run_logs.insert(), {"run_id": run_id, "attempt": 1, "position": 0, "data": b"\x00\xff\n{}"}
+        )
+        costs.record(connection, world.runs()[0], world.clock_now(), 0.25)
+        retention.forget(connection, {world.id("quiet"): world.start})
+    return world
+
+
+@pytest.fixture
+def other(world: World, request: pytest.FixtureRequest, clock: HandClock, tmp_path: Path) -> Iterator[World]:
+    """An empty database of the other kind."""
+    if world.database.is_sqlite:
+        url = request.getfixturevalue("postgresql_database_url")
+    else:
+        url = f"sqlite:///{tmp_path}/other.db"
+    with Database(url, create=True) as database:
+        database.clock = clock
+        schema.upgrade(database)
+        yield World(database, clock)
+
+
+def export(world: World, key: PrivateKey | None = None) -> bytes:
+    return b"".join(Exporting(world.database).stream(key))
+
+
+def load(world: World, exported: bytes, **options: Any) -> Imported:
+    return Importing(world.database, world.observations).load(BytesIO(exported), "ann", **options)
+
+
+def body(exported: bytes) -> list[Any]:
+    """All but what is said of the time of the export."""
+    return [json.loads(line) for line in exported.splitlines()][1:-1]
+
+
+def test_there_and_back_again(lived: World, other: World, database_url: str) -> None:
+    """R-10, R-11: SQLite to PostgreSQL and PostgreSQL to SQLite: every row, every head, every signed checkpoint."""
+    exported = export(lived, KEY)
+    signed = Verifying(lived.database).checkpoint(KEY)
+    taken = load(other, exported, expected=KEY.public)
+    assert (taken.triggers, taken.signed_by, taken.is_pinned) == (3, KEY.public, True)
+    assert taken.counts["runs"] == len(lived.runs()) + len(lived.runs("gone")) + len(lived.runs("quiet")) > 0
+    assert all(taken.counts.values())
+    again = export(other, KEY)
+    assert body(again) == body(exported)
+    report = Verifying(other.database).verify(checkpoint=checkpoints.read(signed, KEY.public))
+    assert (report.is_sound, report.triggers) == (True, 3)
+    assert Rebuilding(other.database, other.observations).compare().differences == []
+    assert _all(other.database, tables.triggers) == _all(lived.database, tables.triggers)
+    with other.database.read() as connection:
+        assert guards.missing(connection) == []
+        assert logs_of(other) == logs_of(lived) == [b"\x00\xff\n{}"]
+
+
+def test_what_is_moved_stays_the_installation_that_it_was(lived: World, other: World) -> None:
+    """X-10: work that goes on elsewhere is found again from the new database."""
+    before = _all(other.database, tables.installation)
+    load(other, export(lived))
+    assert _all(other.database, tables.installation) == _all(lived.database, tables.installation) != before
+
+
+def test_the_loop_goes_on_where_it_was(lived: World, other: World) -> None:
+    """R-11, L-06: watermarks, next fires and backlogs are moved: nothing fires twice, nothing is left out."""
+    load(other, export(lived))
+    lived.advance(minutes=1)
+    for world in (lived, other):
+        world.resync()
+        world.create("new")
+    assert [run.occurrence_id for run in other.runs()] == [run.occurrence_id for run in lived.runs()]
+    assert len({run.occurrence_id for run in other.runs()}) == 32
+    assert other.status() == _but_runs(other, lived)
+    assert other.update("tick", 1, description="further").trigger.revision == 2
+
+
+def test_the_change_feed_begins_anew(lived: World, other: World) -> None:
+    """R-17: positions mean nothing in another database; there every revision stands in the feed once."""
+    load(other, export(lived))
+    with other.database.read() as connection:
+        found = feed.read(connection, feed.BEGINNING, 100)
+        made = connection.execute(select(func.count()).select_from(tables.trigger_revisions)).scalar_one()
+    assert len({(one.trigger_id, one.revision) for one in found.items}) == len(found.items) == made == 5
+
+
+def test_only_an_empty_database_takes_an_export_in(lived: World, other: World) -> None:
+    """R-10: nothing is mixed; the second import says so and changes nothing."""
+    exported = export(lived)
+    other.register("v9")
+    with pytest.raises(Conflict, match="tasks"):
+        load(other, exported)
+    with pytest.raises(Conflict, match="tasks"):
+        load(lived, exported)
+    assert _all(other.database, tables.trigger_revisions) == []
+
+
+def resealed(lines: list[bytes]) -> bytes:
+    """An export with a sound last line, whatever stands before it."""
+    import hashlib
+
+    content = b"".join(lines[:-1])
+    return content + json.dumps(json.loads(lines[-1]) | {"sha256": hashlib.sha256(content).hexdigest()}).encode()
+
+
+WRONG: dict[str, tuple[Callable[[list[bytes]], bytes], str]] = {
+    "cut off": (lambda lines: b"".join(lines[:-1]), "cut off"),
+    "cut off within a line": (lambda lines: b"".join(lines)[:-20], "cut off"),
+    "nothing": (lambda lines: b"", "begin"),
+    "something else": (lambda lines: b'{"a": 1}\n', "begin"),
+    "a byte changed": (lambda lines: b"".join(lines).replace(b"quiet", b"quite"), "altered"),
+    "another format": (lambda lines: resealed([lines[0].replace(b'"export":1', b'"export":2'), *lines[1:]]), "format"),
+    "another schema": (
+        lambda lines: resealed([lines[0].replace(tables.SCHEMA.encode(), b"0000"), *lines[1:]]),
+        "schema 0000",
+    ),
+    "a row edited": (
+        lambda lines: resealed([line.replace(b'"DEACTIVATE","ann"', b'"DEACTIVATE","bob"') for line in lines]),
+        "cannot be trusted",
+    ),
+    "a row twice": (lambda lines: resealed([*lines[:2], lines[2], *lines[2:]]), "twice"),
+    "a row of another form": (lambda lines: resealed([*lines[:2], b"[1]\n", *lines[2:]]), "cannot be read"),
+    "a revision left out": (lambda lines: resealed([line for line in lines if b'"DELETE"' not in line]), "status"),
+    "an unknown table": (
+        lambda lines: resealed([line.replace(b'"table":"tasks"', b'"table":"tusks"') for line in lines]),
+        "tusks",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_no_sound_export_changes_nothing(lived: World, other: World, wrong: str) -> None:
+    """R-10: all of it or nothing, and chains are walked before it counts, whoever made the file."""
+    alter, said = WRONG[wrong]
+    altered = alter(export(lived).splitlines(keepends=True))
+    with pytest.raises(Invalid, match=said):
+        load(other, altered)
+    with other.database.read() as connection:
+        assert whole_tables.inhabited(connection) == []
+
+
+def test_whose_export_it_is(lived: World, other: World) -> None:
+    """R-10: a signature of another key is refused; where one is asked for, none is refused too."""
+    with pytest.raises(Invalid, match="was expected"):
+        load(other, export(lived, PrivateKey.fresh()), expected=KEY.public)
+    with pytest.raises(Invalid, match="not signed"):
+        load(other, export(lived), expected=KEY.public, must_be_signed=True)
+    forged = export(lived, KEY).splitlines(keepends=True)
+    forged[0] = forged[0].replace(b'"triggers":3', b'"triggers":2')
+    with pytest.raises(Invalid, match="does not hold"):
+        load(other, resealed(forged))
+    assert load(other, export(lived), expected=KEY.public).signed_by is None
+
+
+def test_a_history_without_its_head_is_refused(lived: World, other: World) -> None:
+    """R-10: the heads in the first line, which can be signed, are those of what follows."""
+    signed = export(lived, KEY).splitlines(keepends=True)
+    tampering.make_vanish(lived.database, lived.id("gone"))
+    later = export(lived, KEY).splitlines(keepends=True)
+    with pytest.raises(Invalid, match="other heads"):
+        load(other, resealed([signed[0], *later[1:]]))
+
+
+def test_every_table_is_moved_made_again_or_left_for_a_reason() -> None:
+    """R-10: a table that is added must be put in one of the three lists."""
+    assert sorted([*whole_tables.MOVED, *whole_tables.REMADE, *whole_tables.LEFT]) == sorted(tables.metadata.tables)
+
+
+def test_pages_do_not_matter(lived: World, other: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-10: what is exported and taken in a row at a time is the same."""
+    exported = export(lived)
+    monkeypatch.setattr(whole_tables, "PAGE", 1)
+    monkeypatch.setattr("reconcile.triggers.history.transfer.BATCH", 1)
+    monkeypatch.setattr(history_rows, "PAGE", 1)
+    assert body(export(lived)) == body(exported)
+    load(other, exported)
+    assert body(export(other)) == body(exported)
+
+
+def logs_of(world: World) -> list[bytes]:
+    return [row.data for row in _all(world.database, tables.run_logs)]
+
+
+def _all(database: Database, table: Any) -> list[Any]:
+    with database.read() as connection:
+        return list(connection.execute(select(table).order_by(*table.primary_key.columns)).all())
+
+
+def _but_runs(other: World, lived: World) -> Any:
+    """The status of the one world with the newest run's id of the other."""
+    from dataclasses import replace
+
+    return replace(lived.status(), last_run_id=other.status().last_run_id)

@@ -1,0 +1,62 @@
+"""What registering a task version says about the triggers of others."""
+
+import pytest
+
+from reconcile.triggers.revising import Caller
+from revisions.manifests import Task
+from tests.world import World, key, task_document
+
+KEEPS = {"outputs": {"state": {"type": "object"}, "rows": {"type": "integer"}}}
+TAKES = {"inputs": {"state": {"type": "object"}}}
+
+
+def test_a_version_without_the_state_that_triggers_rely_on_is_warned_of(world: World) -> None:
+    """R-15: dropped or renamed, the active triggers are named; the version is registered all the same."""
+    world.register("v2", **KEEPS)
+    world.create("a", task_version="v2")
+    world.create("b", task_version="v2")
+    world.create("paused", task_version="v2", active=False)
+    world.create("gone", task_version="v2")
+    world.delete("gone", 1)
+    world.create("other")
+    made = world.register("v3", outputs={"rows": {"type": "integer"}, "State": {"type": "object"}})
+    (warning,) = made.warnings
+    assert made.changed
+    assert "report@v3 has no output 'state', which version v2 declares" in warning
+    assert warning.endswith(f"active triggers rely on it: {key('a')}, {key('b')}")
+
+
+def test_the_input_that_is_given_the_state_counts_too(world: World) -> None:
+    """R-15: the `state` input by itself, and both when both are gone."""
+    world.register("v2", **KEEPS, **TAKES)
+    world.create(task_version="v2")
+    assert ["input" in text for text in world.register("v3", **KEEPS).warnings] == [True]
+    assert len(world.register("v4").warnings) == 2
+    assert world.register("v5", **KEEPS, **TAKES).warnings == ()
+
+
+@pytest.mark.parametrize("case", ["nobody", "nothing declared", "another task", "again"])
+def test_there_is_nothing_to_warn_of(world: World, case: str) -> None:
+    """R-15: no active trigger, no state before, another task of the same version, a version that is there already."""
+    if case != "nothing declared":
+        world.register("v2", **KEEPS)
+    match case:
+        case "nothing declared":
+            world.create()
+        case "another task":
+            world.registering.register(Task.read(task_document("v3", "other", **KEEPS)), Caller("ann"))
+            world.create("tick", task_version="v1")
+        case "again":
+            world.register("v3")
+            world.create(task_version="v2")
+    assert world.register("v3").warnings == ()
+
+
+def test_of_very_many_triggers_some_are_named(world: World) -> None:
+    """R-15: a warning stays readable."""
+    world.register("v2", **KEEPS)
+    for number in range(25):
+        world.create(f"tick-{number:02}", task_version="v2")
+    (warning,) = world.register("v3").warnings
+    assert warning.count("tick-") == 20
+    assert warning.endswith("tick-19 and 5 more")
