@@ -13,7 +13,8 @@ from controller.settings import Settings
 from controller.throttle import Throttle
 from reconcile.decide.authority import ALL_RIGHTS, Principal
 from reconcile.observe import Observations
-from reconcile.triggers.credentials import LOCAL_ACTOR, OF_RUNS, PREFIX, Credentials, hashed
+from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX, principal_of_run
+from reconcile.triggers.credentials import LOCAL_ACTOR, PREFIX, Credentials, hashed
 from revisions.errors import TriggerctlError
 from revisions.store.database import Database
 
@@ -113,8 +114,8 @@ class Access:
             self._met.pop(hashed(credential), None)
 
     def _of(self, credential: str) -> Principal:
-        if credential.startswith((PREFIX, OF_RUNS)):
-            if found := self._credentials.principal(credential):
+        if credential.startswith((PREFIX, RUN_TOKEN_PREFIX)):
+            if found := self._of_token(credential):
                 return found
             raise Unauthenticated.hinted("Authorization", "the token is unknown, was revoked or has expired", HOW)
         if self._issuer is None:
@@ -123,3 +124,8 @@ class Access:
             now = self._database.clock.now(connection)
         vouched = self._issuer.vouched(credential, now)
         return self._credentials.vouched_for(vouched.name, vouched.rights, self._counts_for)
+
+    def _of_token(self, token: str) -> Principal | None:
+        if token.startswith(RUN_TOKEN_PREFIX):
+            return principal_of_run(self._database, token)
+        return self._credentials.principal(token)

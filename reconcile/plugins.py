@@ -1,45 +1,47 @@
-"""Plug-ins are found by lying in their folder: a module's name is the kind it serves."""
+"""Discovery of plug-ins: each module in a plug-in folder is one, named by the kind it serves."""
 
 import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any
 
-from reconcile import launchers as _launchers
 from reconcile.protocols import Launcher, SecretSource
-from reconcile.runs import secrets as _secrets
 
 
 @cache
 def launchers() -> Mapping[str, Launcher]:
-    """Every launcher by its kind. Raises TypeError for a module in the folder that holds no `launcher`."""
-    return MappingProxyType(_discover(_launchers, "launcher"))
+    """Return every launcher by its kind. Raises TypeError for a module in the folder without a `launcher`."""
+    return MappingProxyType(discover("reconcile.launchers", "launcher"))
 
 
 @cache
 def secret_sources() -> Mapping[str, SecretSource]:
-    """Every source of secrets by its kind. Raises TypeError for a module in the folder that holds no `source`."""
-    return MappingProxyType(_discover(_secrets, "source"))
+    """Return every source of secrets by its kind. Raises TypeError for a module in the folder without a `source`."""
+    return MappingProxyType(discover("reconcile.runs.secrets", "source"))
 
 
 def launcher(kind: str) -> Launcher:
-    """The launcher of a kind. Raises LookupError naming those that exist."""
-    found = launchers().get(kind)
-    if found is None:
+    """Return the launcher of a kind. Raises LookupError that names the kinds there are."""
+    chosen = launchers().get(kind)
+    if chosen is None:
         raise LookupError(f"no launcher {kind!r}; there are {', '.join(launchers())}")
-    return found
+    return chosen
 
 
-def _discover(package: ModuleType, attribute: str) -> dict[str, Any]:
-    """Modules that begin with `_` belong to their neighbours and are passed over."""
-    found = {}
-    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-        if module.name.startswith("_"):
+def discover(package: str, attribute: str) -> dict[str, Any]:
+    """Return the `attribute` of every module of a package by the module's name.
+
+    Sub-packages and modules that begin with `_` are no plug-ins. Raises TypeError for a module without the attribute.
+    """
+    plugins = {}
+    paths = importlib.import_module(package).__path__
+    for module in sorted(pkgutil.iter_modules(paths), key=lambda module: module.name):
+        if module.ispkg or module.name.startswith("_"):
             continue
-        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
+        loaded = importlib.import_module(f"{package}.{module.name}")
         if not hasattr(loaded, attribute):
             raise TypeError(f"{loaded.__file__} holds no `{attribute}`")
-        found[module.name] = getattr(loaded, attribute)
-    return found
+        plugins[module.name] = getattr(loaded, attribute)
+    return plugins

@@ -11,7 +11,8 @@ from typing import Final
 from starlette.routing import compile_path
 
 from reconcile.decide.authority import Role
-from reconcile.triggers.credentials import OF_RUNS, PREFIX
+from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX
+from reconcile.triggers.credentials import PREFIX
 from revisions.ids import is_id, name_faults
 
 
@@ -148,7 +149,7 @@ def _is_name(field: str, text: str) -> bool:
     if field == "id":
         return is_id(text)
     rule = "task" if field == "name" else field  # on some routes it is a task's, which may have capital letters
-    return not text.startswith((PREFIX, OF_RUNS)) and not name_faults("", **{rule: text})
+    return not text.startswith((PREFIX, RUN_TOKEN_PREFIX)) and not name_faults("", **{rule: text})
 
 
 def find(path: str) -> Found | None:

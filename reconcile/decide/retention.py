@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from reconcile.report.audit import SCHEDULED
+from reconcile.schedule.fires import SCHEDULED_PREFIXES
 
 ASKED: Final = "next/"
 """How the ids of fires begin that runs asked for; like scheduled ones they are judged by their instant."""
@@ -73,6 +73,6 @@ def gone_until(gone: Sequence[Old]) -> dict[str, datetime]:
     """Up to where nothing is sure to be kept any more of what schedules named, by trigger."""
     until: dict[str, datetime] = {}
     for one in gone:
-        if one.occurrence_id.startswith((*SCHEDULED, ASKED)):
+        if one.occurrence_id.startswith((*SCHEDULED_PREFIXES, ASKED)):
             until[one.trigger_id] = max(one.until, until.get(one.trigger_id, one.until))
     return until

@@ -10,10 +10,9 @@ from itertools import groupby
 from operator import attrgetter
 
 from reconcile.decide.in_force import Era, Named, era_at, named
+from reconcile.schedule.fires import SCHEDULED_PREFIXES
 from reconcile.schedule.ranges import DROPPED, MOMENT, SUPERSEDED
 
-SCHEDULED = ("cron/", "every/", "at/")
-"""How the ids of scheduled occurrences begin (S-05); what bears another one was never on a schedule."""
 DELETED, DEACTIVATED = "deleted", "deactivated"
 NOT_NAMED = "no revision then in force names it"
 NOT_ACTIVE = "the trigger was inactive then"
@@ -265,4 +264,4 @@ def _unexpected(record: RecordedRun | RecordedSkip, reason: str) -> AuditLine:
 
 
 def _is_scheduled(record: RecordedRun | RecordedSkip) -> bool:
-    return record.occurrence_id.startswith(SCHEDULED)
+    return record.occurrence_id.startswith(SCHEDULED_PREFIXES)

@@ -8,7 +8,7 @@ from typing import Any
 from reconcile.decide.concurrency import Turns
 from reconcile.observe import Observations
 from reconcile.runs.attempt import facts_of
-from reconcile.triggers import credentials
+from reconcile.runs.run_tokens import create_run_tokens
 from revisions.run_limits import RunningRun
 from revisions.store import claims, expiry, holds, queue, runs, tokens, triggers
 from revisions.store.claims import Claimed
@@ -47,7 +47,7 @@ def take(
         names = triggers.keys(connection, [one.trigger_id for one in seen.expired]) if seen.expired else {}
         ids = _choose(connection, now, seen, min(limit, max_running - len(seen.running)))
         claimed = claims.claim(connection, ids, now, claimed_by=claimed_by, lease=lease)
-        handed = credentials.for_runs(connection, claimed) if guarded or seen.guarded else {}
+        handed = create_run_tokens(connection, claimed) if guarded or seen.guarded else {}
     for run in seen.expired:
         trigger = names.get(run.trigger_id)
         observations.emit("run.expired", **facts_of(run, trigger), source=run.source)

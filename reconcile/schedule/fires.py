@@ -50,6 +50,8 @@ _HORIZON: Final = HORIZON_YEARS * 366 * DAY_SECONDS
 _FLOOR: Final = seconds(datetime(1000, 1, 1, tzinfo=UTC))
 _CEILING: Final = seconds(datetime(9900, 1, 1, tzinfo=UTC))
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+SCHEDULED_PREFIXES: Final = ("cron/", "every/", "at/")
+"""Prefixes of the ids of scheduled occurrences (S-05). Other ids never were on a schedule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,15 @@ A token is 256 random bits, so a plain SHA-256 of it gives nothing away; who gue
 
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from reconcile.decide import authority
-from reconcile.decide.authority import CausingRun, Grant, Principal, Reach, Rights, grants_text, rights_of
+from reconcile.decide.authority import Grant, Principal, Reach, Rights, grants_text, rights_of
 from reconcile.observe import Observations
-from reconcile.protocols import LaunchError
-from reconcile.runs import launch
 from reconcile.triggers import authors
 from reconcile.triggers.authors import PERSON, TOKEN
 from reconcile.triggers.revising import Caller
@@ -23,20 +21,15 @@ from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey, utc_text
-from revisions.store import claims
 from revisions.store import tokens as store
-from revisions.store.claims import Claimed
 from revisions.store.database import Connection, Database
 from revisions.store.tokens import Person, Token
 
 PREFIX: Final = "tct_"
 """How tokens begin, so that people and scanners know one where they see it."""
-OF_RUNS: Final = "tcr_"
 USED_EVERY = timedelta(minutes=1)
 """How exact `last_used_at` is."""
 SEEN_EVERY = timedelta(hours=1)
-AFTER_TIMEOUT = timedelta(minutes=1)
-"""How long a run that has used up its time may still say so."""
 LOCAL_ACTOR: Final = "local"
 """Who asks over HTTP where access is not controlled."""
 TAKEN: Final = {SYSTEM: "what triggerctl itself is called", LOCAL_ACTOR: "whoever asks where access is not controlled"}
@@ -124,10 +117,7 @@ class Credentials:
         return [key for key in found if within.covers(key.project)]
 
     def principal(self, secret: str) -> Principal | None:
-        """Whom a token stands for; None for one that is unknown, revoked, expired, or of a run that is over."""
-        if secret.startswith(OF_RUNS):
-            with self._database.read() as connection:
-                return _of_run(connection, secret, self._database.clock.now(connection))
+        """Return the principal of a token; None for a token that is unknown, revoked or expired."""
         with self._database.read() as connection:
             found = store.by_hash(connection, hashed(secret))
             now = self._database.clock.now(connection)
@@ -151,18 +141,6 @@ class Credentials:
         """Keeps what is good to know of who asks; he may read in a database that takes no writes."""
         with suppress(Unavailable), self._database.write() as connection:
             write(connection)
-
-
-def for_runs(connection: Connection, claimed: Sequence[Claimed]) -> Mapping[str, str]:
-    """A token for each run that was just claimed, by its id (X-13).
-
-    It is good as long as the run goes on in this attempt: what ends the claim forgets the hash.
-    """
-    if not claimed:
-        return {}
-    made = {one.run.id: OF_RUNS + secrets.token_urlsafe(32) for one in claimed}
-    claims.hand_tokens(connection, {run_id: hashed(secret) for run_id, secret in made.items()})
-    return made
 
 
 def hashed(secret: str) -> str:
@@ -193,19 +171,3 @@ def _contains(outer: Reach, inner: Reach) -> bool:
     if outer.projects is None or inner.projects is None:
         return outer.projects is None
     return inner.projects <= outer.projects
-
-
-def _of_run(connection: Connection, secret: str, now: datetime) -> Principal | None:
-    one = claims.by_token(connection, hashed(secret))
-    if one is None or one.scopes is None:
-        return None
-    try:
-        ends_at = (one.run.started_at or now) + launch.timeout_of(one) + AFTER_TIMEOUT
-    except LaunchError:
-        return None
-    if now >= ends_at:
-        return None
-    given = authority.of_run(one.run.project, one.scopes, authors.rights(connection, [one.scopes], now))
-    return Principal(
-        f"run:{one.run.id} of {one.trigger}", given, one.scopes, CausingRun(one.run.id, one.run.trigger_id)
-    )

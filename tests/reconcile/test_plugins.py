@@ -1,8 +1,6 @@
 """Discovery of plug-ins."""
 
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -24,16 +22,10 @@ def test_an_unknown_kind_names_those_that_exist() -> None:
 
 def test_a_file_without_a_launcher_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: a half-written plug-in does not disappear silently."""
-    package = ModuleType("half_written")
-    package.__path__ = [str(tmp_path)]
-    monkeypatch.setitem(sys.modules, "half_written", package)
-    monkeypatch.setattr(plugins, "_launchers", package)
-    (tmp_path / "_neighbour.py").touch()
-    (tmp_path / "magic.py").touch()
-    plugins.launchers.cache_clear()
-    try:
-        with pytest.raises(TypeError, match=r"magic\.py holds no `launcher`"):
-            plugins.launchers()
-    finally:
-        plugins.launchers.cache_clear()
-        sys.modules.pop("half_written.magic", None)
+    package = tmp_path / "half_written"
+    package.mkdir()
+    for name in ("__init__", "_neighbour", "magic"):
+        (package / f"{name}.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TypeError, match=r"magic\.py holds no `launcher`"):
+        plugins.discover("half_written", "launcher")

@@ -77,7 +77,11 @@ def test_what_is_as_the_folder_says_is_left_alone() -> None:
     [
         (trigger_document(schedule={"every": "5m"}), OURS, ("spec.schedule.every", DifferenceKind.CHANGED, "1m", "5m")),
         (trigger_document(description="x"), OURS, ("spec.description", DifferenceKind.ADDED, None, "x")),
-        (trigger_document(), replace(OURS, spec=SPEC | {"retry": {}}), ("spec.retry", DifferenceKind.REMOVED, {}, None)),
+        (
+            trigger_document(),
+            replace(OURS, spec=SPEC | {"retry": {}}),
+            ("spec.retry", DifferenceKind.REMOVED, {}, None),
+        ),
         (trigger_document(tags=["b", "a"]), OURS, ("tags", DifferenceKind.CHANGED, [], ["a", "b"])),
         (trigger_document(active=False), OURS, ("active", DifferenceKind.CHANGED, True, False)),
         (trigger_document(active=True), replace(OURS, active=False), ("active", DifferenceKind.CHANGED, False, True)),

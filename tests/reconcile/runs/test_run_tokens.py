@@ -7,6 +7,7 @@ import pytest
 
 from reconcile.decide.authority import EVERYWHERE, Grant, Principal, Reach, Role, scopes_of
 from reconcile.observe import Observations
+from reconcile.runs.run_tokens import principal_of_run
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.credentials import Credentials
 from reconcile.triggers.revising import Caller
@@ -44,7 +45,7 @@ class Scene:
     def principal(self, token: str | None) -> Principal | None:
         """Whom it stands for, asked of another process."""
         assert token is not None
-        return Credentials(self.database, Observations()).principal(token)
+        return principal_of_run(self.database, token)
 
 
 @pytest.fixture
