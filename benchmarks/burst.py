@@ -17,9 +17,9 @@ from reconcile.loop.loop import Loop
 from reconcile.loop.pruning import Pruning
 from reconcile.loop.replica import Replica
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.clock import HandClock
 from revisions.store.database import Database
 
@@ -35,14 +35,15 @@ def measure() -> list[Ratio]:
             clock = HandClock(database.clock.now(connection))
         database.clock = clock
         observations = Observations()
-        deploying = Deploying(database, observations)
-        Registering(database, deploying, observations).register(task(), Caller("bench"))
+        register_task(database, observations, task(), Caller("bench"))
         for number in range(TRIGGERS):
-            deploying.deploy(trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller("bench"))
+            deploy_trigger(
+                database, observations, trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller("bench")
+            )
         deciding = Deciding(database, observations, Pace(execution_qps=0))
         replica = Replica(database, observations, "bench")
         pruning = Pruning(database, observations, Retention())
-        loop = Loop(database, deploying, deciding, observations, replica, pruning)
+        loop = Loop(database, deciding, observations, replica, pruning)
         loop.timers.start()  # alarms as in the product; a ring only fills a queue that nobody reads here
         loop.resync()
         with psycopg.connect(bare_url(database)) as connection:

@@ -20,9 +20,9 @@ from reconcile.runs import claiming
 from reconcile.runs.attempt import Ended
 from reconcile.runs.endings import Ending
 from reconcile.runs.settle import settle_all
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.history.triggers import Trigger
 from revisions.ids import fresh
 from revisions.manifests import Trigger as Manifest
@@ -56,9 +56,11 @@ def measure() -> list[Ratio]:
     """
     with fresh_database() as database:
         observations = Observations()
-        deploying = Deploying(database, observations)
-        Registering(database, deploying, observations).register(task(), Caller("bench"))
-        deployed = [deploying.deploy(one, Expected(absent=True), Caller("bench")).trigger for one in _triggers()]
+        register_task(database, observations, task(), Caller("bench"))
+        deployed = [
+            deploy_trigger(database, observations, one, Expected(absent=True), Caller("bench")).trigger
+            for one in _triggers()
+        ]
         of, keyed = deployed[:1], deployed[1:]
         with psycopg.connect(bare_url(database)) as connection:
             bare = _median(lambda: _bare(database, connection, of))

@@ -13,9 +13,9 @@ from reconcile.loop.loop import Loop
 from reconcile.loop.pruning import Pruning
 from reconcile.loop.replica import Replica
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.store.database import Database
 
 FIRST = "t0"
@@ -27,9 +27,8 @@ QUIET: dict[str, Any] = {"schedule": {"cron": "0 0 1 1 *"}, "overlap": "allow"}
 
 def gather(database: Database, number: int, **spec: Any) -> None:
     """So many active triggers of one task, `t0` to `t<number - 1>`; the copies are not chained."""
-    deploying = Deploying(database, Observations())
-    Registering(database, deploying, Observations()).register(task(), Caller("bench"))
-    deploying.deploy(trigger(FIRST, **spec), Expected(absent=True), Caller("bench"))
+    register_task(database, Observations(), task(), Caller("bench"))
+    deploy_trigger(database, Observations(), trigger(FIRST, **spec), Expected(absent=True), Caller("bench"))
     with database.write() as connection:
         for statement in _COPIES:
             connection.execute(text(statement), {"first": FIRST, "last": number - 1})
@@ -44,7 +43,6 @@ def loop_over(database: Database, pace: Pace | None = None) -> Loop:
     replica = Replica(database, observations, "bench")
     return Loop(
         database,
-        Deploying(database, observations),
         deciding,
         observations,
         replica,

@@ -13,9 +13,9 @@ from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
 from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.store.database import Database
 
 SECONDS = 4.0
@@ -26,13 +26,17 @@ CONNECTIONS = (1, 8)
 def measure() -> list[Ratio]:
     """For each number of connections the median of three rounds, ours and bare in turn."""
     with fresh_database() as database:
-        deploying = Deploying(database, Observations())
-        registering = Registering(database, deploying, Observations())
         for number in range(max(CONNECTIONS)):
-            registering.register(task(f"task{number}"), Caller("bench"))
+            register_task(database, Observations(), task(f"task{number}"), Caller("bench"))
             for name in ("subject", "bare"):
-                deploying.deploy(trigger(name, task=f"task{number}"), Expected(absent=True), Caller("bench"))
-        ours = [_Subject(deploying, f"task{number}") for number in range(max(CONNECTIONS))]
+                deploy_trigger(
+                    database,
+                    Observations(),
+                    trigger(name, task=f"task{number}"),
+                    Expected(absent=True),
+                    Caller("bench"),
+                )
+        ours = [_Subject(database, f"task{number}") for number in range(max(CONNECTIONS))]
         bare = [_Bare(database, f"task{number}") for number in range(max(CONNECTIONS))]
         return [_compare(ours[:number], bare[:number]) for number in CONNECTIONS]
 
@@ -65,14 +69,15 @@ def _rate(deploys: list[Callable[[], None]]) -> float:
 class _Subject:
     """One trigger, deployed by the deploying function from a manifest that was read before: every call a revision."""
 
-    def __init__(self, deploying: Deploying, of: str) -> None:
-        self._deploying = deploying
+    def __init__(self, database: Database, of: str) -> None:
+        self._database = database
+        self._observations = Observations()
         self._manifests = [trigger("subject", task=of, description=word) for word in ("even", "odd")]
         self._revision = 1
 
     def deploy(self) -> None:
         manifest = self._manifests[self._revision % 2]
-        self._deploying.deploy(manifest, Expected(revision=self._revision), Caller("bench"))
+        deploy_trigger(self._database, self._observations, manifest, Expected(revision=self._revision), Caller("bench"))
         self._revision += 1
 
 

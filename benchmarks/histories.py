@@ -5,9 +5,9 @@ from sqlalchemy import text
 from benchmarks.subjects import task
 from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.manifests import Trigger
 from revisions.store.database import Database
 
@@ -16,10 +16,9 @@ AT_ONCE = 100_000
 
 def begin(database: Database, *triggers: Trigger) -> None:
     """The task, and each trigger in its first revision, deployed."""
-    deploying = Deploying(database, Observations())
-    Registering(database, deploying, Observations()).register(task(), Caller("bench"))
+    register_task(database, Observations(), task(), Caller("bench"))
     for trigger in triggers:
-        deploying.deploy(trigger, Expected(absent=True), Caller("ann", "because"))
+        deploy_trigger(database, Observations(), trigger, Expected(absent=True), Caller("ann", "because"))
 
 
 def prolong(database: Database, name: str, revisions: int) -> None:

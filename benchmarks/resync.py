@@ -9,8 +9,8 @@ from benchmarks.subjects import trigger
 from reconcile.decide.preconditions import Expected
 from reconcile.loop.demand import AT_ONCE
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
 
 CHANGES = 10
 ROUNDS = 15
@@ -26,7 +26,7 @@ def measure() -> list[Ratio]:
 def _rate(number: int) -> float:
     with fresh_database() as database:
         gather(database, number, **QUIET)
-        loop, deploying = loop_over(database), Deploying(database, Observations())
+        loop = loop_over(database)
         loop.timers.start()
         for _ in range(1 + number // AT_ONCE):  # what a new trigger asks of the rate is worked out a part at a time
             loop.resync()
@@ -34,7 +34,7 @@ def _rate(number: int) -> float:
         for round in range(ROUNDS):
             for name in range(CHANGES):
                 changed = trigger(f"t{name}", **QUIET, description=f"{round}")
-                deploying.deploy(changed, Expected(revision=round + 1), Caller("bench"))
+                deploy_trigger(database, Observations(), changed, Expected(revision=round + 1), Caller("bench"))
             began = time.monotonic()
             changes = loop.resync()
             seconds.append(time.monotonic() - began)

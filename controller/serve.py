@@ -30,7 +30,6 @@ from reconcile.observe import Observations
 from reconcile.plugins import launchers
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.worker import passed_on
-from reconcile.triggers.deploying import Deploying
 from revisions.errors import Invalid
 from revisions.store import schema, tokens
 from revisions.store.database import Database
@@ -71,8 +70,7 @@ def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool 
         for variable, meant in mistyped().items():
             observations.emit("setting.unknown", variable=variable, meant=meant)
         if is_restored:
-            deploying = Deploying(database, observations)
-            Restoring(database, observations, deploying).begin_anew(settings.resync_interval)
+            Restoring(database, observations).begin_anew(settings.resync_interval)
             if set(without) == set(PARTS):
                 return
         process = Process(settings, database, observations, without, spans)
@@ -100,7 +98,6 @@ class Process:
         self._settings = settings
         self._spans = spans
         self._without = without
-        deploying = Deploying(database, observations)
         self._services = Services.over(database, settings, observations)
         self._loop: Loop | None = None
         self._runner: Runner | None = None
@@ -109,10 +106,10 @@ class Process:
             deciding = Deciding(database, observations, settings.pace)
             replica = Replica(database, observations, VERSION)
             pruning = Pruning(database, observations, settings.retention)
-            self._loop = Loop(database, deploying, deciding, observations, replica, pruning)
+            self._loop = Loop(database, deciding, observations, replica, pruning)
         if "runner" not in without:
             traceparent = spans.traceparent if spans else passed_on
-            self._runner = _runner(settings, database, deploying, observations, traceparent)
+            self._runner = _runner(settings, database, observations, traceparent)
         if not database.is_sqlite:
             self._listener = Listener(
                 database, {CHANGES: self._wake_loop, RUNS: self._wake_runner}, past=settings.listen_url
@@ -204,7 +201,6 @@ _MOVED = ("calendar.changed", "hold.changed", "backlog.dropped", "fire.asked")
 def _runner(
     settings: Settings,
     database: Database,
-    deploying: Deploying,
     observations: Observations,
     traceparent: Callable[[Run], str | None],
 ) -> Runner:
@@ -218,7 +214,7 @@ def _runner(
         lease=timedelta(seconds=settings.lease_seconds),
         guarded=settings.is_guarded,
     )
-    return Runner(database, observations, launchers(), settings=chosen, deactivate=deploying.stop)
+    return Runner(database, observations, launchers(), settings=chosen)
 
 
 def _spans(settings: Settings, observations: Observations) -> "Spans":

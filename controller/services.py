@@ -23,12 +23,10 @@ from reconcile.runs.manual.orders import Approving, Retrying
 from reconcile.runs.manual.state import Seeding
 from reconcile.triggers.calendars import Calendaring
 from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.deploying import Deploying
 from reconcile.triggers.history.rebuild import Rebuilding
 from reconcile.triggers.history.transfer import Exporting, Importing
 from reconcile.triggers.history.verify import Verifying
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.tasks import Registering
 from revisions.clock import HostClock
 from revisions.store.database import Database
 
@@ -69,8 +67,6 @@ class Services:
     settings: Settings
     database: Database
     observations: Observations
-    deploying: Deploying
-    registering: Registering
     firing: Firing
     completing: Completing
     backfilling: Backfilling
@@ -98,18 +94,14 @@ class Services:
         """All services over one database."""
         heard = observations or Observations()
         credentials = Credentials(database, heard)
-        deploying = Deploying(database, heard, settings.sharing)
         return cls(
             settings=settings,
             database=database,
             observations=heard,
-            deploying=deploying,
-            registering=Registering(database, deploying, heard),
             firing=Firing(database, heard),
             completing=Completing(
                 database,
                 heard,
-                deploying,
                 timedelta(seconds=settings.lease_seconds),
                 vault=vault(settings),
                 work_dir=settings.attempts,

@@ -10,7 +10,7 @@ from reconcile.decide.retry import AttemptOutcome, Decision, HandBack, RunEnd
 from reconcile.decide.trace_context import Context
 from reconcile.observe import Subscriber
 from reconcile.runs.attempt import Ended
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.runs import NewRun, Run

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
 from reconcile.decide.retry import AttemptOutcome
@@ -19,9 +20,11 @@ from reconcile.runs.manual.backfill import Backfilled, Backfilling, BackfillRequ
 from reconcile.runs.manual.fire import Firing
 from reconcile.runs.manual.orders import Retrying
 from reconcile.runs.settle import settle, stop
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller, Changed
-from reconcile.triggers.tasks import Registered, Registering
+from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger
+from reconcile.triggers.append import Changed
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger, rename_trigger
+from reconcile.triggers.tasks import Registered, register_task
 from revisions.clock import Clock, HandClock
 from revisions.history.triggers import Revision
 from revisions.ids import TriggerKey
@@ -69,8 +72,7 @@ class World:
         self.observations = Observations()
         self.observed: list[tuple[str, dict[str, Any]]] = []
         self.observations.subscribe(lambda name, facts: self.observed.append((name, facts)))
-        self.deploying = Deploying(database, self.observations)
-        self.registering = Registering(database, self.deploying, self.observations)
+        self.sharing = Sharing()
         self.firing = Firing(database, self.observations)
         self.backfilling = Backfilling(database, self.observations)
         self.retrying = Retrying(database, self.observations)
@@ -81,7 +83,7 @@ class World:
         deciding = Deciding(self.database, self.observations, pace)
         replica = Replica(self.database, self.observations, "test")
         pruning = Pruning(self.database, self.observations, Retention())
-        return Loop(self.database, self.deploying, deciding, self.observations, replica, pruning)
+        return Loop(self.database, deciding, self.observations, replica, pruning)
 
     def another_loop_without_catch_up(self) -> Loop:
         """One whose cap for backlogs is nothing, so that they stay."""
@@ -93,7 +95,9 @@ class World:
         assert not [facts for name, facts in self.observed if name == "trigger.quarantined"]
 
     def register(self, version: str = "v1", **options: Any) -> Registered:
-        return self.registering.register(Task.read(task_document(version, **options)), Caller("ann"))
+        return register_task(
+            self.database, self.observations, Task.read(task_document(version, **options)), Caller("ann")
+        )
 
     def create(self, name: str = "tick", **spec: Any) -> Changed:
         return self.deploy(name, Expected(absent=True), **spec)
@@ -102,19 +106,30 @@ class World:
         return self.deploy(name, Expected(revision=revision), **spec)
 
     def deploy(self, name: str, expected: Expected, caller: Caller | None = None, **spec: Any) -> Changed:
-        return self.deploying.deploy(Trigger.read(trigger_document(name, **spec)), expected, caller or Caller("ann"))
+        return deploy_trigger(
+            self.database,
+            self.observations,
+            Trigger.read(trigger_document(name, **spec)),
+            expected,
+            caller or Caller("ann"),
+            sharing=self.sharing,
+        )
 
     def activate(self, name: str, revision: int) -> Changed:
-        return self.deploying.activate(key(name), Expected(revision=revision), Caller("ann"))
+        return activate_trigger(self.database, self.observations, key(name), Expected(revision=revision), Caller("ann"))
 
     def deactivate(self, name: str, revision: int, reason: str = "", **options: Any) -> Changed:
-        return self.deploying.deactivate(key(name), Expected(revision=revision), Caller("ann", reason), **options)
+        return deactivate_trigger(
+            self.database, self.observations, key(name), Expected(revision=revision), Caller("ann", reason), **options
+        )
 
     def rename(self, name: str, new: str, revision: int) -> Changed:
-        return self.deploying.rename(key(name), new, Expected(revision=revision), Caller("ann"))
+        return rename_trigger(
+            self.database, self.observations, key(name), new, Expected(revision=revision), Caller("ann")
+        )
 
     def delete(self, name: str, revision: int) -> Changed:
-        return self.deploying.delete(key(name), Expected(revision=revision), Caller("ann"))
+        return delete_trigger(self.database, self.observations, key(name), Expected(revision=revision), Caller("ann"))
 
     def backfill(
         self, first: float, end: float, name: str = "tick", caller: Caller | None = None, **how: Any
@@ -139,7 +154,7 @@ class World:
         """The end of a claimed run, and what follows for its trigger."""
         settled = settle(self.database, self.observations, run, Ended(outcome, output=output))
         if settled.stop:
-            stop(self.observations, self.deploying.stop, run, settled.stop)
+            stop(self.database, self.observations, run, settled.stop)
         return settled
 
     def finish(self, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED, **output: Any) -> Run:

@@ -12,8 +12,9 @@ from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.triggers import BulkShape, bulk_shape
 from reconcile.decide.authority import Reach
-from reconcile.triggers.deploying import Chosen
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.activation import change_triggers
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.locks import Selection
 from revisions.errors import Fault, Invalid, few
 from revisions.history.triggers import Action
 from revisions.ids import TriggerKey, name_faults
@@ -62,11 +63,11 @@ def _change_all(
     for key in () if isinstance(chosen, str) else chosen:
         refuse_outside(within, key.project)
     asking, projects = because(caller, said["reason"]), within.projects
-    changed = here.deploying.change_all(chosen, action, asking, until=until, projects=projects)
+    changed = change_triggers(here.database, here.observations, chosen, action, asking, until=until, projects=projects)
     return {"items": [bulk_shape(one) for one in changed], "next_cursor": None}
 
 
-def _chosen(names: list[Any] | None, tag: str | None) -> Chosen:
+def _chosen(names: list[Any] | None, tag: str | None) -> Selection:
     """Raises Invalid unless it is either some names, each once and with its revision, or a tag."""
     if names is None and tag:
         return tag

@@ -8,6 +8,7 @@ from controller.api.triggers import ONE, changed
 from controller.shapes.catchup import CatchupShape, DroppedShape, catchup_shape
 from controller.shapes.occurrences import occurrence_shape
 from controller.shapes.triggers import ChangedTriggerShape
+from reconcile.triggers.deploy import rebase_watermark
 from revisions.store.occurrences import Occurrence
 
 router = APIRouter(prefix="/triggers", tags=["catchup"])
@@ -33,4 +34,6 @@ def drop(key: Named, body: Sent, caller: Asking, here: Here) -> DroppedShape:
 def rebase(key: Named, body: Sent, caller: Asking, here: Here, response: Response) -> ChangedTriggerShape:
     """Sets a watermark that is ahead of now back to now, by a revision that says so."""
     said = body.fields(reason=str)
-    return changed(here, here.deploying.rebase(key, because(caller, said["reason"])), response)
+    return changed(
+        here, rebase_watermark(here.database, here.observations, key, because(caller, said["reason"])), response
+    )

@@ -13,7 +13,7 @@ from reconcile.decide.authority import Principal, Reach
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.trace_context import parse
 from reconcile.schedule.notation import ScheduleError, instant
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import Fault, Forbidden, Invalid, NotFound
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, is_id, name_faults
 

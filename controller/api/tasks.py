@@ -7,6 +7,7 @@ from controller.api.context import Asking, Here, NamedTask, Within, listed
 from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
 from controller.shapes.common import Page
 from controller.shapes.tasks import RegisteredTaskShape, TaskShape, task_shape
+from reconcile.triggers.tasks import delete_task, register_task
 from revisions.errors import NotFound
 from revisions.ids import TaskKey
 from revisions.manifests import Task as Manifest
@@ -23,7 +24,7 @@ def register(key: NamedTask, body: Sent, caller: Asking, here: Here, response: R
     `warnings` name the active triggers that rely on what this version leaves out (R-15).
     """
     manifest = Manifest.read(manifest_at(body.document(), "Task", key._asdict()))
-    registered = here.registering.register(manifest, caller)
+    registered = register_task(here.database, here.observations, manifest, caller)
     if registered.changed:
         response.status_code = 201
     return {**task_shape(registered.task), "changed": registered.changed, "warnings": list(registered.warnings)}
@@ -44,7 +45,7 @@ def show(key: NamedTask, here: Here) -> TaskShape:
 @router.delete(ONE)
 def delete(key: NamedTask, caller: Asking, here: Here) -> TaskShape:
     """Deletes a version softly, with the triggers bound to it (R-14)."""
-    deleted = here.registering.delete(key, caller)
+    deleted = delete_task(here.database, here.observations, key, caller)
     return task_shape(deleted)
 
 

@@ -24,7 +24,9 @@ from controller.shapes.common import Page
 from controller.shapes.runs import AskedRunShape, run_shape
 from controller.shapes.triggers import ChangedTriggerShape, InItsWay, TriggerShape, trigger_shape
 from reconcile.triggers import limit_warnings
-from reconcile.triggers.revising import Changed
+from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger
+from reconcile.triggers.append import Changed
+from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
 from revisions.errors import NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
@@ -54,7 +56,15 @@ def deploy(
 ) -> ChangedTriggerShape:
     """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a trigger from its manifest (R-04 to R-06)."""
     manifest = Manifest.read(manifest_at(body.document(), "Trigger", key._asdict()))
-    made = here.deploying.deploy(manifest, expected, because(caller, reason), origin=origin)
+    made = deploy_trigger(
+        here.database,
+        here.observations,
+        manifest,
+        expected,
+        because(caller, reason),
+        origin=origin,
+        sharing=here.settings.sharing,
+    )
     if made.created:
         response.status_code = 201
     return changed(here, made, response)
@@ -118,7 +128,11 @@ def activate(
 ) -> ChangedTriggerShape:
     """Resumes a trigger from now on (R-08, R-20)."""
     said = body.fields(reason=str)
-    return changed(here, here.deploying.activate(key, expected, because(caller, said["reason"])), response)
+    return changed(
+        here,
+        activate_trigger(here.database, here.observations, key, expected, because(caller, said["reason"])),
+        response,
+    )
 
 
 @router.post(
@@ -130,7 +144,9 @@ def deactivate(
     """Pauses a trigger, for good or until an instant (R-08, R-20)."""
     said = body.fields(reason=str, until=str)
     until = moment(said["until"], "until")
-    made = here.deploying.deactivate(key, expected, because(caller, said["reason"]), until=until)
+    made = deactivate_trigger(
+        here.database, here.observations, key, expected, because(caller, said["reason"]), until=until
+    )
     return changed(here, made, response)
 
 
@@ -140,7 +156,9 @@ def delete(
 ) -> ChangedTriggerShape:
     """Deletes a trigger softly; its history stays (R-08)."""
     said = body.fields(reason=str)
-    return changed(here, here.deploying.delete(key, expected, because(caller, said["reason"])), response)
+    return changed(
+        here, delete_trigger(here.database, here.observations, key, expected, because(caller, said["reason"])), response
+    )
 
 
 @router.post(f"{ONE}/rollback", openapi_extra=fields_schema("to", to={"type": "integer"}, reason=_REASON))
@@ -151,7 +169,15 @@ def rollback(
     said = body.fields("to", to=int, reason=str)
     if not 0 < said["to"] <= LARGEST_NUMBER:
         raise NotFound.hinted("to", f"{key} has no revision {said['to']}", f"`triggerctl history {key}` shows them")
-    made = here.deploying.rollback(key, said["to"], expected, because(caller, said["reason"]))
+    made = rollback_trigger(
+        here.database,
+        here.observations,
+        key,
+        said["to"],
+        expected,
+        because(caller, said["reason"]),
+        sharing=here.settings.sharing,
+    )
     return changed(here, made, response)
 
 
@@ -161,7 +187,9 @@ def rename(
 ) -> ChangedTriggerShape:
     """Gives a trigger another name; history, watermark and runs stay (R-22)."""
     said = body.fields("name", name=str, reason=str)
-    made = here.deploying.rename(key, said["name"], expected, because(caller, said["reason"]))
+    made = rename_trigger(
+        here.database, here.observations, key, said["name"], expected, because(caller, said["reason"])
+    )
     return changed(here, made, response)
 
 

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from controller.shapes.common import Object, Time, time_text
 from controller.shapes.holds import HeldShape, held_shape
-from reconcile.triggers.revising import Changed
+from reconcile.triggers.append import Changed
 from revisions.history.triggers import Trigger
 from revisions.ids import utc_text
 from revisions.store.holds import Hold

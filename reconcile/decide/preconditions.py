@@ -44,12 +44,18 @@ def check_rollback(key: TriggerKey, current: Trigger | None, expected: Expected)
     check_revision(current, expected.revision)
 
 
-def check_change(key: TriggerKey, current: Trigger | None, expected: Expected) -> Trigger:
-    """For changes of what must exist. Raises NotFound, PreconditionFailed, PreconditionRequired."""
+def check_exists(key: TriggerKey, current: Trigger | None) -> Trigger:
+    """Return the trigger. Raises NotFound for one that does not exist or is deleted."""
     if current is None:
         raise NotFound.trigger(key)
     if current.deleted:
         raise NotFound.deleted(key, current.revision)
+    return current
+
+
+def check_change(key: TriggerKey, current: Trigger | None, expected: Expected) -> Trigger:
+    """Return the trigger that is to be changed. Raises NotFound, PreconditionFailed, PreconditionRequired."""
+    current = check_exists(key, current)
     if expected.revision is None:
         raise _required(current)
     check_revision(current, expected.revision)

@@ -10,7 +10,7 @@ from reconcile.loop.facts import TriggerCase
 from reconcile.runs.creation import new_run, outcome_of
 from reconcile.schedule.fires import Fire
 from reconcile.schedule.terms import start_by
-from reconcile.triggers.revising import skip_of
+from reconcile.triggers.append import skip_of
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey
 from revisions.store import backlogs as backlog_store

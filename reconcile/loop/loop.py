@@ -20,7 +20,7 @@ from reconcile.loop.replica import Replica
 from reconcile.loop.scanner import Finding, FindingKind, Scanner
 from reconcile.loop.timers import Bell, Timers
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.activation import resume_paused, stop_trigger
 from revisions.errors import Unavailable
 from revisions.history.triggers import spec_of
 from revisions.store import backlogs as backlog_store
@@ -52,21 +52,19 @@ class Loop:
     def __init__(
         self,
         database: Database,
-        deploying: Deploying,
         deciding: Deciding,
         observations: Observations,
         replica: Replica,
         pruning: Pruning,
     ) -> None:
         self._database = database
-        self._deploying = deploying
         self._deciding = deciding
         self._observations = observations
         self._interval = deciding.pace.resync_interval
         self._bell = Bell()
         self.timers = Timers(self._bell.ring, self._interval)
         self._alarms = Alarms(database, self.timers, observations, self._interval)
-        self._scanner = Scanner(database, deploying, self._alarms, observations, 2 * self._interval)
+        self._scanner = Scanner(database, self._alarms, observations, 2 * self._interval)
         self._demand = Demand(database)
         self._expecting = Expecting(database, observations)
         self._survey = Survey(database, observations)
@@ -87,7 +85,7 @@ class Loop:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
         if is_believed := self._deciding.jumps.confirms(now, self._database.clock.monotonic()):
-            self._deploying.resume_paused()
+            resume_paused(self._database, self._observations)
         else:
             self._observations.emit("clock.jumped", now=now)
         changes = self._alarms.follow(full=full)
@@ -216,7 +214,7 @@ class Loop:
             if trigger in jobs:
                 self.timers.set(trigger, jobs[trigger], ASKED_AGAIN)
         for trigger, stop in decided.stopping.items():
-            self._deploying.stop(trigger, stop)
+            stop_trigger(self._database, self._observations, trigger, stop)
         for trigger, error in decided.unreadable.items():
             self._set_apart(trigger, error)
         if any(span is None for _, _, span in decided.alarms):
@@ -244,7 +242,7 @@ class Loop:
         with self._database.read() as connection:
             finished = status_store.finished(connection)
         for trigger_id, spec in finished:
-            self._deploying.stop(trigger_id, over(spec_of(spec)))
+            stop_trigger(self._database, self._observations, trigger_id, over(spec_of(spec)))
 
     def _run(self) -> None:
         clock = self._database.clock

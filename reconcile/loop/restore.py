@@ -13,9 +13,9 @@ from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.schedule import ranges
 from reconcile.schedule.ranges import RESTORE, SUPERSEDED
+from reconcile.triggers.activation import resume_paused
+from reconcile.triggers.append import skip_of
 from reconcile.triggers.closed_days import read_terms
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import skip_of
 from revisions.errors import Conflict
 from revisions.history.triggers import SYSTEM, Trigger
 from revisions.store import backlogs as backlog_store
@@ -44,10 +44,9 @@ class Restored:
 class Restoring:
     """Done once, by the first controller after a restore; cut off anywhere, it can be done again."""
 
-    def __init__(self, database: Database, observations: Observations, deploying: Deploying) -> None:
+    def __init__(self, database: Database, observations: Observations) -> None:
         self._database = database
         self._observations = observations
-        self._deploying = deploying
 
     def begin_anew(self, interval: timedelta) -> Restored:
         """Decides everything up to now as superseded, for the reason `restore`, and ends the runs of the backup.
@@ -59,7 +58,7 @@ class Restoring:
         refuse_company(self._database, interval, "baseline", "it was not just restored", way)
         with self._database.write() as connection:
             feed.renumber(connection)
-        self._deploying.resume_paused()
+        resume_paused(self._database, self._observations)
         with self._database.read() as connection:
             ids = status_store.every(connection)
         skips, unreadable = 0, list[str]()

@@ -11,7 +11,7 @@ from reconcile.loop.alarms import Alarms
 from reconcile.observe import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
-from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.activation import stop_trigger
 from revisions.history.triggers import spec_of
 from revisions.ids import utc_text
 from revisions.store import claims, holds
@@ -52,11 +52,8 @@ class Scanner:
     `patience` is how long the loops and the runners have for what is theirs.
     """
 
-    def __init__(
-        self, database: Database, deploying: Deploying, alarms: Alarms, observations: Observations, patience: timedelta
-    ) -> None:
+    def __init__(self, database: Database, alarms: Alarms, observations: Observations, patience: timedelta) -> None:
         self._database = database
-        self._deploying = deploying
         self._alarms = alarms
         self._observations = observations
         self._patience = patience
@@ -72,7 +69,7 @@ class Scanner:
             wrong = task_store.wrong_summaries(connection)
             lapsed = claims.lapsed(connection, now - self._patience, REAPED_AT_ONCE)
         for trigger_id, stop in stopping:
-            self._deploying.stop(trigger_id, stop)
+            stop_trigger(self._database, self._observations, trigger_id, stop)
             found.append(Finding(FindingKind.LIMIT, trigger_id, f"was active at its limit ({stop.reason})"))
         if wrong:
             with self._database.write() as connection:
@@ -83,7 +80,7 @@ class Scanner:
             lost = Ended(AttemptOutcome.LOST, "its worker stopped renewing the lease, and no runner took the run over")
             settled = settle(self._database, self._observations, run, lost)
             if settled.stop:
-                self._deploying.stop(run.trigger_id, settled.stop)
+                stop_trigger(self._database, self._observations, run.trigger_id, settled.stop)
             found.append(Finding(FindingKind.CLAIM, run.id, "was claimed by a worker that is no more"))
         for finding in found:
             self._observations.emit("scan.found", kind=finding.kind, subject=finding.subject, detail=finding.detail)

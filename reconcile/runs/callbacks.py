@@ -15,7 +15,6 @@ from reconcile.runs import attempt_secrets, launch, workspace
 from reconcile.runs.attempt import Ended, facts_of
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.settle import settle, stop
-from reconcile.triggers.deploying import Deploying
 from revisions.errors import Conflict, NotFound
 from revisions.store import claims, runs
 from revisions.store.claims import Claimed
@@ -34,7 +33,6 @@ class Completing:
         self,
         database: Database,
         observations: Observations,
-        deploying: Deploying,
         lease: timedelta,
         *,
         vault: Vault,
@@ -42,7 +40,6 @@ class Completing:
     ) -> None:
         self._database = database
         self._observations = observations
-        self._deploying = deploying
         self._lease = lease
         self._vault = vault
         self._work_dir = work_dir
@@ -58,7 +55,7 @@ class Completing:
         ended = ended.masked(self._mask(one, attempt))
         settled = settle(self._database, self._observations, ours, ended, trigger=one.trigger, fence=claims.works_on)
         if settled.stop:
-            stop(self._observations, self._deploying.stop, ours, settled.stop, one.trigger)
+            stop(self._database, self._observations, ours, settled.stop, one.trigger)
         with self._database.read() as connection:
             run = _get(connection, run_id).run
         if settled.decision is None:

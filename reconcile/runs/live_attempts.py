@@ -7,7 +7,7 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.observe import Observations
 from reconcile.runs.attempt import Attempt, Ended, Key
 from reconcile.runs.endings import Ending
-from reconcile.runs.settle import Deactivate, settle_all, stop
+from reconcile.runs.settle import settle_all, stop
 from reconcile.runs.unconfirmed_ends import Unheard
 from revisions.errors import Unavailable
 from revisions.store import claims, logs
@@ -27,13 +27,10 @@ _AT_ONCE = float("-inf")
 class Live:
     """All attempts of one worker; `lease` is how long a claim holds without a sign of life."""
 
-    def __init__(
-        self, database: Database, observations: Observations, deactivate: Deactivate, lease: timedelta
-    ) -> None:
+    def __init__(self, database: Database, observations: Observations, lease: timedelta) -> None:
         self._database = database
         self._observations = observations
         self._emit = observations.emit
-        self._deactivate = deactivate
         self._lease = lease
         self._attempts: dict[Key, Attempt] = {}
         self._unheard = Unheard()
@@ -127,7 +124,7 @@ class Live:
         settled = settle_all(self._database, self._observations, endings, unheard=self._unheard)
         for ending, one in zip(endings, settled, strict=True):
             if one.stop:
-                stop(self._observations, self._deactivate, ending.run, one.stop, ending.trigger)
+                stop(self._database, self._observations, ending.run, one.stop, ending.trigger)
         return sum(one.decision is not None for one in settled)
 
     def settle_unheard(self) -> int:

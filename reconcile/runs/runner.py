@@ -7,13 +7,12 @@ from datetime import timedelta
 from reconcile.observe import Observations
 from reconcile.protocols import Launcher
 from reconcile.runs.attempt import SECONDS_TO_END
-from reconcile.runs.settle import Deactivate
 from reconcile.runs.worker import PassReport, RunnerSettings, Worker
 from revisions.clock import Clock
 from revisions.errors import Unavailable
 from revisions.store.database import Database
 
-__all__ = ["Deactivate", "PassReport", "Runner", "RunnerSettings"]
+__all__ = ["PassReport", "Runner", "RunnerSettings"]
 
 BUSY_SECONDS = 0.05
 IDLE_SECONDS = 1.0
@@ -33,9 +32,8 @@ class Runner:
         launchers: Mapping[str, Launcher],
         *,
         settings: RunnerSettings,
-        deactivate: Deactivate,
     ) -> None:
-        self._worker = Worker(database, observations, launchers, settings=settings, deactivate=deactivate)
+        self._worker = Worker(database, observations, launchers, settings=settings)
         self._clock: Clock = database.clock
         self._observations = observations
         self._changed = threading.Condition()

@@ -11,14 +11,13 @@ from reconcile.observe import Observations
 from reconcile.runs.attempt import Ended, facts_of
 from reconcile.runs.endings import Ending, Endings, Settled
 from reconcile.runs.unconfirmed_ends import Unheard, Written
+from reconcile.triggers.activation import stop_trigger
 from revisions.errors import TriggerctlError
 from revisions.ids import TriggerKey
 from revisions.store import claims, logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 
-Deactivate = Callable[[str, Stop], object]
-"""Deactivates a trigger (its id, why) as the system."""
 Fence = Callable[[Run | None, Run], bool]
 """Whether the run, locked, is still that of whoever settles."""
 
@@ -79,11 +78,11 @@ def settle_all(
 
 
 def stop(
-    observations: Observations, deactivate: Deactivate, run: Run, why: Stop, trigger: TriggerKey | None = None
+    database: Database, observations: Observations, run: Run, reason: Stop, trigger: TriggerKey | None = None
 ) -> None:
-    """Deactivates a trigger for what its runs came to; the scanner finishes what is left open (L-16)."""
+    """Deactivate a trigger because of its runs; the scanner repeats it when it fails (L-16)."""
     try:
-        deactivate(run.trigger_id, why)
+        stop_trigger(database, observations, run.trigger_id, reason)
     except TriggerctlError as error:
         observations.emit("deactivation.failed", **facts_of(run, trigger), error=error.detail)
 

@@ -19,7 +19,6 @@ from reconcile.runs.attempt import Attempt, Ended, facts_of
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.endings import Ending
 from reconcile.runs.live_attempts import Live
-from reconcile.runs.settle import Deactivate
 from reconcile.runs.start import Starting
 from reconcile.runs.workspace import WorkPlace
 from revisions.errors import Unavailable
@@ -80,7 +79,6 @@ class Worker:
         launchers: Mapping[str, Launcher],
         *,
         settings: RunnerSettings,
-        deactivate: Deactivate,
     ) -> None:
         self._database = database
         self._emit = observations.emit
@@ -89,7 +87,7 @@ class Worker:
         self._settings = settings
         told = settings.traceparent
         self._starting = Starting(launchers, settings.vault, settings.task_root, settings.url, told)
-        self._live = Live(database, observations, deactivate, settings.lease)
+        self._live = Live(database, observations, settings.lease)
         self._adoption: Adoption | None = None
         self._in_doubt = True
         self._next_look = _AT_ONCE

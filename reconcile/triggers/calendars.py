@@ -12,7 +12,8 @@ from reconcile.schedule.fires import fires
 from reconcile.schedule.ranges import MOMENT
 from reconcile.schedule.terms import Terms, calendars_of
 from reconcile.triggers import closed_days
-from reconcile.triggers.revising import Caller, skip_of
+from reconcile.triggers.append import skip_of
+from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.history import chain
 from revisions.history.triggers import Trigger

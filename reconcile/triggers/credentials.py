@@ -16,7 +16,7 @@ from reconcile.decide.authority import Grant, Principal, Reach, Rights, grants_t
 from reconcile.observe import Observations
 from reconcile.triggers import authors
 from reconcile.triggers.authors import PERSON, TOKEN
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from revisions.history.triggers import SYSTEM

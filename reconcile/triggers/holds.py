@@ -6,7 +6,7 @@ from datetime import datetime
 from reconcile.decide.blackouts import MODES
 from reconcile.decide.changes import refuse_past
 from reconcile.observe import Observations
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text

@@ -1,12 +1,14 @@
 """What a trigger has made of its limits, read for people who deploy, activate or fire it (X-08)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from reconcile.decide.budget import budget_of
 from reconcile.report import limit_warnings as rules
 from reconcile.triggers import budgets
+from reconcile.triggers.append import Changed
 from revisions.history.triggers import StopReason, Trigger, spec_of
 from revisions.store import status, triggers
 from revisions.store.database import Connection, Database
@@ -25,6 +27,14 @@ def warnings(connection: Connection, trigger: Trigger | None, spec: Mapping[str,
     if row and budget:
         spending = budgets.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
     return list(rules.warnings(spec, 0 if anew or row is None else row.success_count, spending, now))
+
+
+def with_warnings(database: Database, changed: Sequence[Changed]) -> list[Changed]:
+    """Add to each change the warnings about the limits of its trigger as it stands."""
+    with database.read() as connection:
+        now = database.clock.now(connection)
+        texts = [warnings(connection, change.trigger, spec_of(change.trigger.spec), now) for change in changed]
+    return [replace(change, warnings=(*change.warnings, *more)) for change, more in zip(changed, texts, strict=True)]
 
 
 def beyond(database: Database, trigger_id: str) -> list[str]:

@@ -9,8 +9,8 @@ from reconcile.decide import task_output
 from reconcile.observe import Observations
 from reconcile.plugins import launchers
 from reconcile.schedule.notation import ScheduleError, duration
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.activation import delete_triggers_of_task
+from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Fault, Invalid, NotFound, few
 from revisions.history import chain
 from revisions.ids import TaskKey, TriggerKey
@@ -38,72 +38,65 @@ class Registered:
     warnings: tuple[str, ...] = ()
 
 
-class Registering:
-    """Registers and deletes task versions."""
+def register_task(database: Database, observations: Observations, manifest: Manifest, caller: Caller) -> Registered:
+    """A new version, or the return of a deleted one with the same spec (R-14, R-23).
 
-    def __init__(self, database: Database, deploying: Deploying, observations: Observations) -> None:
-        self._database = database
-        self._deploying = deploying
-        self._observations = observations
+    Raises Invalid for a spec its launcher cannot use, Conflict for another spec under the same version.
+    """
+    if wrong := faults(manifest):
+        raise Invalid(f"{wrong[0].path}: {wrong[0].message}", wrong)
+    spec = chain.canonical(manifest.written)
+    key, digest = manifest.key, chain.digest(spec)
+    with database.write() as connection:
+        found = store.lock(connection, [key]).get(key)
+        now = database.clock.now(connection)
+        changed = found is None or found.deleted
+        if found is None:
+            new = TaskRow(key, spec, digest, False, now, caller.actor, None, 0, 0, None)
+            changed = store.register(connection, new)
+            found = store.lock(connection, [key])[key]
+        if found.hash != digest:
+            hint = "register the changed task under a new version"
+            raise Conflict(
+                f"{key} is registered with another spec, and a version is immutable",
+                changed_by=found.created_by,
+                changed_at=found.created_at,
+                errors=[Fault("spec", "differs from what is registered", hint)],
+            )
+        if found.deleted:
+            store.restore(connection, key)
+        registered = store.get(connection, key)
+        relied_on = store.relied_on(connection, key) if changed else []
+    assert registered is not None
+    observations.emit("task.registered", task=str(key), changed=changed)
+    return Registered(registered, changed, tuple(warnings(key, manifest.written, relied_on)))
 
-    def register(self, manifest: Manifest, caller: Caller) -> Registered:
-        """A new version, or the return of a deleted one with the same spec (R-14, R-23).
 
-        Raises Invalid for a spec its launcher cannot use, Conflict for another spec under the same version.
-        """
-        if wrong := faults(manifest):
-            raise Invalid(f"{wrong[0].path}: {wrong[0].message}", wrong)
-        spec = chain.canonical(manifest.written)
-        key, digest = manifest.key, chain.digest(spec)
-        with self._database.write() as connection:
-            found = store.lock(connection, [key]).get(key)
-            now = self._database.clock.now(connection)
-            changed = found is None or found.deleted
-            if found is None:
-                new = TaskRow(key, spec, digest, False, now, caller.actor, None, 0, 0, None)
-                changed = store.register(connection, new)
-                found = store.lock(connection, [key])[key]
-            if found.hash != digest:
-                hint = "register the changed task under a new version"
-                raise Conflict(
-                    f"{key} is registered with another spec, and a version is immutable",
-                    changed_by=found.created_by,
-                    changed_at=found.created_at,
-                    errors=[Fault("spec", "differs from what is registered", hint)],
-                )
-            if found.deleted:
-                store.restore(connection, key)
-            registered = store.get(connection, key)
-            relied_on = store.relied_on(connection, key) if changed else []
-        assert registered is not None
-        self._observations.emit("task.registered", task=str(key), changed=changed)
-        return Registered(registered, changed, tuple(warnings(key, manifest.written, relied_on)))
+def delete_task(database: Database, observations: Observations, key: TaskKey, caller: Caller) -> TaskRow:
+    """Deletes a version with its triggers, in one transaction; pending runs are cancelled, running ones end (R-14).
 
-    def delete(self, key: TaskKey, caller: Caller) -> TaskRow:
-        """Deletes a version with its triggers, in one transaction; pending runs are cancelled, running ones end (R-14).
-
-        Raises NotFound.
-        """
-        with self._database.write() as connection:
-            found = store.lock(connection, [key]).get(key)
-            if found is None or found.deleted:
-                detail, way = f"there is no task {key}", "`triggerctl task list` shows what there is"
-                raise NotFound.hinted("task", detail, way)
-            bound = trigger_store.bound_to(connection, key)
-            locked = status_store.lock(connection, [trigger.trigger_id for trigger in bound])
-            now = self._database.clock.now(connection)
-            statuses = {row.trigger_id: row for row in locked}
-            reason = caller.reason or f"task version {key.version} deleted"
-            self._deploying.delete_bound(connection, bound, statuses, now, Caller(caller.actor, reason))
-            store.delete(connection, key)
-            over = run_orders.cancel_pending_of_task(connection, key, now, caller.actor)
-            names = trigger_store.keys(connection, {run.trigger_id for run in over})
-            deleted = store.get(connection, key)
-        assert deleted is not None
-        self._observations.emit("task.deleted", task=str(key), triggers=len(bound))
-        for run in over:
-            self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
-        return deleted
+    Raises NotFound.
+    """
+    with database.write() as connection:
+        found = store.lock(connection, [key]).get(key)
+        if found is None or found.deleted:
+            detail, way = f"there is no task {key}", "`triggerctl task list` shows what there is"
+            raise NotFound.hinted("task", detail, way)
+        bound = trigger_store.bound_to(connection, key)
+        locked = status_store.lock(connection, [trigger.trigger_id for trigger in bound])
+        now = database.clock.now(connection)
+        statuses = {row.trigger_id: row for row in locked}
+        reason = caller.reason or f"task version {key.version} deleted"
+        delete_triggers_of_task(connection, bound, statuses, now, Caller(caller.actor, reason))
+        store.delete(connection, key)
+        over = run_orders.cancel_pending_of_task(connection, key, now, caller.actor)
+        names = trigger_store.keys(connection, {run.trigger_id for run in over})
+        deleted = store.get(connection, key)
+    assert deleted is not None
+    observations.emit("task.deleted", task=str(key), triggers=len(bound))
+    for run in over:
+        observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
+    return deleted
 
 
 def warnings(

@@ -128,5 +128,4 @@ def runner(world: World, launcher: ScriptedLauncher, tmp_path: Path) -> Runner:
         world.observations,
         {"process": launcher},
         settings=RunnerSettings(tmp_path / "attempts", tmp_path),
-        deactivate=world.deploying.stop,
     )

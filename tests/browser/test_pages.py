@@ -11,8 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from reconcile.decide.preconditions import Expected
 from reconcile.runs.runner import Runner
+from reconcile.triggers.activation import deactivate_trigger, delete_trigger
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.store import quarantines, run_orders, runs
 from tests.browser.conftest import Site, profile
 from tests.browser.reader import Reader
@@ -190,7 +191,7 @@ def test_hostile_text_is_text(reader: Reader, world: World, runner: Runner, laun
     """U-04: description, input, tags, errors, output, logs and reasons come from strangers and are never markup."""
     world.create(description=HOSTILE, input={"name": HOSTILE}, tags=[HOSTILE], **ONE_TRY)
     run_id = run_once(world, runner, launcher, HOSTILE, HOSTILE.encode())
-    world.deploying.deactivate(key("tick"), Expected(revision=1), Caller(HOSTILE, HOSTILE))
+    deactivate_trigger(world.database, world.observations, key("tick"), Expected(revision=1), Caller(HOSTILE, HOSTILE))
     shown = {"/": 4, TICK: 10, f"/runs/{run_id}": 2, f"/?tag={HOSTILE}": 5, "/?project=%3Cscript%3E1": 0}
     for path, least in shown.items():
         reader.open(path)
@@ -210,7 +211,9 @@ def test_why_something_rests_or_is_gone(reader: Reader, world: World) -> None:
     world.deactivate("paused", 1, "office is closed", until=world.clock_now().replace(hour=20))
     world.create("once", schedule={"at": "2026-03-02T08:00:30Z"})
     world.create("gone")
-    world.deploying.delete(key("gone"), Expected(revision=1), Caller("bob", "replaced by tick"))
+    delete_trigger(
+        world.database, world.observations, key("gone"), Expected(revision=1), Caller("bob", "replaced by tick")
+    )
     world.advance(minutes=1)
     world.resync()
     notice = reader.page.locator(".notice")

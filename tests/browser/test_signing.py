@@ -5,8 +5,8 @@ from playwright.sync_api import Page
 
 from reconcile.decide.authority import EVERYWHERE, Grant, Role
 from reconcile.observe import Observations
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.revising import Caller
 from revisions.store.database import Database
 from tests.browser.reader import Reader
 from tests.world import World

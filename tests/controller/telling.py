@@ -44,7 +44,7 @@ class Telling:
         """A runner of this controller, in a folder that others may have used before."""
         database: Database = world.database
         settings = RunnerSettings(work_dir=folder, task_root=folder, traceparent=self.spans.traceparent)
-        return Runner(database, world.observations, launchers, settings=settings, deactivate=world.deploying.stop)
+        return Runner(database, world.observations, launchers, settings=settings)
 
 
 def fact(span: ReadableSpan, name: str) -> AnyValue:

@@ -23,7 +23,7 @@ from controller.web import pages
 from reconcile.decide.authority import Grant, Reach, Role
 from reconcile.observe import Observations
 from reconcile.runs import claiming
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.store import runs

@@ -320,7 +320,7 @@ def test_a_bug_shows_nothing_of_the_inside(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret inside")
 
-    monkeypatch.setattr(type(services.deploying), "deploy", broken)
+    monkeypatch.setattr("controller.api.triggers.deploy_trigger", broken)
     with caplog.at_level(logging.ERROR):
         answer = api.put(T, manifest(), IS_NEW)
     assert (answer.status_code, answer.json()["code"]) == (500, "unexpected")

@@ -160,7 +160,7 @@ def world_deploys(world: World, file: str) -> None:
     """Somebody is faster."""
     from reconcile.decide.preconditions import Expected
     from reconcile.triggers.calendars import Calendaring
-    from reconcile.triggers.revising import Caller
+    from reconcile.triggers.caller import Caller
     from revisions.manifests import Calendar
 
     document = json.loads(Path(file).read_text())

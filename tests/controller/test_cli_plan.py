@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import rollback_trigger
 from revisions.errors import Unavailable
 from tests.controller.conftest import ON_SQLITE, Cli, Said
 from tests.waiting import PATIENCE
@@ -202,7 +203,7 @@ def test_pruning_touches_only_what_came_from_here(cli: Cli, fill: Fill, world: W
     assert "triggerctl rollback acme/production/report/b --to 1 --expected-revision 2" in said.err
     assert names(cli) == ["a", "by-hand", "c"]
     assert world.history("b")[0].reason == "no longer in team"
-    world.deploying.rollback(key("b"), 1, Expected(revision=2), Caller("ann"))
+    rollback_trigger(world.database, world.observations, key("b"), 1, Expected(revision=2), Caller("ann"))
     assert names(cli) == ["a", "b", "by-hand", "c"]
     assert plan(cli)["not_in_folder"] == ["acme/production/report/b"]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.store import logs
 from revisions.store.database import Database

@@ -13,8 +13,8 @@ from controller.serve import Process, listen, refuse_open_door
 from reconcile.decide.authority import Reach, scopes_of
 from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.revising import Caller
 from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.controller.conftest import Cli

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, at

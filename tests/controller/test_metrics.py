@@ -12,8 +12,9 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop import budget_survey
 from reconcile.runs.manual.backlogs import Backlogs
 from reconcile.runs.manual.fire import Firing
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import delete_task
 from revisions.ids import TaskKey
 from revisions.store import quarantines
 from revisions.store.counts import DelayCause, LateTriggers
@@ -58,7 +59,7 @@ def test_runs_that_are_cancelled_before_they_begin_have_ended_too(world: World, 
     firing = Firing(world.database, world.observations)
     firing.fire(key("tick"), None, Caller("ann"), overlap="terminate")
     ended.append(value(metrics, "runs_total", outcome="cancelled", source="schedule"))
-    world.registering.delete(TaskKey("acme", "production", "report", "v1"), Caller("ann"))
+    delete_task(world.database, world.observations, TaskKey("acme", "production", "report", "v1"), Caller("ann"))
     assert ended == [0, 1, 2]
     assert value(metrics, "runs_total", outcome="cancelled", source="manual") == 1
 

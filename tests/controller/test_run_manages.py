@@ -9,8 +9,8 @@ import pytest
 
 from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
 from reconcile.observe import Observations
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.revising import Caller
 from revisions.store.database import Database
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest, task_manifest

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from controller import logs, settings
-from controller.services import Services
+from controller import logs
 from reconcile.decide.authority import Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.plugins import launchers
 from reconcile.protocols import SecretPlaces
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import rollback_trigger
 from revisions.errors import Invalid
 from revisions.manifests import Task, Trigger
 from revisions.store.database import Database
@@ -66,7 +66,7 @@ class Scene:
             self.folder / "work", self.folder, vault=Vault(places=SecretPlaces(self.secrets), **vault)
         )
         world = self.world
-        return Runner(world.database, world.observations, launchers(), settings=chosen, deactivate=world.deploying.stop)
+        return Runner(world.database, world.observations, launchers(), settings=chosen)
 
     def run(self, runner: Runner) -> Run:
         """A run fired now and ended."""
@@ -232,7 +232,7 @@ def test_a_scope_of_other_projects_is_refused_when_a_trigger_is_deployed(scene: 
     """X-12, R-18: at its field, with the way out; by a rollback too."""
     world = scene.world
     world.create(secret_scope="client-7")
-    world.deploying = Services.over(world.database, settings.load(secret_scopes=SCOPES)).deploying
+    world.sharing = Sharing(SCOPES)
     with pytest.raises(Invalid, match="the secrets of scope client-7 are not for project acme") as refused:
         world.update("tick", 1, secret_scope="client-7", active=False)
     [fault] = refused.value.errors
@@ -241,7 +241,15 @@ def test_a_scope_of_other_projects_is_refused_when_a_trigger_is_deployed(scene: 
     world.update("tick", 1, secret_scope="client-8")
     world.update("tick", 2, secret_scope="not-listed")
     with pytest.raises(Invalid, match="client-7"):
-        world.deploying.rollback(key("tick"), 1, Expected(revision=3), Caller("ann"))
+        rollback_trigger(
+            world.database,
+            world.observations,
+            key("tick"),
+            1,
+            Expected(revision=3),
+            Caller("ann"),
+            sharing=world.sharing,
+        )
 
 
 def test_a_run_gets_nothing_of_a_scope_of_other_projects(scene: Scene) -> None:

@@ -17,9 +17,8 @@ from controller.serve import Process, listen
 from reconcile.decide.authority import Grant, Reach, Role
 from reconcile.loop import loop as loops
 from reconcile.observe import Observations
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
 from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention
 from revisions.store.database import Database, parsed
@@ -310,7 +309,6 @@ def test_deploying_elsewhere_is_one_function(real: Database) -> None:
     with psycopg.connect(address, autocommit=True) as listening:
         listening.execute(f"LISTEN {CHANGES}")
         world = elsewhere(real)
-        assert isinstance(world.deploying, Deploying)
         world.create()
         world.deactivate("tick", 1)
         notices = [notice.payload for notice in listening.notifies(timeout=PATIENCE, stop_after=2)]

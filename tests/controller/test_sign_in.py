@@ -10,7 +10,7 @@ from controller.app import create_app
 from controller.services import Services
 from controller.web import pages
 from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from tests.controller.conftest import Network
 
 PAGE = {"Accept": "text/html"}

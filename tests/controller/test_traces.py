@@ -21,7 +21,7 @@ from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import Completing
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.controller.conftest import Cli, Network
@@ -292,9 +292,7 @@ def test_who_keeps_no_traces_hands_on_what_he_was_told(api: Api, world: World, t
     world.resync()
     launcher = ScriptedLauncher()
     settings = RunnerSettings(work_dir=tmp_path / "work", task_root=tmp_path)
-    Runner(
-        world.database, world.observations, {"process": launcher}, settings=settings, deactivate=world.deploying.stop
-    ).run_pass()
+    Runner(world.database, world.observations, {"process": launcher}, settings=settings).run_pass()
     told = {work.launch.run_id: work.launch.environment.get("TRACEPARENT") for work in launcher.works}
     [scheduled] = world.runs("scheduled")
     assert told == {asked: BUILD, scheduled.id: None}
@@ -385,8 +383,6 @@ def test_completing_elsewhere_needs_no_trace(world: World, tmp_path: Path, floor
     serving, heard = Telling(), Observations()
     serving.hears(heard)
     lease = timedelta(minutes=1)
-    completing = Completing(
-        world.database, heard, world.deploying, lease, vault=Vault(), work_dir=tmp_path / "elsewhere"
-    )
+    completing = Completing(world.database, heard, lease, vault=Vault(), work_dir=tmp_path / "elsewhere")
     completing.complete(run.id, 1, Ended(AttemptOutcome.SUCCEEDED, output={}))
     assert header(serving.one("attempt")) == floor.told

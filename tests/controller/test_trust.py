@@ -14,11 +14,7 @@ def test_the_document_says_what_the_trigger_allows(world: World, tmp_path: Path)
     """E-15: that it may destroy, by the revision that made the run; no source of today is untrusted."""
     launcher = ScriptedLauncher()
     runner = Runner(
-        world.database,
-        world.observations,
-        {"process": launcher},
-        settings=RunnerSettings(tmp_path / "work", tmp_path),
-        deactivate=world.deploying.stop,
+        world.database, world.observations, {"process": launcher}, settings=RunnerSettings(tmp_path / "work", tmp_path)
     )
     world.create(allow_destructive=True, overlap="allow")
     world.advance(minutes=1)

@@ -26,7 +26,7 @@ json.dump({"rows": seen["input"]["rows"], "first": seen["is_first_run"]}, open(o
 @pytest.fixture
 def runner(database: Database, world: World, tmp_path: Path) -> Runner:
     settings = RunnerSettings(work_dir=tmp_path / "work", task_root=tmp_path)
-    return Runner(database, world.observations, launchers(), settings=settings, deactivate=world.deploying.stop)
+    return Runner(database, world.observations, launchers(), settings=settings)
 
 
 def test_from_deploy_to_history(api: Api, cli: Cli, world: World, runner: Runner) -> None:

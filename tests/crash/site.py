@@ -17,9 +17,10 @@ from reconcile.observe import Observations
 from reconcile.queries.audit import Auditing
 from reconcile.report.audit import AuditLine
 from reconcile.runs.manual.fire import Firing
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.activation import activate_trigger, deactivate_trigger
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.history.triggers import Revision
 from revisions.manifests import Task, Trigger
 from revisions.store import backlogs as backlog_store
@@ -121,10 +122,8 @@ class Site:
         self.told, self.work = folder / "told", folder / "work"
         self.told.mkdir(parents=True)
         self.database = Database(database_url)
-        observations = Observations()
-        self._deploying = Deploying(self.database, observations)
-        self._registering = Registering(self.database, self._deploying, observations)
-        self._firing = Firing(self.database, observations)
+        self.observations = Observations()
+        self._firing = Firing(self.database, self.observations)
         self.controllers: list[Controller] = []
 
     def up(self, *arguments: str, without: str = "", **settings: str) -> Controller:
@@ -157,23 +156,37 @@ class Site:
     def register(self, script: str, version: str = "v1") -> None:
         """Registers a version of task report: a script for `/bin/sh`."""
         process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
-        self._registering.register(Task.read(task_document(version, process=process)), Caller("ann"))
+        register_task(
+            self.database, self.observations, Task.read(task_document(version, process=process)), Caller("ann")
+        )
 
     def deploy(self, name: str, **spec: Any) -> None:
         """Creates a trigger; where the spec says nothing it never fires by itself."""
         spec = {"schedule": {"at": "2060-01-01T00:00:00Z"}, "overlap": "allow"} | spec
-        self._deploying.deploy(Trigger.read(trigger_document(name, **spec)), Expected(absent=True), Caller("ann"))
+        deploy_trigger(
+            self.database,
+            self.observations,
+            Trigger.read(trigger_document(name, **spec)),
+            Expected(absent=True),
+            Caller("ann"),
+        )
 
     def redeploy(self, name: str, **spec: Any) -> None:
         """A revision more."""
         manifest = Trigger.read(trigger_document(name, **spec))
-        self._deploying.deploy(manifest, Expected(revision=self._revision(name)), Caller("ann"))
+        deploy_trigger(
+            self.database, self.observations, manifest, Expected(revision=self._revision(name)), Caller("ann")
+        )
 
     def deactivate(self, name: str) -> None:
-        self._deploying.deactivate(key(name), Expected(revision=self._revision(name)), Caller("ann"))
+        deactivate_trigger(
+            self.database, self.observations, key(name), Expected(revision=self._revision(name)), Caller("ann")
+        )
 
     def activate(self, name: str) -> None:
-        self._deploying.activate(key(name), Expected(revision=self._revision(name)), Caller("ann"))
+        activate_trigger(
+            self.database, self.observations, key(name), Expected(revision=self._revision(name)), Caller("ann")
+        )
 
     def faults(self, name: str) -> list[AuditLine]:
         """What `audit` finds missing, twice or unexplained in a trigger's whole life."""

@@ -11,7 +11,7 @@ import pytest
 from reconcile.decide.admission import Pace
 from reconcile.queries.doctor import Examining
 from reconcile.report.installation_checks import Level
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
 from revisions.store import feed, schema, sessions, tasks

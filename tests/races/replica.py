@@ -19,9 +19,15 @@ from reconcile.observe import Observations
 from reconcile.protocols import Failed, Launch, Succeeded, WorkProgress
 from reconcile.runs.manual.fire import Firing
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.activation import (
+    activate_trigger,
+    change_triggers,
+    deactivate_trigger,
+    delete_trigger,
+)
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
+from reconcile.triggers.tasks import delete_task, register_task
 from revisions.errors import Fault, TriggerctlError, Unavailable
 from revisions.history.triggers import Action
 from revisions.ids import TaskKey
@@ -88,21 +94,18 @@ class Replica:
         self.refused: Counter[str] = Counter()
         self.unexpected: list[str] = []
         self._names, self._versions = names, versions
-        observations = Observations()
+        self.observations = observations = Observations()
         observations.subscribe(self._hear)
-        self.deploying = Deploying(self.database, observations)
-        self.registering = Registering(self.database, self.deploying, observations)
         self._firing = Firing(self.database, observations)
         deciding = Deciding(self.database, observations, PACE)
         pruning = Pruning(self.database, observations, Retention())
         this = replica.Replica(self.database, observations, "test")
-        self._loop = Loop(self.database, self.deploying, deciding, observations, this, pruning)
+        self._loop = Loop(self.database, deciding, observations, this, pruning)
         self._runner = Runner(
             self.database,
             observations,
             {"process": AtOnce()},
             settings=RunnerSettings(folder),
-            deactivate=lambda trigger_id, reason: self._count("stop", self.deploying.stop(trigger_id, reason)),
         )
 
     def connects(self) -> None:
@@ -129,53 +132,81 @@ class Replica:
         )
         revision = self._revision(name)
         expected = Expected(absent=True) if revision is None else Expected(revision=revision)
-        self._try("deploy", lambda: self.deploying.deploy(manifest, expected, ANN).changed)
+        self._try("deploy", lambda: deploy_trigger(self.database, self.observations, manifest, expected, ANN).changed)
 
     def activate(self, chance: random.Random) -> None:
         name = chance.choice(self._names)
         if revision := self._revision(name):
-            self._try("activate", lambda: self.deploying.activate(key(name), Expected(revision=revision), ANN).changed)
+            self._try(
+                "activate",
+                lambda: (
+                    activate_trigger(
+                        self.database, self.observations, key(name), Expected(revision=revision), ANN
+                    ).changed
+                ),
+            )
 
     def deactivate(self, chance: random.Random) -> None:
         name = chance.choice(self._names)
         if revision := self._revision(name):
             self._try(
-                "deactivate", lambda: self.deploying.deactivate(key(name), Expected(revision=revision), ANN).changed
+                "deactivate",
+                lambda: (
+                    deactivate_trigger(
+                        self.database, self.observations, key(name), Expected(revision=revision), ANN
+                    ).changed
+                ),
             )
 
     def delete(self, chance: random.Random) -> None:
         name = chance.choice(self._names)
         if revision := self._revision(name):
-            self._try("delete", lambda: self.deploying.delete(key(name), Expected(revision=revision), ANN).changed)
+            self._try(
+                "delete",
+                lambda: (
+                    delete_trigger(
+                        self.database, self.observations, key(name), Expected(revision=revision), ANN
+                    ).changed
+                ),
+            )
 
     def rename(self, chance: random.Random) -> None:
         name, other = chance.choice(self._names), f"other-{chance.randrange(20)}"
         if revision := self._revision(name):
             expected = Expected(revision=revision)
-            self._try("rename", lambda: self.deploying.rename(key(name), other, expected, ANN).changed)
+            self._try(
+                "rename",
+                lambda: rename_trigger(self.database, self.observations, key(name), other, expected, ANN).changed,
+            )
 
     def roll_back(self, chance: random.Random) -> None:
         name = chance.choice(self._names)
         if revision := self._revision(name):
             to, expected = chance.randint(1, revision), Expected(revision=revision)
-            self._try("roll back", lambda: self.deploying.rollback(key(name), to, expected, ANN).changed)
+            self._try(
+                "roll back",
+                lambda: rollback_trigger(self.database, self.observations, key(name), to, expected, ANN).changed,
+            )
 
     def change_all(self, chance: random.Random) -> None:
         """Many at once, by their tag or by their names."""
         action = chance.choice((Action.ACTIVATE, Action.DEACTIVATE))
         read = {key(name): revision for name in chance.sample(self._names, 3) if (revision := self._revision(name))}
         chosen = chance.choice((read, "some"))
-        self._try("change all", lambda: any(one.changed for one in self.deploying.change_all(chosen, action, ANN)))
+        self._try(
+            "change all",
+            lambda: any(one.changed for one in change_triggers(self.database, self.observations, chosen, action, ANN)),
+        )
 
     def register(self, _: random.Random) -> None:
         """Brings the last version back."""
         task = Task.read(task_document(self._versions[-1]))
-        self._try("register", lambda: self.registering.register(task, ANN).changed)
+        self._try("register", lambda: register_task(self.database, self.observations, task, ANN).changed)
 
     def delete_task(self, _: random.Random) -> None:
         """Deletes the last version; were it any of them, hardly a trigger would live."""
         task = TaskKey("acme", "production", "report", self._versions[-1])
-        self._try("delete task", lambda: self.registering.delete(task, ANN))
+        self._try("delete task", lambda: delete_task(self.database, self.observations, task, ANN))
 
     def fire(self, chance: random.Random) -> None:
         name = chance.choice(self._names)

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.revising import Changed
+from reconcile.triggers.activation import delete_trigger
+from reconcile.triggers.append import Changed
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.errors import PreconditionFailed
 from revisions.manifests import Task, Trigger
 from revisions.store import triggers
@@ -47,7 +50,7 @@ def replicas(database_url: str, tmp_path: Path) -> Iterator[list[Replica]]:
     for replica in made:
         replica.connects()
     for version in VERSIONS:
-        made[0].registering.register(Task.read(task_document(version)), ANN)
+        register_task(made[0].database, made[0].observations, Task.read(task_document(version)), ANN)
     yield made
     for replica in made:
         replica.database.close()
@@ -114,16 +117,20 @@ def test_one_of_many_creations_under_different_task_versions(replicas: list[Repl
     one = replicas[0]
     versions = [f"of-{number}" for number in range(WRITERS)]
     for version in versions:
-        one.registering.register(Task.read(task_document(version)), ANN)
+        register_task(one.database, one.observations, Task.read(task_document(version)), ANN)
     if was == "deleted":
-        one.deploying.deploy(Trigger.read(trigger_document("tick")), Expected(absent=True), ANN)
-        one.deploying.delete(key("tick"), Expected(revision=1), ANN)
+        deploy_trigger(
+            one.database, one.observations, Trigger.read(trigger_document("tick")), Expected(absent=True), ANN
+        )
+        delete_trigger(one.database, one.observations, key("tick"), Expected(revision=1), ANN)
     if was == "never there, as all of them saw":
         replicas[0].database.clock = replicas[1].database.clock = Meeting(WRITERS)
 
     def create(number: int) -> Changed:
         manifest = Trigger.read(trigger_document("tick", task_version=versions[number]))
-        return replicas[number % 2].deploying.deploy(manifest, Expected(absent=True), ANN)
+        return deploy_trigger(
+            replicas[number % 2].database, replicas[number % 2].observations, manifest, Expected(absent=True), ANN
+        )
 
     answers = at_once([partial(create, number) for number in range(WRITERS)])
     assert Counter(map(type, answers)) == {Changed: 1, PreconditionFailed: WRITERS - 1}

@@ -8,9 +8,10 @@ import pytest
 
 from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
-from reconcile.triggers.revising import Caller, Changed
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.append import Changed
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.tasks import register_task
 from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.ids import TaskKey
@@ -56,15 +57,14 @@ STALLS = {
 def database(database_url: str) -> Iterator[Database]:
     """With task report v1 and trigger tick."""
     with Database(database_url) as database:
-        deploying = Deploying(database, Observations())
-        Registering(database, deploying, Observations()).register(Task.read(task_document()), ANN)
-        deploying.deploy(Trigger.read(trigger_document()), Expected(absent=True), ANN)
+        register_task(database, Observations(), Task.read(task_document()), ANN)
+        deploy_trigger(database, Observations(), Trigger.read(trigger_document()), Expected(absent=True), ANN)
         yield database
 
 
 def redeploy(database: Database) -> Changed:
     manifest = Trigger.read(trigger_document(description="new"))
-    return Deploying(database, Observations()).deploy(manifest, Expected(revision=1), ANN)
+    return deploy_trigger(database, Observations(), manifest, Expected(revision=1), ANN)
 
 
 @pytest.mark.usefixtures("as_shipped")

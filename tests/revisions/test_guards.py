@@ -6,8 +6,8 @@ from sqlalchemy.exc import DBAPIError
 
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.errors import Unavailable
 from revisions.manifests import Calendar
 from revisions.store import guards, schema

@@ -14,7 +14,8 @@ from reconcile.runs.manual.targets import Target
 from reconcile.schedule import bounds
 from reconcile.schedule.fires import Fire, count, fires
 from reconcile.schedule.ranges import MOMENT
-from reconcile.triggers.revising import NEW_KEY, Caller
+from reconcile.triggers.append import NEW_KEY
+from reconcile.triggers.caller import Caller
 from revisions import documents, ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text

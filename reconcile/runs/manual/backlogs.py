@@ -9,8 +9,9 @@ from reconcile.observe import Observations
 from reconcile.schedule import ranges
 from reconcile.schedule.fires import count
 from reconcile.schedule.ranges import DROPPED, MISSED
+from reconcile.triggers.append import skip_of
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.closed_days import read_terms
-from reconcile.triggers.revising import Caller, skip_of
 from revisions.errors import Conflict, NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey

@@ -9,7 +9,8 @@ from reconcile.observe import Observations, Progress
 from reconcile.runs.attempt import part_of
 from reconcile.runs.creation import outcome_of
 from reconcile.runs.manual import targets
-from reconcile.triggers.revising import NEW_KEY, Caller
+from reconcile.triggers.append import NEW_KEY
+from reconcile.triggers.caller import Caller
 from revisions import documents, ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey

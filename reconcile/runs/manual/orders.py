@@ -6,7 +6,7 @@ from reconcile.observe import Observations
 from reconcile.runs.attempt import part_of
 from reconcile.runs.manual import targets
 from reconcile.runs.manual.targets import refuse_denied, start_anew_by
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.manifests import Retry
 from revisions.store import notices, occurrences, run_orders, runs, status, triggers

@@ -5,7 +5,7 @@ from typing import Any
 
 from reconcile.decide import task_output
 from reconcile.observe import Observations
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions import documents
 from revisions.errors import Invalid, NotFound
 from revisions.history.triggers import Trigger

@@ -12,8 +12,8 @@ from reconcile.runs.creation import new_run
 from reconcile.schedule.bounds import start_within
 from reconcile.schedule.terms import Terms, start_by, task_terms
 from reconcile.triggers import authors, budgets
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.closed_days import read_terms
-from reconcile.triggers.revising import Caller
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.history import chain
 from revisions.history.triggers import Trigger, spec_of

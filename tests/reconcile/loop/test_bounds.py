@@ -13,7 +13,7 @@ from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.schedule.bounds import offset
 from reconcile.triggers.calendars import Calendaring
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
 from revisions.manifests import Calendar

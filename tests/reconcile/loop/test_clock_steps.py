@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import rebase_watermark
 from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import status as status_store
@@ -104,7 +105,7 @@ def test_a_watermark_ahead_is_set_back_by_a_revision_that_says_so(world: World) 
     world.advance(minutes=1)
     world.resync()
     assert len(world.runs()) == 1
-    rebased = world.deploying.rebase(key("tick"), Caller("ann", "the clock was wrong"))
+    rebased = rebase_watermark(world.database, world.observations, key("tick"), Caller("ann", "the clock was wrong"))
     (newest, _) = world.history()
     assert rebased.changed
     assert newest.reason == "watermark set back from 2026-03-04T08:00:00Z: the clock was wrong"
@@ -113,6 +114,6 @@ def test_a_watermark_ahead_is_set_back_by_a_revision_that_says_so(world: World) 
     world.resync()
     assert sorted(minutes(world)) == [2, 2880]
     with pytest.raises(Conflict, match="is not ahead of now"):
-        world.deploying.rebase(key("tick"), Caller("ann"))
+        rebase_watermark(world.database, world.observations, key("tick"), Caller("ann"))
     with world.database.read() as connection:
         assert status_store.finished(connection) == []

@@ -9,8 +9,8 @@ import pytest
 
 from reconcile.loop.deadlines import AT_ONCE, Expecting
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.ids import TriggerKey
 from revisions.store import expectations
 from revisions.store.expectations import MissedDeadline
@@ -32,7 +32,6 @@ class Scene:
             world.observations,
             {"process": self.launcher},
             settings=RunnerSettings(folder / "work", folder),
-            deactivate=world.deploying.stop,
         )
 
     def until(self, time: str, *, resync: bool = True) -> None:

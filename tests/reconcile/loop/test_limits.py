@@ -9,7 +9,7 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.queries.costs import Accounting
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
 from tests.world import World, key

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from reconcile.decide.admission import Pace
 from reconcile.decide.job_changes import JobChanges
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import TriggerctlError
 from revisions.store import runs as run_store
 from tests.waiting import PATIENCE

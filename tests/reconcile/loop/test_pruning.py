@@ -18,7 +18,7 @@ from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual import backfill
 from reconcile.runs.manual.backfill import BackfillRequest
 from reconcile.runs.manual.orders import Approving
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid, NotFound
 from revisions.store import costs, feed, logs, retention, runs
 from revisions.store import status as status_store

@@ -5,8 +5,10 @@ from typing import Any
 
 from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.tasks import register_task
 from revisions.manifests import Task, Trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import runs
@@ -19,8 +21,8 @@ def create_in(world: World, project: str, name: str, **spec: Any) -> None:
     task, trigger = task_document(), trigger_document(name, **spec)
     for document in (task, trigger):
         document["metadata"]["project"] = project
-    world.registering.register(Task.read(task), Caller("ann"))
-    world.deploying.deploy(Trigger.read(trigger), Expected(absent=True), Caller("ann"))
+    register_task(world.database, world.observations, Task.read(task), Caller("ann"))
+    deploy_trigger(world.database, world.observations, Trigger.read(trigger), Expected(absent=True), Caller("ann"))
 
 
 def started(world: World) -> Counter[str]:

@@ -20,7 +20,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def restore(world: World) -> Restored:
-    return Restoring(world.database, world.observations, world.deploying).begin_anew(INTERVAL)
+    return Restoring(world.database, world.observations).begin_anew(INTERVAL)
 
 
 def skipped(world: World, name: str = "tick") -> list[tuple[str, str, int, int, int | None]]:

@@ -14,7 +14,7 @@ from reconcile.decide.changes import has_occurrences
 from reconcile.queries.audit import Auditing
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual.backfill import BackfillRequest
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.history.triggers import Trigger
 from revisions.store import triggers
 from revisions.store.tables import runs

@@ -13,8 +13,8 @@ from reconcile.report import wording
 from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual.orders import Approving
 from reconcile.schedule.bounds import offset
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.errors import NotFound
 from revisions.store import holds, quarantines
 from revisions.store.holds import Hold

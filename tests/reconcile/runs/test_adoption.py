@@ -77,7 +77,7 @@ class Process:
 observations = Observations()
 observations.subscribe(die)
 settings = RunnerSettings(Path(folder, "work"), Path(folder))
-runner = Runner(Database(url), observations, {"process": Process()}, settings=settings, deactivate=print)
+runner = Runner(Database(url), observations, {"process": Process()}, settings=settings)
 while True:
     runner.run_pass()
     time.sleep(0.01)
@@ -106,9 +106,7 @@ class Scene:
 
     def runner(self) -> Runner:
         settings = RunnerSettings(self.folder / "work", self.folder)
-        return Runner(
-            self.database, self.observations, plugins.launchers(), settings=settings, deactivate=lambda *_: None
-        )
+        return Runner(self.database, self.observations, plugins.launchers(), settings=settings)
 
     def run(self, run_id: str) -> Run:
         with self.database.read() as connection:

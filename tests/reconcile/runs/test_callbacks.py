@@ -14,7 +14,6 @@ from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import Completing
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.deploying import Deploying
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound
 from revisions.history.triggers import Trigger
@@ -40,10 +39,7 @@ class Scene:
         self.observations = Observations()
         self.seen: list[tuple[str, Mapping[str, Any]]] = []
         self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
-        self.deploying = Deploying(database, self.observations)
-        self.completing = Completing(
-            database, self.observations, self.deploying, LEASE, vault=Vault(), work_dir=folder / "here"
-        )
+        self.completing = Completing(database, self.observations, LEASE, vault=Vault(), work_dir=folder / "here")
         self.runners: list[Runner] = []
 
     def trigger(self, task: str, **spec: Any) -> Trigger:
@@ -56,9 +52,7 @@ class Scene:
 
     def runner(self, machine: str = "here") -> Runner:
         settings = RunnerSettings(self.folder / machine, self.folder, lease=LEASE, url="http://here")
-        runner = Runner(
-            self.database, self.observations, plugins.launchers(), settings=settings, deactivate=self.deploying.stop
-        )
+        runner = Runner(self.database, self.observations, plugins.launchers(), settings=settings)
         self.runners.append(runner)
         return runner
 

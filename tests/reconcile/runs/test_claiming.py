@@ -12,7 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.queries import explain
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import rollback_trigger
 from revisions.store import runs, triggers
 from revisions.store.runs import Run
 from revisions.store.tables import runs as table
@@ -163,7 +164,7 @@ def test_a_raised_or_removed_limit_frees_what_waits(world: World) -> None:
     assert len(world.claim()) == 1
     world.update("a", 2)
     assert len(world.claim(limit=2)) == 2
-    world.deploying.rollback(key("a"), 1, Expected(revision=3), Caller("ann"))
+    rollback_trigger(world.database, world.observations, key("a"), 1, Expected(revision=3), Caller("ann"))
     assert world.claim() == []
     world.deactivate("a", 4)
     world.rename("a", "b", 5)

@@ -17,7 +17,6 @@ from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import Completing
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.deploying import Deploying
 from revisions.clock import HandClock
 from revisions.history.triggers import Trigger
 from revisions.store import logs, runs, states
@@ -41,7 +40,7 @@ from reconcile.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 url, folder = sys.argv[1:]
 settings = RunnerSettings(Path(folder, "there"), Path(folder))
-runner = Runner(Database(url), Observations(), plugins.launchers(), settings=settings, deactivate=print)
+runner = Runner(Database(url), Observations(), plugins.launchers(), settings=settings)
 while True:
     runner.run_pass()
     time.sleep(0.01)
@@ -55,7 +54,6 @@ class Scene:
         self.database, self.clock, self.folder, self.cluster = database, clock, folder, cluster
         self.rows = Rows(database)
         self.observations = Observations()
-        self.deploying = Deploying(database, self.observations)
         self.runners: list[Runner] = []
 
     def trigger(self, code: str, *arguments: str) -> Trigger:
@@ -65,9 +63,7 @@ class Scene:
 
     def runner(self, machine: str = "here") -> Runner:
         settings = RunnerSettings(self.folder / machine, self.folder, lease=LEASE)
-        runner = Runner(
-            self.database, self.observations, plugins.launchers(), settings=settings, deactivate=self.deploying.stop
-        )
+        runner = Runner(self.database, self.observations, plugins.launchers(), settings=settings)
         self.runners.append(runner)
         return runner
 
@@ -166,7 +162,7 @@ def test_a_callback_from_a_pod_ends_its_run(scene: Scene) -> None:
     runner = scene.runner()
     run_id = scene.running(runner)
     vault, place = Vault(), scene.folder / "here"
-    completing = Completing(scene.database, scene.observations, scene.deploying, LEASE, vault=vault, work_dir=place)
+    completing = Completing(scene.database, scene.observations, LEASE, vault=vault, work_dir=place)
     assert completing.complete(run_id, 1, Ended(AttemptOutcome.SUCCEEDED, output={"rows": 7})).status == "succeeded"
     scene.clock.advance(timedelta(seconds=2))
     runner.run_pass()

@@ -15,7 +15,7 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.runs.attempt import Ended
 from reconcile.runs.endings import Ending, Settled
 from reconcile.runs.settle import settle, settle_all, stop
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import claims, run_orders, runs
@@ -100,7 +100,7 @@ class Machine(RuleBasedStateMachine):
         settled = settle_all(self.database, self.world.observations, endings)
         for ending, one in zip(endings, settled, strict=True):
             if one.stop:
-                stop(self.world.observations, self.world.deploying.stop, ending.run, one.stop)
+                stop(self.world.database, self.world.observations, ending.run, one.stop)
         return settled
 
     @rule()

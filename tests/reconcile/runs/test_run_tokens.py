@@ -9,8 +9,8 @@ from reconcile.decide.authority import EVERYWHERE, Grant, Principal, Reach, Role
 from reconcile.observe import Observations
 from reconcile.runs.run_tokens import principal_of_run
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.revising import Caller
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.reconcile.scripted import ScriptedLauncher
@@ -31,7 +31,7 @@ class Scene:
     def runner(self, guarded: bool = False) -> Runner:
         settings = RunnerSettings(self.folder, self.folder, url="http://here", guarded=guarded)
         launchers = {"scripted": self.launcher}
-        return Runner(self.database, Observations(), launchers, settings=settings, deactivate=lambda *_: None)
+        return Runner(self.database, Observations(), launchers, settings=settings)
 
     def grant(self, role: Role, name: str = "ci") -> str:
         """Makes a token and answers its id."""

@@ -12,19 +12,18 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from reconcile.decide.automatic_stops import Stop
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.observe import Observations
 from reconcile.protocols import Launch, LaunchError, Lost
 from reconcile.runs.attempt import Ended
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.settle import settle
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
 from revisions.history.triggers import StopReason
-from revisions.store import claims, counts, installations, logs, run_orders, runs, status, tables
+from revisions.store import claims, counts, installations, logs, run_orders, runs, status, tables, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from tests.reconcile import scripted
@@ -50,7 +49,6 @@ class Scene:
         self.observations = Observations()
         self.seen: list[tuple[str, Mapping[str, Any]]] = []
         self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
-        self.deactivated: list[tuple[str, Stop]] = []
 
     def runner(self, machine: str = "here", **settings: Any) -> Runner:
         return Runner(
@@ -58,8 +56,14 @@ class Scene:
             self.observations,
             {"scripted": self.launcher},
             settings=RunnerSettings(self.folder / machine, self.folder, **settings),
-            deactivate=lambda trigger_id, stop: self.deactivated.append((trigger_id, stop)),
         )
+
+    def stopped_for(self) -> str | None:
+        """The reason for which the system deactivated the trigger, None while it is active."""
+        with self.database.read() as connection:
+            trigger = triggers.by_id(connection, self.trigger.trigger_id)
+        assert trigger is not None
+        return trigger.stopped_for
 
     def started(self, runner: Runner, **values: Any) -> tuple[str, ScriptedWork]:
         """A run that is under way."""
@@ -242,23 +246,23 @@ def test_a_failed_attempt_is_retried_after_its_backoff(scene: Scene) -> None:
 
 
 def test_five_failed_runs_deactivate_the_trigger(scene: Scene) -> None:
-    """X-07: by a transaction of its own, asked for once the limit is reached."""
+    """X-07: with the reason, once the limit is reached."""
     runner = scene.runner()
     for _ in range(5):
-        assert scene.deactivated == []
+        assert scene.stopped_for() is None
         _, work = scene.started(runner, max_attempts=1)
         work.fail()
         runner.run_pass()
-    assert scene.deactivated == [(scene.trigger.trigger_id, Stop(StopReason.FAILURES))]
+    assert scene.stopped_for() == StopReason.FAILURES
 
 
 def test_a_deactivation_that_fails_stops_nobody(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """L-16: the scanner finishes it; the runner goes on."""
 
-    def refuse(_: Any) -> None:
+    def refuse(*_: Any) -> None:
         raise Conflict("changed")
 
-    monkeypatch.setattr(scene, "deactivated", type("Refusing", (), {"append": staticmethod(refuse)}))
+    monkeypatch.setattr("reconcile.runs.settle.stop_trigger", refuse)
     scene.trigger = scene.rows.redeploy(scene.trigger, deactivate_after=1)
     runner = scene.runner()
     _, work = scene.started(runner, max_attempts=1)
@@ -483,7 +487,7 @@ def test_a_run_that_cannot_start_is_told_once_although_the_answer_was_lost(
             runner.run_pass()
         assert runner.run_pass().settled == 1
     assert scene.told("run.settled") == ["failed"]
-    assert [stop.reason for _, stop in scene.deactivated] == [StopReason.FAILURES]
+    assert scene.stopped_for() == StopReason.FAILURES
 
 
 def test_an_end_that_was_not_written_is_no_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

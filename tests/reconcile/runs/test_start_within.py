@@ -9,7 +9,7 @@ from controller.settings import Settings
 from reconcile.decide import changes
 from reconcile.runs.claiming import take
 from reconcile.schedule.terms import start_by, terms
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.history.chain import canonical
 from revisions.manifests import Trigger
 from revisions.store import occurrences

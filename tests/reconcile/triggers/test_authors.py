@@ -14,8 +14,8 @@ from reconcile.queries.explain import Explaining
 from reconcile.report.installation_checks import Check, Level
 from reconcile.runs.manual.orders import Approving
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.revising import Caller
 from revisions.errors import Forbidden, Invalid
 from revisions.history.triggers import SYSTEM
 from revisions.store import backlogs as backlog_store
@@ -187,11 +187,7 @@ def test_by_hand_it_starts_nothing_either(world: World, credentials: Credentials
     run = world.firing.fire(key("tick"), None, Caller("root"))
     launcher = ScriptedLauncher()
     runner = Runner(
-        world.database,
-        world.observations,
-        {"process": launcher},
-        settings=RunnerSettings(tmp_path, tmp_path),
-        deactivate=lambda *_: None,
+        world.database, world.observations, {"process": launcher}, settings=RunnerSettings(tmp_path, tmp_path)
     )
     for _ in range(3):
         runner.run_pass()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.tasks import register_task
 from revisions.manifests import Task
 from tests.world import World, key, task_document
 
@@ -44,7 +45,9 @@ def test_there_is_nothing_to_warn_of(world: World, case: str) -> None:
         case "nothing declared":
             world.create()
         case "another task":
-            world.registering.register(Task.read(task_document("v3", "other", **KEEPS)), Caller("ann"))
+            register_task(
+                world.database, world.observations, Task.read(task_document("v3", "other", **KEEPS)), Caller("ann")
+            )
             world.create("tick", task_version="v1")
         case "again":
             world.register("v3")

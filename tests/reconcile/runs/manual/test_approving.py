@@ -8,7 +8,7 @@ import pytest
 
 from reconcile.runs.manual.orders import Approving
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.ids import fresh
 from revisions.store import occurrences, run_orders
@@ -31,7 +31,6 @@ class Scene:
             world.observations,
             {"process": self.launcher},
             settings=RunnerSettings(folder / "work", folder),
-            deactivate=world.deploying.stop,
         )
 
     def parked(self, minutes: int = 1, **spec: Any) -> list[Run]:

@@ -13,8 +13,8 @@ from reconcile.queries.explain import Explaining
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual import backfill
 from reconcile.runs.manual.backfill import Backfilled, BackfillRequest
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store import occurrences
 from tests.world import UNLIMITED, World, key

@@ -7,8 +7,8 @@ import pytest
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.store import logs, run_orders, runs
 from revisions.store.logs import LogPiece

@@ -6,7 +6,7 @@ import pytest
 
 from reconcile.decide.task_output import LARGEST
 from reconcile.runs.manual.state import Seeded, Seeding
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid, NotFound
 from revisions.store.states import StoredState
 from tests.world import World, key

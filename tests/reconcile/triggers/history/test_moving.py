@@ -12,11 +12,11 @@ from sqlalchemy import func, select
 from reconcile.decide.preconditions import Expected
 from reconcile.runs.manual.state import Seeding
 from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.history.rebuild import Rebuilding
 from reconcile.triggers.history.transfer import Exporting, Imported, Importing
 from reconcile.triggers.history.verify import Verifying
 from reconcile.triggers.holds import Holds
-from reconcile.triggers.revising import Caller
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Invalid
 from revisions.history import checkpoints

@@ -15,11 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from reconcile.decide.preconditions import Expected
 from reconcile.observe import Observations
-from reconcile.triggers.deploying import Deploying
+from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger, resume_paused
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
 from reconcile.triggers.history.rebuild import Rebuilding
 from reconcile.triggers.history.verify import Verifying
-from reconcile.triggers.revising import Caller
-from reconcile.triggers.tasks import Registering
+from reconcile.triggers.tasks import register_task
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.history.triggers import fold
@@ -102,11 +103,11 @@ class Histories(RuleBasedStateMachine):
         assert isinstance(clock, HandClock)
         self.clock = clock
         self.project = f"p{next(PROJECTS)}"
-        observations = Observations()
-        self.deploying = Deploying(self.database, observations)
-        registering = Registering(self.database, self.deploying, observations)
+        self.observations = Observations()
         for version in ("v1", "v2"):
-            registering.register(Task.read(self._document("Task", "report", version=version)), Caller())
+            register_task(
+                self.database, self.observations, Task.read(self._document("Task", "report", version=version)), Caller()
+            )
         self.model: dict[str, Model] = {}
         self.minutes = 0
         self.deploy("a", "ann", "right", None, None, word="", tags=(), version="v1")
@@ -135,7 +136,12 @@ class Histories(RuleBasedStateMachine):
             made = replace(wanted, active=becomes)
             if exists and wanted_of(made) == ("DEPLOY", *wanted_of(model.last)[1:]) and becomes == model.last.active:  # type: ignore[union-attr]
                 made = None
-        self._do(foreseen, lambda: self.deploying.deploy(Trigger.read(document), expected, Caller(actor, "", key)))
+        self._do(
+            foreseen,
+            lambda: deploy_trigger(
+                self.database, self.observations, Trigger.read(document), expected, Caller(actor, "", key)
+            ),
+        )
         if made:
             target = self.model.setdefault(name, Model())
             if active is not None or not exists:
@@ -148,7 +154,9 @@ class Histories(RuleBasedStateMachine):
         wanted = {"action": "DEACTIVATE", "active": False}
 
         def change(expected: Expected) -> object:
-            return self.deploying.deactivate(self._key(name), expected, Caller(actor, "why", key), until=until)
+            return deactivate_trigger(
+                self.database, self.observations, self._key(name), expected, Caller(actor, "why", key), until=until
+            )
 
         def after(model: Model) -> None:
             model.until = self.minutes + pause if pause else None
@@ -158,14 +166,18 @@ class Histories(RuleBasedStateMachine):
     @chosen("name", "actor", "read", "key")
     def activate(self, name: str, actor: str, read: str, key: str | None) -> None:
         def change(expected: Expected) -> object:
-            return self.deploying.activate(self._key(name), expected, Caller(actor, "why", key))
+            return activate_trigger(
+                self.database, self.observations, self._key(name), expected, Caller(actor, "why", key)
+            )
 
         self._toggle(name, actor, read, key, {"action": "ACTIVATE", "active": True}, change, _unpaused)
 
     @chosen("name", "actor", "read", "key")
     def delete(self, name: str, actor: str, read: str, key: str | None) -> None:
         def change(expected: Expected) -> object:
-            return self.deploying.delete(self._key(name), expected, Caller(actor, "why", key))
+            return delete_trigger(
+                self.database, self.observations, self._key(name), expected, Caller(actor, "why", key)
+            )
 
         self._toggle(name, actor, read, key, {"action": "DELETE", "active": False}, change, _unpaused)
 
@@ -173,7 +185,12 @@ class Histories(RuleBasedStateMachine):
     def roll_back(self, name: str, actor: str, to: int) -> None:
         model = self.model.get(name)
         if model is None:
-            self._do(NotFound, lambda: self.deploying.rollback(self._key(name), 1, Expected(revision=1), Caller(actor)))
+            self._do(
+                NotFound,
+                lambda: rollback_trigger(
+                    self.database, self.observations, self._key(name), 1, Expected(revision=1), Caller(actor)
+                ),
+            )
             return
         to = min(to, len(model.history))
         expected = Expected(revision=len(model.history))
@@ -183,7 +200,10 @@ class Histories(RuleBasedStateMachine):
             wanted, action="DEPLOY", actor=actor, active=becomes, key=None, reason=f"rollback to revision {to}"
         )
         same = not model.deleted and wanted_of(made)[1:] == wanted_of(model.last)[1:]
-        changed = self._do(None, lambda: self.deploying.rollback(self._key(name), to, expected, Caller(actor)))
+        changed = self._do(
+            None,
+            lambda: rollback_trigger(self.database, self.observations, self._key(name), to, expected, Caller(actor)),
+        )
         assert changed.changed is not same
         if not same:
             if model.deleted:
@@ -199,7 +219,10 @@ class Histories(RuleBasedStateMachine):
         elif new != name and new in self.model:
             foreseen = Conflict
         expected = Expected(revision=len(model.history) if model else 1)
-        self._do(foreseen, lambda: self.deploying.rename(self._key(name), new, expected, Caller(actor)))
+        self._do(
+            foreseen,
+            lambda: rename_trigger(self.database, self.observations, self._key(name), new, expected, Caller(actor)),
+        )
         if foreseen is None and new != name:
             assert model is not None
             model.append(replace(model.last, action="DEPLOY", actor=actor, key=None, reason=f"renamed from {name}"))
@@ -209,7 +232,7 @@ class Histories(RuleBasedStateMachine):
     def let_time_pass(self, minutes: int) -> None:
         self.clock.advance(timedelta(minutes=minutes))
         self.minutes += minutes
-        self.deploying.resume_paused()
+        resume_paused(self.database, self.observations)
         for model in self.model.values():
             if not model.deleted and not model.last.active and model.until is not None and model.until <= self.minutes:
                 model.append(

@@ -7,8 +7,8 @@ import pytest
 
 from reconcile.decide.admission import Pace
 from reconcile.loop import loop as loops
+from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds, Scope
-from reconcile.triggers.revising import Caller
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store.runs import Run
 from tests.waiting import eventually

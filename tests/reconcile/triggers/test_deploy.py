@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.revising import Caller
+from reconcile.triggers.activation import delete_trigger
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.tasks import delete_task
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.history import chain
 from revisions.history.triggers import Action, fold
@@ -55,7 +57,7 @@ def test_a_missing_revision_is_refused(world: World) -> None:
     with pytest.raises(PreconditionRequired):
         world.deploy("tick", Expected(), description="blind")
     with pytest.raises(PreconditionRequired):
-        world.deploying.delete(key("tick"), Expected(), Caller())
+        delete_trigger(world.database, world.observations, key("tick"), Expected(), Caller())
     assert len(world.history()) == 1
 
 
@@ -208,13 +210,13 @@ def test_deleting_a_task_takes_its_triggers_and_what_waits(world: World) -> None
     world.create("b")
     world.firing.fire(key("a"), None, Caller())
     version = world.register().task.key
-    world.registering.delete(version, Caller("bob"))
+    delete_task(world.database, world.observations, version, Caller("bob"))
     assert [(world.history(name)[0].action, world.history(name)[0].actor) for name in "ab"] == [("DELETE", "bob")] * 2
     assert [run.status for run in world.runs("a")] == ["cancelled"]
     with pytest.raises(Invalid):
         world.create("c")
     with pytest.raises(NotFound):
-        world.registering.delete(version, Caller())
+        delete_task(world.database, world.observations, version, Caller())
     with pytest.raises(Conflict):
         world.register(description="another spec")
     assert world.register().changed

@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.revising import Caller, Changed
+from reconcile.triggers.activation import delete_trigger
+from reconcile.triggers.append import Changed
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
+from reconcile.triggers.tasks import delete_task
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.history.triggers import Action
 from revisions.manifests import Trigger
@@ -16,7 +20,7 @@ WHO = Caller("bob")
 
 
 def rollback(world: World, to: int, at: int | None, caller: Caller = WHO) -> Changed:
-    return world.deploying.rollback(key("tick"), to, Expected(revision=at), caller)
+    return rollback_trigger(world.database, world.observations, key("tick"), to, Expected(revision=at), caller)
 
 
 def test_a_rollback_is_a_new_deploy_that_names_what_it_goes_back_to(world: World) -> None:
@@ -54,7 +58,7 @@ def test_a_rollback_needs_the_revision_last_read(world: World) -> None:
     with pytest.raises(NotFound, match="no revision 9"):
         rollback(world, 9, 2)
     with pytest.raises(NotFound):
-        world.deploying.rollback(key("none"), 1, Expected(revision=1), WHO)
+        rollback_trigger(world.database, world.observations, key("none"), 1, Expected(revision=1), WHO)
     assert len(world.history()) == 2
 
 
@@ -63,7 +67,7 @@ def test_a_rollback_to_a_task_version_that_is_gone_is_refused(world: World) -> N
     world.register("v2")
     world.create()
     world.update("tick", 1, task_version="v2")
-    world.registering.delete(world.register().task.key, WHO)
+    delete_task(world.database, world.observations, world.register().task.key, WHO)
     with pytest.raises(Invalid, match="no report v1") as refused:
         rollback(world, 1, 2)
     assert refused.value.errors[0].hint == "registered are v2"
@@ -109,8 +113,17 @@ def test_a_rollback_brings_a_deleted_trigger_back_as_it_was(world: World, was: s
 
 def test_a_prune_is_undone_by_a_rollback(world: World) -> None:
     """R-22: what a folder's prune deleted comes back with its origin, so that the folder owns it still."""
-    world.deploying.deploy(Trigger.read(trigger_document()), Expected(absent=True), WHO, origin="reports")
-    world.deploying.delete(key("tick"), Expected(revision=1), Caller("ci", "pruned by reports"))
+    deploy_trigger(
+        world.database,
+        world.observations,
+        Trigger.read(trigger_document()),
+        Expected(absent=True),
+        WHO,
+        origin="reports",
+    )
+    delete_trigger(
+        world.database, world.observations, key("tick"), Expected(revision=1), Caller("ci", "pruned by reports")
+    )
     back = rollback(world, 1, 2).trigger
     assert (back.deleted, back.active, back.origin) == (False, True, "reports")
 
@@ -133,7 +146,7 @@ def test_a_rollback_across_a_rename_keeps_the_name(world: World) -> None:
     """R-22: what a trigger is called is not part of what is gone back to."""
     world.create(description="first")
     world.update("tick", 1, description="second")
-    world.deploying.rename(key("tick"), "tock", Expected(revision=2), WHO)
-    back = world.deploying.rollback(key("tock"), 1, Expected(revision=3), WHO).trigger
+    rename_trigger(world.database, world.observations, key("tick"), "tock", Expected(revision=2), WHO)
+    back = rollback_trigger(world.database, world.observations, key("tock"), 1, Expected(revision=3), WHO).trigger
     spec: dict[str, Any] = json.loads(back.spec)
     assert (back.key.name, spec["description"]) == ("tock", "first")

@@ -3,7 +3,9 @@
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.revising import Caller, Changed
+from reconcile.triggers.append import Changed
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import rename_trigger
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.history import chain
 from revisions.history.triggers import Action, fold
@@ -16,7 +18,7 @@ WHO = Caller("bob")
 
 
 def rename(world: World, name: str, new: str, at: int | None, caller: Caller = WHO) -> Changed:
-    return world.deploying.rename(key(name), new, Expected(revision=at), caller)
+    return rename_trigger(world.database, world.observations, key(name), new, Expected(revision=at), caller)
 
 
 def test_a_rename_keeps_history_watermark_and_runs(world: World) -> None:

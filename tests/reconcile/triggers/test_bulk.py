@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.deploying import Chosen
-from reconcile.triggers.revising import Caller, Changed
+from reconcile.triggers.activation import change_triggers
+from reconcile.triggers.append import Changed
+from reconcile.triggers.caller import Caller
+from reconcile.triggers.deploy import deploy_trigger
+from reconcile.triggers.locks import Selection
 from revisions.errors import Conflict, Invalid, PreconditionFailed, TriggerctlError
 from revisions.history.triggers import Action
 from revisions.manifests import Trigger
@@ -22,8 +25,8 @@ from tests.world import World, key, trigger_document
 WHO = Caller("bob", "quiet")
 
 
-def change(world: World, chosen: Chosen, action: Action = Action.DEACTIVATE, caller: Caller = WHO) -> list[Changed]:
-    return world.deploying.change_all(chosen, action, caller)
+def change(world: World, chosen: Selection, action: Action = Action.DEACTIVATE, caller: Caller = WHO) -> list[Changed]:
+    return change_triggers(world.database, world.observations, chosen, action, caller)
 
 
 def numbers(changed: list[Changed]) -> list[tuple[str, int | None, int, bool]]:
@@ -82,10 +85,10 @@ def test_a_pause_of_many_ends_by_itself(world: World) -> None:
     """R-20: an end is kept with each; one that is past is refused as what it is, a wrong input."""
     world.create("a", tags=["x"])
     until = world.clock_now().replace(hour=23)
-    (paused,) = world.deploying.change_all("x", Action.DEACTIVATE, WHO, until=until)
+    (paused,) = change_triggers(world.database, world.observations, "x", Action.DEACTIVATE, WHO, until=until)
     assert paused.trigger.until == until
     with pytest.raises(Invalid, match="until"):
-        world.deploying.change_all("x", Action.DEACTIVATE, WHO, until=world.clock_now())
+        change_triggers(world.database, world.observations, "x", Action.DEACTIVATE, WHO, until=world.clock_now())
 
 
 def test_one_that_cannot_be_resumed_holds_back_the_others(world: World) -> None:
@@ -131,13 +134,19 @@ class Tagging:
                 tag = "odd" if current.tags == ("even",) else "even"
                 document = trigger_document(name, tags=[tag], task_version=f"v{1 + number % 2}")
                 try:
-                    self.world.deploying.deploy(Trigger.read(document), Expected(revision=current.revision), WHO)
+                    deploy_trigger(
+                        self.world.database,
+                        self.world.observations,
+                        Trigger.read(document),
+                        Expected(revision=current.revision),
+                        WHO,
+                    )
                 except PreconditionFailed:
                     continue
 
     def toggle(self, tag: str, action: Action) -> None:
         for _ in range(self.rounds):
-            self.world.deploying.change_all(tag, action, Caller(f"by {tag}"))
+            change_triggers(self.world.database, self.world.observations, tag, action, Caller(f"by {tag}"))
 
     def toggle_named(self, names: tuple[str, ...]) -> None:
         for number in range(self.rounds):
@@ -146,7 +155,7 @@ class Tagging:
             chosen = {trigger.key: trigger.revision for trigger in found if trigger}
             try:
                 action = Action.DEACTIVATE if number % 2 else Action.ACTIVATE
-                self.world.deploying.change_all(chosen, action, Caller("by name"))
+                change_triggers(self.world.database, self.world.observations, chosen, action, Caller("by name"))
             except Conflict:
                 continue
 
