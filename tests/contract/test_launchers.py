@@ -164,7 +164,7 @@ CONTROLLER = """
 import json, signal, sys
 from pathlib import Path
 from reconcile import plugins
-from reconcile.ports import Launch
+from reconcile.protocols import Launch
 kind, run, folder, root, spec, document = sys.argv[1:]
 plugins.launcher(kind).start(Launch(run, 1, Path(folder), Path(root), json.loads(spec), json.loads(document), {}))
 print("started", flush=True)

@@ -56,7 +56,7 @@ import os, signal, sys, time
 from pathlib import Path
 from reconcile import plugins
 from reconcile.observe import Observations
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 
 url, folder, point = sys.argv[1:]

@@ -36,7 +36,7 @@ import sys, time
 from pathlib import Path
 from reconcile import plugins
 from reconcile.observe import Observations
-from reconcile.runner import Runner, RunnerSettings
+from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 url, folder = sys.argv[1:]
 settings = RunnerSettings(Path(folder, "there"), Path(folder))
