@@ -11,7 +11,7 @@ from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
 from reconcile.deploying import Deploying
 from reconcile.loop import Loop
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.passes.deciding import Deciding
 from reconcile.passes.pruning import Pruning
 from reconcile.passes.replica import Replica

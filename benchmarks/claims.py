@@ -17,7 +17,7 @@ from reconcile.attempts import claiming
 from reconcile.attempts.attempt import Ended
 from reconcile.attempts.endings import Ending
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected

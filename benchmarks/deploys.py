@@ -12,7 +12,7 @@ from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected

@@ -4,7 +4,7 @@ from sqlalchemy import text
 
 from benchmarks.subjects import task
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected

@@ -7,7 +7,7 @@ from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.passes.demand import AT_ONCE
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected

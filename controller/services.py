@@ -24,7 +24,7 @@ from reconcile.history.importing import Importing
 from reconcile.history.rebuilding import Rebuilding
 from reconcile.history.verifying import Verifying
 from reconcile.holding import Holding
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.ports import SecretPlaces
 from reconcile.registering import Registering
 from reconcile.reports.accounting import Accounting

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from reconcile import authors, calendars, limits
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.revising import Caller, Changed, Locked, Request, Revising, closed_days
 from reconcile.rules import changes, preconditions, trust
 from reconcile.rules.changes import Next

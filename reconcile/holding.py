@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import HoldChanged
 from reconcile.revising import Caller
 from reconcile.rules.blackouts import MODES
 from reconcile.rules.changes import refuse_past
@@ -138,8 +139,7 @@ class Holding:
         if not store.append(connection, hold):
             raise Conflict.hinted(hold.kind, "somebody changed it in the meantime", "look at it again")
         notices.changed(connection)
-        told = {"kind": hold.kind, "project": hold.project, "tag": hold.tag, "until": hold.until_at}
-        self._observations.emit("hold.changed", **told, actor=hold.actor)
+        self._observations.emit(HoldChanged(hold.kind, hold.project, hold.tag, hold.until_at, hold.actor))
 
 
 def _ended(hold: Hold, now: datetime, caller: Caller) -> Hold:

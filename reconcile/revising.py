@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from reconcile import budgets, calendars
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import TriggerChanged
 from reconcile.rules import changes
 from reconcile.rules.authority import UNLIMITED, Cause
 from reconcile.rules.block import Closed
@@ -185,10 +186,8 @@ class Revising:
 
     def _tell(self, changed: Changed, caller: Caller, begun: float) -> None:
         if changed.changed:
-            trigger, seconds = changed.trigger, self._database.clock.monotonic() - begun
-            told = {"trigger": str(trigger.key), "revision": trigger.revision, "actor": trigger.changed_by}
-            self._observations.emit("trigger.changed", **told)
-            self._observations.emit("change.made", trigger=trigger, caller=caller, seconds=seconds)
+            seconds = self._database.clock.monotonic() - begun
+            self._observations.emit(TriggerChanged(changed.trigger, caller.traceparent, seconds))
 
 
 def closed_days(locked: Locked, spec: str) -> Closed:

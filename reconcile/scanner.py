@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from reconcile.attempts.attempt import Ended
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import FaultFound, FindingKind
 from reconcile.passes.alarms import Alarms
 from reconcile.rules.retry import Outcome
 from reconcile.rules.stopping import Stop, worn_out
@@ -24,24 +24,11 @@ from revisions.triggers import spec_of
 REAPED_AT_ONCE = 100
 
 
-class Kind(StrEnum):
-    """What was found: a job that is missing, of another revision or of nothing; an occurrence that is overdue and that
-    nobody decided; a claim that nobody renews and no runner took; a task's summary that is off; a trigger that is
-    active at a limit of its runs; a watermark ahead of now."""
-
-    JOB = "job"
-    OVERDUE = "overdue"
-    CLAIM = "claim"
-    SUMMARY = "summary"
-    LIMIT = "limit"
-    WATERMARK = "watermark"
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that should not be; `subject` is a trigger's or a run's id, or a task."""
 
-    kind: Kind
+    kind: FindingKind
     subject: str
     detail: str
 
@@ -73,20 +60,20 @@ class Scanner:
             lapsed = claims.lapsed(connection, now - self._patience, REAPED_AT_ONCE)
         for trigger_id, stop in stopping:
             self._deploying.stop(trigger_id, stop)
-            found.append(Finding(Kind.LIMIT, trigger_id, f"was active at its limit ({stop.reason})"))
+            found.append(Finding(FindingKind.LIMIT, trigger_id, f"was active at its limit ({stop.reason})"))
         if wrong:
             with self._database.write() as connection:
                 task_store.lock(connection, wrong)
                 write(connection, *task_store.summarising(wrong))
-            found += [Finding(Kind.SUMMARY, str(key), "counted other triggers than there are") for key in wrong]
+            found += [Finding(FindingKind.SUMMARY, str(key), "counted other triggers than there are") for key in wrong]
         for run in lapsed:
             lost = Ended(Outcome.LOST, "its worker stopped renewing the lease, and no runner took the run over")
             settled = settle(self._database, self._observations, run, lost)
             if settled.stop:
                 self._deploying.stop(run.trigger_id, settled.stop)
-            found.append(Finding(Kind.CLAIM, run.id, "was claimed by a worker that is no more"))
+            found.append(Finding(FindingKind.CLAIM, run.id, "was claimed by a worker that is no more"))
         for finding in found:
-            self._observations.emit("scan.found", kind=finding.kind, subject=finding.subject, detail=finding.detail)
+            self._observations.emit(FaultFound(finding.kind, finding.subject, finding.detail))
         return found
 
     def _jobs(self) -> Iterator[Finding]:
@@ -98,19 +85,19 @@ class Scanner:
             ("had a job and is not active", changes.removed),
         ):
             for trigger_id in ids:
-                yield Finding(Kind.JOB, trigger_id, told)
+                yield Finding(FindingKind.JOB, trigger_id, told)
 
     def _overdue(self, connection: Connection, now: datetime) -> Iterator[Finding]:
         frozen = holds.frozen_projects(connection, now)
         if frozen is None:
             return
         for trigger_id in status_store.due(connection, now - self._patience, frozen):
-            yield Finding(Kind.OVERDUE, trigger_id, "was due and nobody decided")
+            yield Finding(FindingKind.OVERDUE, trigger_id, "was due and nobody decided")
 
     def _ahead(self, connection: Connection, now: datetime) -> Iterator[Finding]:
         for trigger_id, watermark in status_store.ahead(connection, now + self._patience):
             told = f"its watermark {utc_text(watermark)} is ahead of now: `triggerctl catchup T --rebase` sets it back"
-            yield Finding(Kind.WATERMARK, trigger_id, told)
+            yield Finding(FindingKind.WATERMARK, trigger_id, told)
 
 
 def worn_triggers(connection: Connection) -> Iterator[tuple[str, Stop]]:

@@ -15,7 +15,7 @@ from controller.shapes.common import Page
 from reconcile import limits
 from reconcile.byhand.backfilling import Wish
 from reconcile.byhand.firing import Fired
-from reconcile.observe import Progress
+from reconcile.observations.observation import Progress
 from revisions.errors import Fault, Invalid, few
 from revisions.ids import TriggerKey, name_faults
 from revisions.store.runs import Run

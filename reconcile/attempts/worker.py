@@ -12,13 +12,14 @@ from pathlib import Path
 
 from reconcile.attempts import claiming
 from reconcile.attempts.adoption import Adoption, Taken, Unseen
-from reconcile.attempts.attempt import Attempt, Ended, facts_of
+from reconcile.attempts.attempt import Attempt, Ended
 from reconcile.attempts.endings import Ending
 from reconcile.attempts.live import Live
 from reconcile.attempts.starting import Starting
 from reconcile.attempts.vault import Vault
 from reconcile.attempts.workplace import WorkPlace
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import LaunchTried, RunAdopted, RunLost, RunStarted
 from reconcile.ports import Launcher
 from reconcile.rules.retry import Outcome
 from reconcile.settle import Deactivate
@@ -83,7 +84,6 @@ class Worker:
         deactivate: Deactivate,
     ) -> None:
         self._database = database
-        self._emit = observations.emit
         self._observations = observations
         self._launchers = launchers
         self._settings = settings
@@ -169,14 +169,14 @@ class Worker:
                 case Attempt() as attempt:
                     self._live.add(attempt)
                     self._counted["adopted"] += 1
-                    self._emit("run.adopted", **attempt.facts)
+                    self._observations.emit(RunAdopted(attempt.run, attempt.trigger))
                 case Unseen() as unseen:
                     assert self._adoption is not None
                     self._counted["adopted"] += 1
                     self._launch(self._adoption.place, unseen.claimed, unseen.now, stored=unseen.stored)
                 case Ended(Outcome.LOST) as ended:
                     self._counted["lost"] += 1
-                    self._emit("run.lost", **facts_of(run, one.trigger))
+                    self._observations.emit(RunLost(run, one.trigger))
                     self._settle(Ending(run, ended, trigger=one.trigger))
                 case ended:
                     self._settle(Ending(run, ended, trigger=one.trigger))
@@ -220,15 +220,15 @@ class Worker:
         """
         begun = self._monotonic()
         found = self._starting.start(place, one, now, begun, token, stored)
-        facts = {"at": now + timedelta(seconds=waited), "seconds": self._monotonic() - begun}
-        self._emit("launch.tried", run=one.run, error=found.error if isinstance(found, Ended) else None, **facts)
+        at, error = now + timedelta(seconds=waited), found.error if isinstance(found, Ended) else None
+        self._observations.emit(LaunchTried(one.run, one.trigger, at, self._monotonic() - begun, error))
         match found:
             case Attempt() as attempt:
                 self._live.add(attempt)
                 if stored is None:
-                    self._emit("run.started", **attempt.facts, source=one.run.source)
+                    self._observations.emit(RunStarted(attempt.run, attempt.trigger))
                 else:
-                    self._emit("run.adopted", **attempt.facts)
+                    self._observations.emit(RunAdopted(attempt.run, attempt.trigger))
             case ended:
                 self._settle(Ending(one.run, ended, trigger=one.trigger))
 

@@ -1,8 +1,8 @@
 """Runs that wait for somebody's word: approving them lets them go on (X-14)."""
 
-from reconcile.attempts.attempt import part_of
 from reconcile.byhand.targets import refuse_denied, start_anew_by
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import RunApproved
 from reconcile.revising import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.store import notices, occurrences, orders, runs, status, triggers
@@ -47,6 +47,5 @@ class Approving:
             key = triggers.keys(connection, [run.trigger_id]).get(run.trigger_id)
             approved = runs.get(connection, run_id)
         assert approved is not None
-        facts = {"run_id": run_id, "actor": caller.actor, **part_of(approved)}
-        self._observations.emit("run.approved", trigger=str(key), **facts)
+        self._observations.emit(RunApproved(approved, key, caller.actor))
         return approved

@@ -8,7 +8,8 @@ from typing import Any
 from reconcile.byhand import targets
 from reconcile.byhand.targets import Target
 from reconcile.creating import outcome_of
-from reconcile.observe import Observations, Progress
+from reconcile.observations.observation import Observations, Progress
+from reconcile.observations.runs import RunsBackfilled
 from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules import bounds
 from reconcile.rules.audit import Standing
@@ -149,8 +150,7 @@ class Backfilling:
             made = _insert(connection, target, order, new)
             _refuse_forgotten(connection, target, order.wish)  # after it, for it waits for whoever removes such runs
         if made:
-            facts = {"trigger": str(order.key), "actor": order.caller.actor, "number": len(made)}
-            self._observations.emit("runs.backfilled", **facts)
+            self._observations.emit(RunsBackfilled(order.key, order.caller.actor, len(made)))
         return named, wanted, [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in made]
 
 

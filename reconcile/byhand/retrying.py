@@ -2,9 +2,9 @@
 
 import json
 
-from reconcile.attempts.attempt import part_of
 from reconcile.byhand import targets
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import RunRetriedByHand
 from reconcile.revising import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.manifests import Retry
@@ -54,14 +54,7 @@ class Retrying:
             notices.runs_pending(connection)
             again = runs.get(connection, run_id)
         assert again is not None
-        facts = {
-            "trigger": str(trigger.key),
-            "run_id": run_id,
-            "attempt": run.attempt,
-            "ended_as": run.status,
-            **part_of(run),
-        }
-        self._observations.emit("run.retried_by_hand", **facts, actor=caller.actor)
+        self._observations.emit(RunRetriedByHand(run, trigger.key, run.status, caller.actor))
         return again
 
 

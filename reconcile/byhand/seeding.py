@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import StateChanged
 from reconcile.revising import Caller
 from reconcile.rules import state
 from revisions import documents
@@ -66,7 +67,7 @@ class Seeding:
             made = State(trigger.trigger_id, text, now, caller.actor, run_id=None)
             store.put(connection, made)
         size = len(text.encode()) if text is not None else None
-        self._observations.emit("state.changed", trigger=str(key), actor=caller.actor, bytes=size)
+        self._observations.emit(StateChanged(key, caller.actor, size))
         return Seeded(made, changed=True)
 
 

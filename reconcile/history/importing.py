@@ -8,7 +8,8 @@ from typing import Any, BinaryIO
 
 from reconcile.history.exporting import FORMAT
 from reconcile.history.verifying import walk_all
-from reconcile.observe import Observations, Progress
+from reconcile.observations.observation import Observations, Progress
+from reconcile.observations.specs import HistoryImported
 from revisions import checkpoints
 from revisions.breaks import Break, Walk, What, current_row
 from revisions.errors import Conflict, Fault, Invalid
@@ -69,7 +70,7 @@ class Importing:
             triggers = _remake(connection)
             if checkpoints.heads_digest(histories.heads(connection)) != said["digest"]:
                 raise _refused("holds other heads than it says")
-        self._observations.emit("history.imported", actor=actor, **counts)
+        self._observations.emit(HistoryImported(actor, counts))
         return Imported(counts, triggers, signer, signer is not None and expected is not None)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from reconcile.observe import Progress
+from reconcile.observations.observation import Progress
 from revisions import checkpoints
 from revisions.breaks import Break, Head, Walk, What, key_of
 from revisions.chain import Row

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import RecordsPruned
 from reconcile.passes.expecting import BEFORE
 from reconcile.rules.budget import RECENT
 from reconcile.rules.retention import Needs, Old, Retention, gone_until, runs_to_go, skips_to_go
@@ -46,7 +47,7 @@ class Pruning:
             number, position = remove(connection, sweep.position, now - span)
             store.move(connection, sweep.name, position, now if position else now + EVERY)
         if number:
-            self._observations.emit("records.pruned", kind=sweep.name, number=number)
+            self._observations.emit(RecordsPruned(sweep.name, number))
         return True
 
 

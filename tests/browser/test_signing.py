@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page
 
 from reconcile.credentials import Credentials
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import EVERYWHERE, Grant, Role
 from revisions.store.database import Database

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.attempts import claiming
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, T

@@ -11,7 +11,7 @@ import pytest
 from controller import settings
 from controller.serve import Process, listen, refuse_open_door
 from reconcile.credentials import Credentials
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import Reach, scopes_of
 from reconcile.rules.preconditions import Expected

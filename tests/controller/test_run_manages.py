@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconcile.credentials import Credentials
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import EVERYWHERE, Grant, Reach, Role
 from revisions.store.database import Database

@@ -13,7 +13,7 @@ from typing import Any
 
 from reconcile.byhand.firing import Firing
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.registering import Registering
 from reconcile.reports.auditing import Auditing
 from reconcile.revising import Caller

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller, Changed
 from reconcile.rules.preconditions import Expected

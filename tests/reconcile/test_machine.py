@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reconcile.deploying import Deploying
 from reconcile.history.rebuilding import Rebuilding
 from reconcile.history.verifying import Verifying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.registering import Registering
 from reconcile.revising import Caller
 from reconcile.rules.preconditions import Expected

@@ -5,20 +5,28 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from reconcile.observations.passes import (
+    DemandExceeded,
+    DemandSummed,
+    FaultFound,
+    FindingKind,
+    ReplicasCounted,
+    TzdataDiffers,
+)
 from reconcile.passes import replica as replicas
 from reconcile.passes.replica import Replica
 from reconcile.rules.pace import Pace
-from reconcile.scanner import Kind
 from revisions.ids import TaskKey
 from revisions.store import replicas as replica_store
 from revisions.store import tasks
 from revisions.store.tables import trigger_status
+from tests.observing import only
 from tests.world import World
 
 V1 = TaskKey("acme", "production", "report", "v1")
 
 
-def found(world: World) -> list[tuple[Kind, str]]:
+def found(world: World) -> list[tuple[FindingKind, str]]:
     return [(finding.kind, finding.subject) for finding in world.loop.scan()]
 
 
@@ -56,9 +64,13 @@ def test_jobs_that_are_not_what_the_database_says_are_mended(world: World) -> No
     timers.remove(world.id("missing"))
     timers.set(world.id("older"), 7, timedelta(days=1))
     timers.set("nobody", 1, timedelta(days=1))
-    expected = {(Kind.JOB, world.id("missing")), (Kind.JOB, world.id("older")), (Kind.JOB, "nobody")}
+    expected = {
+        (FindingKind.JOB, world.id("missing")),
+        (FindingKind.JOB, world.id("older")),
+        (FindingKind.JOB, "nobody"),
+    }
     seen = set(found(world))
-    assert (Kind.JOB, "nobody") in seen
+    assert (FindingKind.JOB, "nobody") in seen
     assert seen <= expected  # the feed may tell a change again, and then it is the feed that mended its job
     assert timers.jobs() == {world.id(name): 1 for name in ("missing", "older", "sound")}
     assert found(world) == []
@@ -71,7 +83,7 @@ def test_an_overdue_occurrence_that_nobody_decided_is_decided(world: World) -> N
     world.advance(minutes=1)
     assert found(world) == []
     world.advance(minutes=1)
-    assert found(world) == [(Kind.OVERDUE, world.id("tick"))]
+    assert found(world) == [(FindingKind.OVERDUE, world.id("tick"))]
     assert len(world.runs()) == 1
     assert found(world) == []
 
@@ -85,10 +97,10 @@ def test_a_claim_that_nobody_renews_or_takes_over_is_given_up(world: World) -> N
     (run,) = world.runs()
     world.advance(seconds=90)
     world.resync()
-    assert (Kind.CLAIM, run.id) not in found(world)
+    assert (FindingKind.CLAIM, run.id) not in found(world)
     world.advance(seconds=90)
     world.resync()
-    assert (Kind.CLAIM, run.id) in found(world)
+    assert (FindingKind.CLAIM, run.id) in found(world)
     assert (world.runs()[0].status, world.runs()[0].attempt) == ("pending", 1)
 
 
@@ -96,7 +108,7 @@ def test_a_summary_that_is_off_is_counted_again(world: World) -> None:
     """L-16: total, active, name and automation of a task version are what its triggers say."""
     world.create()
     by_hand(world, "UPDATE tasks SET total_triggers = 5, trigger_name = NULL")
-    assert found(world) == [(Kind.SUMMARY, str(V1))]
+    assert found(world) == [(FindingKind.SUMMARY, str(V1))]
     with world.database.read() as connection:
         row = tasks.get(connection, V1)
     assert row is not None
@@ -107,7 +119,7 @@ def test_failures_at_the_limit_deactivate(world: World) -> None:
     """L-16: what a kill between settle and deactivation left open is finished."""
     world.create(deactivate_after=3)
     by_hand(world, "UPDATE trigger_status SET consecutive_failures = 3")
-    assert found(world) == [(Kind.LIMIT, world.id("tick"))]
+    assert found(world) == [(FindingKind.LIMIT, world.id("tick"))]
     newest = world.history()[0]
     assert (newest.active, newest.reason, newest.actor) == (False, "failures", "system")
 
@@ -118,10 +130,10 @@ def test_a_watermark_ahead_is_told_and_left_to_a_person(world: World) -> None:
     world.resync()
     ahead = world.start + timedelta(days=1)
     set_by_hand(world, watermark=ahead)
-    assert found(world) == [(Kind.WATERMARK, world.id("tick"))]
-    assert found(world) == [(Kind.WATERMARK, world.id("tick"))]
-    told = [facts for name, facts in world.observed if name == "scan.found"]
-    assert "2026-03-03T08:00:00Z is ahead" in told[0]["detail"]
+    assert found(world) == [(FindingKind.WATERMARK, world.id("tick"))]
+    assert found(world) == [(FindingKind.WATERMARK, world.id("tick"))]
+    told = only(FaultFound, world.observed)
+    assert "2026-03-03T08:00:00Z is ahead" in told[0].detail
 
 
 def test_replicas_are_seen_as_long_as_they_beat(world: World) -> None:
@@ -142,7 +154,7 @@ def test_replicas_are_seen_as_long_as_they_beat(world: World) -> None:
 
 
 def counted(world: World) -> int:
-    return int([facts["number"] for name, facts in world.observed if name == "replicas.counted"][-1])
+    return only(ReplicasCounted, world.observed)[-1].number
 
 
 def test_an_update_of_the_tz_database_plans_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +169,7 @@ def test_an_update_of_the_tz_database_plans_anew(world: World, monkeypatch: pyte
     world.resync()
     world.resync()
     assert world.status().next_fire_at == planned
-    mixed = [facts["theirs"] for name, facts in world.observed if name == "tzdata.differs"]
+    mixed = [differs.theirs for differs in only(TzdataDiffers, world.observed)]
     assert mixed
     assert "2027a" not in mixed[-1]
     with world.database.read() as connection:
@@ -173,12 +185,12 @@ def test_too_much_asked_is_told_once(world: World) -> None:
     world.create("once", schedule={"at": "2027-01-01T00:00:00Z"})
     world.loop = world.another_loop(Pace(execution_qps=10.0))
     world.resync()
-    asked = [facts["asked"] for name, facts in world.observed if name == "demand.summed"][-1]
+    asked = only(DemandSummed, world.observed)[-1].asked
     assert asked == pytest.approx(7 + 1 / 86_400)
-    assert sum(name == "demand.exceeded" for name, _ in world.observed) == 1
+    assert len(only(DemandExceeded, world.observed)) == 1
     world.resync()
-    assert sum(name == "demand.exceeded" for name, _ in world.observed) == 1
+    assert len(only(DemandExceeded, world.observed)) == 1
     world.deactivate("t0", 1)
     world.resync()
-    asked = [facts["asked"] for name, facts in world.observed if name == "demand.summed"][-1]
+    asked = only(DemandSummed, world.observed)[-1].asked
     assert asked == pytest.approx(6 + 1 / 86_400)

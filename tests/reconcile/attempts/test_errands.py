@@ -15,7 +15,7 @@ from reconcile.attempts.attempt import Ended
 from reconcile.attempts.completing import Completing
 from reconcile.attempts.vault import Vault
 from reconcile.deploying import Deploying
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.rules.retry import Outcome
 from reconcile.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
@@ -36,7 +36,7 @@ CONTROLLER = """
 import sys, time
 from pathlib import Path
 from reconcile import plugins
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 url, folder = sys.argv[1:]

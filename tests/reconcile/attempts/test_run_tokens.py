@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconcile.credentials import Credentials
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.revising import Caller
 from reconcile.rules.authority import EVERYWHERE, Grant, Principal, Reach, Role, scopes_of
 from reconcile.runner import Runner, RunnerSettings

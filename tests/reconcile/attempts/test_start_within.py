@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from controller.metrics import Metrics
 from controller.settings import Settings
+from controller.telemetry.metrics import Metrics
 from reconcile.attempts.claiming import take
 from reconcile.revising import Caller
 from reconcile.rules import changes

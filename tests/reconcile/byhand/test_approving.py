@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from reconcile.byhand.approving import Approving
+from reconcile.observations.runs import RunApproved
 from reconcile.revising import Caller
 from reconcile.runner import Runner, RunnerSettings
 from revisions.errors import Conflict, NotFound
 from revisions.ids import fresh
 from revisions.store import occurrences, orders
 from revisions.store.runs import Run
+from tests.observing import only
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, key
 
@@ -82,7 +84,7 @@ def test_a_run_that_needs_approval_is_parked_until_it_is_approved(scene: Scene) 
     scene.launcher.last.succeed()
     scene.runner.run_pass()
     assert scene.statuses() == ["succeeded"]
-    assert [facts["actor"] for name, facts in scene.world.observed if name == "run.approved"] == ["bob"]
+    assert [approved.actor for approved in only(RunApproved, scene.world.observed)] == ["bob"]
 
 
 def test_a_task_may_require_it_too(scene: Scene) -> None:

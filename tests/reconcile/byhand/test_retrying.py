@@ -6,6 +6,7 @@ import pytest
 
 from reconcile.attempts.attempt import Ended
 from reconcile.holding import Holding
+from reconcile.observations.runs import RunRetriedByHand
 from reconcile.revising import Caller
 from reconcile.rules.retry import Outcome
 from reconcile.settle import settle
@@ -13,6 +14,7 @@ from revisions.errors import Conflict, NotFound
 from revisions.store import logs, orders, runs
 from revisions.store.logs import Piece
 from revisions.store.runs import Run
+from tests.observing import only
 from tests.world import World, key
 
 ANN = Caller("ann")
@@ -138,9 +140,9 @@ def test_who_retried_is_told(world: World) -> None:
     world.create(retry={"max_attempts": 1})
     run = failed(world)
     world.retrying.retry(run.id, ANN)
-    [facts] = [facts for name, facts in world.observed if name == "run.retried_by_hand"]
-    assert facts == {
-        "trigger": "acme/production/report/tick",
+    [retried] = only(RunRetriedByHand, world.observed)
+    assert retried.facts() == {
+        "trigger": key("tick"),
         "run_id": run.id,
         "attempt": 1,
         "ended_as": "failed",

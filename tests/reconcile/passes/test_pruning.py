@@ -9,6 +9,7 @@ from sqlalchemy import func, select, text
 from reconcile.byhand import backfilling
 from reconcile.byhand.approving import Approving
 from reconcile.byhand.backfilling import Wish
+from reconcile.observations.passes import RecordsPruned
 from reconcile.passes.expecting import Expecting
 from reconcile.passes.pruning import EVERY, Pruning
 from reconcile.reports.auditing import Auditing
@@ -86,7 +87,7 @@ def test_old_runs_go(world: World) -> None:
     live(world, 5)
     prune(world)
     assert days(world) == list(range(13, 26))
-    assert ("records.pruned", {"kind": "runs", "number": 7}) in world.observed
+    assert RecordsPruned("runs", 7) in world.observed
 
 
 def test_what_is_gone_is_not_called_missing(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import literal_column, select, text, update
 
 from reconcile.attempts import claiming
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
 from revisions.store import census, claims, orders, runs
