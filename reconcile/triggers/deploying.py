@@ -11,7 +11,7 @@ from reconcile.decide.authority import Sharing
 from reconcile.decide.automatic_stops import Stop
 from reconcile.decide.changes import NextRevision
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers import authors, limit_warnings
 from reconcile.triggers import closed_days as calendars
 from reconcile.triggers.revising import Caller, Changed, Locked, Request, Revising, closed_days

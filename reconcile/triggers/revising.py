@@ -7,7 +7,8 @@ from datetime import datetime
 from reconcile.decide import changes
 from reconcile.decide.authority import UNLIMITED, CausingRun
 from reconcile.decide.changes import NextRevision
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import TriggerChanged
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
 from reconcile.schedule.terms import calendars_of
@@ -187,10 +188,8 @@ class Revising:
 
     def _tell(self, changed: Changed, caller: Caller, begun: float) -> None:
         if changed.changed:
-            trigger, seconds = changed.trigger, self._database.clock.monotonic() - begun
-            told = {"trigger": str(trigger.key), "revision": trigger.revision, "actor": trigger.changed_by}
-            self._observations.emit("trigger.changed", **told)
-            self._observations.emit("change.made", trigger=trigger, caller=caller, seconds=seconds)
+            seconds = self._database.clock.monotonic() - begun
+            self._observations.emit(TriggerChanged(changed.trigger, caller.traceparent, seconds))
 
 
 def closed_days(locked: Locked, spec: str) -> Closed:

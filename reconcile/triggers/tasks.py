@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconcile.decide import task_output
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import WaitEnded
+from reconcile.observations.specs import TaskDeleted, TaskRegistered
 from reconcile.plugins import launchers
 from reconcile.schedule.notation import ScheduleError, duration
 from reconcile.triggers.deploying import Deploying
@@ -76,7 +78,7 @@ class Registering:
             registered = store.get(connection, key)
             relied_on = store.relied_on(connection, key) if changed else []
         assert registered is not None
-        self._observations.emit("task.registered", task=str(key), changed=changed)
+        self._observations.emit(TaskRegistered(key, changed))
         return Registered(registered, changed, tuple(warnings(key, manifest.written, relied_on)))
 
     def delete(self, key: TaskKey, caller: Caller) -> TaskRow:
@@ -100,9 +102,9 @@ class Registering:
             names = trigger_store.keys(connection, {run.trigger_id for run in over})
             deleted = store.get(connection, key)
         assert deleted is not None
-        self._observations.emit("task.deleted", task=str(key), triggers=len(bound))
+        self._observations.emit(TaskDeleted(key, len(bound)))
         for run in over:
-            self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
+            self._observations.emit(WaitEnded(run, names.get(run.trigger_id), now))
         return deleted
 
 

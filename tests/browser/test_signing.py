@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page
 
 from reconcile.decide.authority import EVERYWHERE, Grant, Role
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.credentials import Credentials
 from reconcile.triggers.revising import Caller
 from revisions.store.database import Database

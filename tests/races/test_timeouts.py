@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.deploying import Deploying
 from reconcile.triggers.revising import Caller, Changed
 from reconcile.triggers.tasks import Registering

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.deploying import Deploying
 from reconcile.triggers.history.rebuild import Rebuilding
 from reconcile.triggers.history.verify import Verifying

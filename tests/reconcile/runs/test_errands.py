@@ -12,7 +12,7 @@ import pytest
 
 from reconcile import plugins
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import Completing
@@ -36,7 +36,7 @@ CONTROLLER = """
 import sys, time
 from pathlib import Path
 from reconcile import plugins
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 url, folder = sys.argv[1:]
