@@ -16,7 +16,7 @@ from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
 from reconcile.loop.pruning import Pruning
 from reconcile.loop.replica import Replica
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task

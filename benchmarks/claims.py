@@ -15,7 +15,7 @@ from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs import claiming
 from reconcile.runs.attempt import Ended
 from reconcile.runs.endings import Ending

@@ -12,7 +12,7 @@ from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task

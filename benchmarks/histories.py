@@ -4,7 +4,7 @@ from sqlalchemy import text
 
 from benchmarks.subjects import task
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task

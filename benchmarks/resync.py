@@ -8,7 +8,7 @@ from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
 from reconcile.decide.preconditions import Expected
 from reconcile.loop.demand import AT_ONCE
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 

@@ -12,7 +12,8 @@ from controller.oidc import Issuer
 from controller.settings import Settings
 from controller.throttle import Throttle
 from reconcile.decide.authority import ALL_RIGHTS, Principal
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.process import AccessRefused, AccessThrottled
 from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX, principal_of_run
 from reconcile.triggers.credentials import LOCAL_ACTOR, PREFIX, Credentials, hashed
 from revisions.errors import TriggerctlError
@@ -96,10 +97,9 @@ class Access:
         `path` is the route's, None for what is none: it may be anything, a secret too; `of` is what was named in it.
         """
         if isinstance(error, TooManyFailures):
-            self._observations.emit("access.throttled", address=address)
+            self._observations.emit(AccessThrottled(address))
             return
-        facts = {"actor": actor, "method": method, "path": path, "of": of, "why": error.detail}
-        self._observations.emit("access.refused", reason=error.code, address=address, **facts)
+        self._observations.emit(AccessRefused(error.code, address, actor, method, path, of, error.detail))
 
     def _remember(self, credential: str, found: Principal) -> None:
         key = hashed(credential)

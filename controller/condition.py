@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
+from reconcile.observations.observation import Observation
+from reconcile.observations.passes import LoopResynced
 from revisions.errors import Unavailable
 
 MISSED_RESYNCS = 3
@@ -32,9 +33,9 @@ class Condition:
         """From now on it is not ready, and its parts may end."""
         self._is_leaving = True
 
-    def subscriber(self, name: str, _: dict[str, Any]) -> None:
-        """Hears of each resync."""
-        if name == "loop.resynced":
+    def subscriber(self, observation: Observation) -> None:
+        """Note the time of each resync."""
+        if isinstance(observation, LoopResynced):
             self._resynced_at = self._monotonic()
 
     def check_alive(self) -> None:

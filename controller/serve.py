@@ -7,18 +7,18 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI, Response
 
-from controller import logs
 from controller.api.origin import OwnPagesOnly
 from controller.app import create_app
-from controller.metrics import Metrics
 from controller.parts import PARTS
 from controller.services import Services, vault
 from controller.settings import Settings, mistyped
+from controller.telemetry import logs
+from controller.telemetry.metrics import Metrics
 from controller.version import VERSION
 from controller.web import pages
 from reconcile.loop.due_pass import Deciding
@@ -26,7 +26,27 @@ from reconcile.loop.loop import Loop
 from reconcile.loop.pruning import Pruning
 from reconcile.loop.replica import Replica
 from reconcile.loop.restore import Restoring
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.passes import PassDecided
+from reconcile.observations.process import ControllerStarted, ControllerStopped, ControllerStopping, SettingUnknown
+from reconcile.observations.runs import (
+    FireRequested,
+    RunApproved,
+    RunCancelRequested,
+    RunCompleted,
+    RunFired,
+    RunRetriedByHand,
+    RunsBackfilled,
+)
+from reconcile.observations.specs import (
+    BacklogDropped,
+    CalendarRevised,
+    HistoryImported,
+    HoldChanged,
+    TaskDeleted,
+    TriggerChanged,
+    TriggersRebuilt,
+)
 from reconcile.plugins import launchers
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.worker import passed_on
@@ -37,7 +57,7 @@ from revisions.store.notices import CHANGES, RUNS, Listener
 from revisions.store.runs import Run
 
 if TYPE_CHECKING:
-    from controller.spans import Spans
+    from controller.telemetry.spans import Spans
 
 PROXIES = "FORWARDED_ALLOW_IPS"
 """The variable of uvicorn's that names who may say for whom a request comes; nobody may without it."""
@@ -66,9 +86,9 @@ def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool 
         spans = _spans(settings, observations) if settings.is_traced else None
         if spans:
             stack.callback(spans.tracing.close)
-        observations.subscribe(spans.naming(logs.subscriber) if spans else logs.subscriber)
+        observations.subscribe(logs.write_with_trace if spans else logs.write)
         for variable, meant in mistyped().items():
-            observations.emit("setting.unknown", variable=variable, meant=meant)
+            observations.emit(SettingUnknown(variable, meant))
         if is_restored:
             Restoring(database, observations).begin_anew(settings.resync_interval)
             if set(without) == set(PARTS):
@@ -77,11 +97,11 @@ def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool 
         if listening is not None:
             stack.callback(process.serve(listening))
         process.start()
-        observations.emit("controller.started", url=_url(listening), database=str(database))
+        observations.emit(ControllerStarted(_url(listening), str(database)))
         signalled.recv(1)
-        observations.emit("controller.stopping")
+        observations.emit(ControllerStopping())
         process.stop()
-    observations.emit("controller.stopped")
+    observations.emit(ControllerStopped())
 
 
 class Process:
@@ -170,11 +190,18 @@ class Process:
     def _exposition(self) -> Response:
         return Response(self._metrics.exposition(), media_type=self._metrics.content_type)
 
-    def _wake(self, name: str, facts: dict[str, Any]) -> None:
-        if name in ("trigger.changed", "task.deleted", "triggers.rebuilt", "history.imported", *_MOVED):
-            self._wake_loop()
-        elif name in _ASKED_FOR or (name == "pass.decided" and facts["started"]):
-            self._wake_runner()
+    def _wake(self, observation: Observation) -> None:
+        match observation:
+            case TriggerChanged() | TaskDeleted() | TriggersRebuilt() | HistoryImported():
+                self._wake_loop()
+            case CalendarRevised() | HoldChanged() | BacklogDropped() | FireRequested():
+                self._wake_loop()
+            case RunFired() | RunsBackfilled() | RunRetriedByHand() | RunApproved():
+                self._wake_runner()
+            case RunCancelRequested() | RunCompleted():
+                self._wake_runner()
+            case PassDecided() if observation.started:
+                self._wake_runner()
 
     def _wake_loop(self) -> None:
         if self._loop is not None:
@@ -183,19 +210,6 @@ class Process:
     def _wake_runner(self) -> None:
         if self._runner is not None:
             self._runner.wake()
-
-
-_ASKED_FOR = (
-    "run.fired",
-    "runs.backfilled",
-    "run.retried_by_hand",
-    "run.approved",
-    "run.cancel_requested",
-    "run.completed",
-)
-"""What people want of the runner at once."""
-_MOVED = ("calendar.changed", "hold.changed", "backlog.dropped", "fire.asked")
-"""What changes when triggers fire without being a change of theirs."""
 
 
 def _runner(
@@ -219,8 +233,8 @@ def _runner(
 
 def _spans(settings: Settings, observations: Observations) -> "Spans":
     """Loaded here, for whoever keeps no traces is not to wait for it."""
-    from controller.spans import Spans
-    from controller.tracing import sending
+    from controller.telemetry.spans import Spans
+    from controller.telemetry.tracing import sending
 
     spans = Spans(sending(settings.tracing_url, settings.tracing_ratio))
     observations.subscribe(spans.subscriber)

@@ -8,7 +8,7 @@ from typing import Self
 from controller.auth import Access
 from controller.condition import Condition
 from controller.settings import Settings
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.protocols import SecretPlaces
 from reconcile.queries.audit import Auditing
 from reconcile.queries.costs import Accounting

@@ -12,7 +12,8 @@ from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
 from reconcile.loop.pruning import Pruning
 from reconcile.loop.replica import Replica
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.passes import TriggerQuarantined
 from reconcile.runs import claiming
 from reconcile.runs.attempt import Ended
 from reconcile.runs.endings import Settled
@@ -35,6 +36,7 @@ from revisions.store.database import Database
 from revisions.store.occurrences import Skip
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
+from tests.observing import only
 
 UNLIMITED = Pace(execution_qps=0, max_catchup_runs_per_loop=1_000_000)
 EVER = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
@@ -70,8 +72,8 @@ class World:
         with database.read() as connection:
             self.start = clock.now(connection)
         self.observations = Observations()
-        self.observed: list[tuple[str, dict[str, Any]]] = []
-        self.observations.subscribe(lambda name, facts: self.observed.append((name, facts)))
+        self.observed: list[Observation] = []
+        self.observations.subscribe(self.observed.append)
         self.sharing = Sharing()
         self.firing = Firing(database, self.observations)
         self.backfilling = Backfilling(database, self.observations)
@@ -92,7 +94,7 @@ class World:
     def resync(self) -> None:
         """A resync that nothing went wrong in."""
         self.loop.resync()
-        assert not [facts for name, facts in self.observed if name == "trigger.quarantined"]
+        assert only(TriggerQuarantined, self.observed) == []
 
     def register(self, version: str = "v1", **options: Any) -> Registered:
         return register_task(

@@ -12,7 +12,7 @@ from controller.api.triggers import ONE
 from controller.services import Services
 from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
 from controller.shapes.common import Page
-from reconcile.observe import Progress
+from reconcile.observations.observation import Progress
 from reconcile.runs.manual.backfill import BackfillRequest
 from reconcile.runs.manual.fire import Fired
 from reconcile.triggers import limit_warnings

@@ -20,7 +20,7 @@ from controller.shapes.histories import (
     replay_shape,
     report_shape,
 )
-from reconcile.observe import Progress
+from reconcile.observations.observation import Progress
 from revisions.errors import Invalid, Malformed
 from revisions.history import checkpoints
 from revisions.history.signing import PrivateKey, PublicKey

@@ -15,7 +15,7 @@ from fastapi import Header, Response
 from fastapi.responses import StreamingResponse
 
 from controller.errors import UNEXPECTED, document_of, problem
-from reconcile.observe import Progress
+from reconcile.observations.observation import Progress
 from revisions.errors import TriggerctlError
 
 NDJSON = "application/x-ndjson"

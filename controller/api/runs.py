@@ -12,8 +12,9 @@ from controller.shapes.common import Page
 from controller.shapes.runs import AskedRunShape, BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
 from reconcile.decide.authority import Reach
 from reconcile.decide.retry import AttemptOutcome
+from reconcile.observations.runs import RunCancelRequested, WaitEnded
 from reconcile.queries import explain
-from reconcile.runs.attempt import Ended, part_of
+from reconcile.runs.attempt import Ended
 from reconcile.triggers import limit_warnings
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
@@ -119,13 +120,13 @@ def cancel(id: NamedId, here: Here, within: Within, sent: Sent, asking: Asking) 
         run = run_orders.request_cancel(connection, id, now, asking.actor, reason)
         if run is None:  # it had been kept long enough, a moment ago
             raise NotFound.run(id)
-        answer = _shape(connection, run)
-    facts = {"run_id": id, "status": run.status, "actor": asking.actor, **part_of(run)}
+        names = trigger_store.keys(connection, [run.trigger_id])
+    trigger = names.get(run.trigger_id)
     if before.finished_at is None:
-        here.observations.emit("run.cancel_requested", trigger=answer["trigger"], **facts)
+        here.observations.emit(RunCancelRequested(run, trigger, asking.actor))
     if run.finished_at != before.finished_at:
-        here.observations.emit("wait.ended", run=run, trigger=answer["trigger"], at=now)
-    return answer
+        here.observations.emit(WaitEnded(run, trigger, now))
+    return run_shape(run, names)
 
 
 @router.post("/{id}/approve")

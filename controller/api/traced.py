@@ -12,7 +12,7 @@ from structlog.contextvars import bound_contextvars
 from controller.api import rights
 from controller.api.context import PRINCIPAL, TRACEPARENT
 from controller.api.guard import SAFE
-from controller.tracing import Tracing
+from controller.telemetry.tracing import Tracing
 from reconcile.decide.trace_context import parse
 from revisions.ids import TriggerKey
 

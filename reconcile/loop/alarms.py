@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from reconcile.decide.job_changes import JobChanges, diff
 from reconcile.loop.timers import Timers
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import FeedRead
 from revisions.store import feed, status
 from revisions.store.database import Database
 
@@ -73,4 +74,4 @@ class Alarms:
         """How long the oldest change that was not known yet had waited; the feed may repeat the others."""
         new = [at for at in changed.values() if at > self._told_until]
         self._told_until = max([self._told_until, *new])
-        self._observations.emit("feed.read", lag=(now - min(new)).total_seconds() if new else 0.0)
+        self._observations.emit(FeedRead((now - min(new)).total_seconds() if new else 0.0))

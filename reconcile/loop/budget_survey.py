@@ -1,6 +1,7 @@
 """How near their end the budgets are: what is told of all triggers, and looked at a part at a time."""
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import BudgetsSurveyed
 from reconcile.triggers import budgets
 from revisions.store import counts
 from revisions.store.database import Database
@@ -38,4 +39,4 @@ class Survey:
                 self._highest[one.project] = max(shares[one.trigger_id], self._highest.get(one.project, 0.0))
         self._seen_until = part[-1].trigger_id if len(part) == AT_ONCE else None
         if self.is_complete:
-            self._observations.emit("budgets.surveyed", shares=self._highest)
+            self._observations.emit(BudgetsSurveyed(self._highest))

@@ -8,7 +8,8 @@ from itertools import islice
 from reconcile.decide import in_force
 from reconcile.decide.expect import LONGEST
 from reconcile.decide.expectations import Deadline, Life, Occasion, Success, deadlines, is_expected, is_met
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import DeadlineMissed, ExpectationUnreadable
 from reconcile.schedule.ranges import ASKED, MOMENT, SUPERSEDED
 from reconcile.triggers.closed_days import lived
 from revisions.errors import TriggerctlError
@@ -58,18 +59,12 @@ class Expecting:
                 missed, moved = _judged(connection, trigger, rows[0], watch, now)
             except (TriggerctlError, ValueError) as error:
                 missed, moved = [], replace(watch, look_at=now + LATER)
-                self._observations.emit("expectation.unreadable", trigger=str(trigger.key), error=str(error))
+                self._observations.emit(ExpectationUnreadable(trigger.key, str(error)))
             store.record(connection, missed)
             store.move(connection, moved)
         for one in missed:
             self._observations.emit(
-                "trigger.deadline_missed",
-                trigger=str(trigger.key),
-                trigger_id=trigger_id,
-                kind=one.kind,
-                due_at=one.due_at,
-                scheduled_at=one.scheduled_at,
-                revision=one.revision,
+                DeadlineMissed(trigger.key, trigger_id, one.kind, one.due_at, one.scheduled_at, one.revision)
             )
         return len(missed)
 

@@ -12,7 +12,9 @@ from reconcile.loop import facts, rate_tokens
 from reconcile.loop.clock_guard import Jumps
 from reconcile.loop.decision_rows import Records
 from reconcile.loop.facts import CaseBatch, TriggerCase
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import PassDecided, PassKind
+from reconcile.observations.runs import WaitEnded
 from reconcile.schedule.definition import EPOCH
 from reconcile.schedule.fires import fires
 from revisions.store import backlogs as backlog_store
@@ -87,7 +89,7 @@ class Deciding:
             if read.tried_again:
                 quarantines.lift(connection, read.tried_again)
             self._note(connection, read, now, decided)
-        self._report("due", records, decided, begun)
+        self._report(PassKind.DUE, records, decided, begun)
         return decided
 
     def catch_up(self, ids: Sequence[str]) -> Decided:
@@ -122,7 +124,7 @@ class Deciding:
             records.store(connection)
             decided.refused = sum(len(plan.starts) for _, _, plan in parts) > len(records.runs)
             self._note(connection, read, now, decided)
-        self._report("catch-up", records, decided, begun)
+        self._report(PassKind.CATCH_UP, records, decided, begun)
         return decided
 
     def _parts(
@@ -174,24 +176,25 @@ class Deciding:
         for row, until in read.held:
             decided.alarms.append((row.trigger_id, row.revision, until - now if until else WHILE_FROZEN))
 
-    def _report(self, kind: str, records: Records, decided: Decided, begun: float) -> None:
+    def _report(self, kind: PassKind, records: Records, decided: Decided, begun: float) -> None:
         decided.started = len(records.runs)
         lateness = [(records.now - run.scheduled_at).total_seconds() for run in records.runs]
         self._observations.emit(
-            "pass.decided",
-            kind=kind,
-            at=records.now,
-            seconds=self._database.clock.monotonic() - begun,
-            made=records.made,
-            changes=records.changes,
-            started=decided.started,
-            lateness=lateness,
-            waited=records.waited,
-            skips=records.skips,
-            backlogs=records.backlogs,
+            PassDecided(
+                kind=kind,
+                at=records.now,
+                seconds=self._database.clock.monotonic() - begun,
+                made=records.made,
+                changes=records.changes,
+                started=decided.started,
+                lateness=lateness,
+                waited=records.waited,
+                skips=records.skips,
+                backlogs=records.backlogs,
+            )
         )
         for run, trigger in records.cancelled:
-            self._observations.emit("wait.ended", run=run, trigger=trigger, at=records.now)
+            self._observations.emit(WaitEnded(run, trigger, records.now))
 
 
 def _due(rows: Sequence[StatusRow], now: datetime, decided: Decided) -> list[StatusRow]:

@@ -17,9 +17,18 @@ from reconcile.loop.demand import Demand
 from reconcile.loop.due_pass import Decided, Deciding
 from reconcile.loop.pruning import Pruning
 from reconcile.loop.replica import Replica
-from reconcile.loop.scanner import Finding, FindingKind, Scanner
+from reconcile.loop.scanner import Finding, Scanner
 from reconcile.loop.timers import Bell, Timers
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import (
+    ClockJumped,
+    DemandExceeded,
+    DemandSummed,
+    FindingKind,
+    LoopFailed,
+    LoopResynced,
+    TriggerQuarantined,
+)
 from reconcile.triggers.activation import resume_paused, stop_trigger
 from revisions.errors import Unavailable
 from revisions.history.triggers import spec_of
@@ -87,7 +96,7 @@ class Loop:
         if is_believed := self._deciding.jumps.confirms(now, self._database.clock.monotonic()):
             resume_paused(self._database, self._observations)
         else:
-            self._observations.emit("clock.jumped", now=now)
+            self._observations.emit(ClockJumped(now))
         changes = self._alarms.follow(full=full)
         if is_believed:
             self.due(self._overdue())
@@ -100,7 +109,7 @@ class Loop:
         self._tell_demand()
         self._go_on_with_survey()
         seconds = self._database.clock.monotonic() - began
-        self._observations.emit("loop.resynced", changes=changes, jobs=len(self.timers.jobs()), seconds=seconds)
+        self._observations.emit(LoopResynced(changes, len(self.timers.jobs()), seconds))
         return changes
 
     def scan(self) -> list[Finding]:
@@ -178,10 +187,10 @@ class Loop:
         if not self._demand.is_complete:
             self._demand.look()
         asked, allowed = self._demand.per_second, self._deciding.pace.execution_qps
-        self._observations.emit("demand.summed", asked=asked)
+        self._observations.emit(DemandSummed(asked))
         was, self._exceeded = self._exceeded, is_too_much(asked, allowed)
         if self._exceeded and not was:
-            self._observations.emit("demand.exceeded", asked=asked, allowed=allowed)
+            self._observations.emit(DemandExceeded(asked, allowed))
 
     def _go_on_with_survey(self) -> None:
         if not self._survey.is_complete:
@@ -230,13 +239,7 @@ class Loop:
         jobs = self.timers.jobs()
         if trigger_id in jobs:
             self.timers.set(trigger_id, jobs[trigger_id], quarantine.until_at - now)
-        self._observations.emit(
-            "trigger.quarantined",
-            trigger=str(key) if key else None,
-            trigger_id=trigger_id,
-            until=quarantine.until_at,
-            error=error,
-        )
+        self._observations.emit(TriggerQuarantined(key, trigger_id, quarantine.until_at, error))
 
     def _stop_finished(self) -> None:
         with self._database.read() as connection:
@@ -278,7 +281,7 @@ class Loop:
                 failures = 0
             except Exception as error:  # noqa: BLE001  # the loop outlives whatever a pass ran into (L-11)
                 failures += 1
-                self._observations.emit("loop.failed", error=str(error), unexpected=not isinstance(error, Unavailable))
+                self._observations.emit(LoopFailed(str(error), unexpected=not isinstance(error, Unavailable)))
                 self._bell.wake()
             has_more = self._waiting or catching_up or not (self._demand.is_complete and self._survey.is_complete)
             pause = TURN_SECONDS if has_more else POLL_SECONDS

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from reconcile.decide.budget import RECENT
 from reconcile.decide.retention import Needs, Old, Retention, gone_until, runs_to_go, skips_to_go
 from reconcile.loop.deadlines import BEFORE
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import RecordsPruned
 from revisions.store import retention as store
 from revisions.store.database import Connection, Database
 from revisions.store.retention import Keeper, Record
@@ -46,7 +47,7 @@ class Pruning:
             number, position = remove(connection, sweep.position, now - span)
             store.move(connection, sweep.name, position, now if position else now + EVERY)
         if number:
-            self._observations.emit("records.pruned", kind=sweep.name, number=number)
+            self._observations.emit(RecordsPruned(sweep.name, number))
         return True
 
 

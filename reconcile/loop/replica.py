@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import ReplicasCounted, TzdataChanged, TzdataDiffers
 from reconcile.schedule.zones import TZDATA_VERSION
 from revisions.ids import fresh
 from revisions.store import replicas as store
@@ -36,7 +37,7 @@ class Replica:
                 before = store.newest(connection)
                 if before is not None and before.tzdata != TZDATA_VERSION:
                     status_store.look_again_at_all(connection, now)
-                    self._observations.emit("tzdata.changed", before=before.tzdata, now=TZDATA_VERSION)
+                    self._observations.emit(TzdataChanged(before.tzdata, TZDATA_VERSION))
                 self._row = ReplicaRow(fresh(now), now, now, self._version, TZDATA_VERSION)
             self._row = ReplicaRow(self._row.replica_id, self._row.started_at, now, self._version, TZDATA_VERSION)
             store.see(connection, self._row)
@@ -45,8 +46,8 @@ class Replica:
         others = frozenset(row.tzdata for row in there) - {TZDATA_VERSION}
         if others != self._told:
             self._told = others
-            self._observations.emit("tzdata.differs", ours=TZDATA_VERSION, theirs=sorted(others))
-        self._observations.emit("replicas.counted", number=len(there))
+            self._observations.emit(TzdataDiffers(TZDATA_VERSION, sorted(others)))
+        self._observations.emit(ReplicasCounted(len(there)))
 
     def leave(self) -> None:
         """This replica stops."""

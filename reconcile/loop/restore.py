@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from reconcile.decide.changes import has_occurrences
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.replica import MISSED_BEATS
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import WaitEnded
+from reconcile.observations.specs import BaselineDeclared
 from reconcile.report.installation_checks import span
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
@@ -66,9 +68,7 @@ class Restoring:
             recorded, unread = self._give_up(ids[start : start + BATCH])
             skips, unreadable = skips + recorded, unreadable + unread
         restored = Restored(skips, self._end_running() + self._end_pending(), unreadable)
-        self._observations.emit(
-            "baseline.declared", ranges=restored.ranges, runs=restored.runs, unreadable=restored.unreadable
-        )
+        self._observations.emit(BaselineDeclared(restored.ranges, restored.runs, restored.unreadable))
         return restored
 
     def _give_up(self, ids: Sequence[str]) -> tuple[int, list[str]]:
@@ -111,7 +111,7 @@ class Restoring:
             over = run_orders.cancel_all_pending(connection, now, SYSTEM, LOST)
             names = trigger_store.keys(connection, {run.trigger_id for run in over})
         for run in over:
-            self._observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
+            self._observations.emit(WaitEnded(run, names.get(run.trigger_id), now))
         return len(over)
 
 

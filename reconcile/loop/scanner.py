@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from reconcile.decide.automatic_stops import Stop, worn_out
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.alarms import Alarms
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.passes import FaultFound, FindingKind
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.triggers.activation import stop_trigger
@@ -22,19 +22,6 @@ from revisions.store.database import Connection, Database
 from revisions.store.pipeline import write
 
 REAPED_AT_ONCE = 100
-
-
-class FindingKind(StrEnum):
-    """What was found: a job that is missing, of another revision or of nothing; an occurrence that is overdue and that
-    nobody decided; a claim that nobody renews and no runner took; a task's summary that is off; a trigger that is
-    active at a limit of its runs; a watermark ahead of now."""
-
-    JOB = "job"
-    OVERDUE = "overdue"
-    CLAIM = "claim"
-    SUMMARY = "summary"
-    LIMIT = "limit"
-    WATERMARK = "watermark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +70,7 @@ class Scanner:
                 stop_trigger(self._database, self._observations, run.trigger_id, settled.stop)
             found.append(Finding(FindingKind.CLAIM, run.id, "was claimed by a worker that is no more"))
         for finding in found:
-            self._observations.emit("scan.found", kind=finding.kind, subject=finding.subject, detail=finding.detail)
+            self._observations.emit(FaultFound(finding.kind, finding.subject, finding.detail))
         return found
 
     def _jobs(self) -> Iterator[Finding]:

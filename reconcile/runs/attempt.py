@@ -7,7 +7,6 @@ from typing import Any
 
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.decide.secret_masks import Mask
-from reconcile.decide.trace_context import continued
 from reconcile.protocols import Failed, Lost, Running, Succeeded, Work, WorkProgress
 from reconcile.runs import attempt_secrets
 from revisions.ids import TriggerKey
@@ -78,11 +77,6 @@ class Attempt:
     @property
     def key(self) -> Key:
         return self.run.id, self.run.claim
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What observations say of it."""
-        return facts_of(self.run, self.trigger)
 
     def watch(self, now: float) -> Ended | None:
         """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain.
@@ -163,18 +157,6 @@ class Attempt:
                 return Ended(AttemptOutcome.LOST, progress.error)
             case _:
                 return Ended(AttemptOutcome.FAILED, _error(progress, ""), _output(progress))
-
-
-def facts_of(run: Run, trigger: TriggerKey | None) -> dict[str, Any]:
-    """What observations say of an attempt: the trigger by the name people know, beside the id that stays (O-05)."""
-    facts = {"run_id": run.id, "trigger_id": run.trigger_id, "attempt": run.attempt, **part_of(run)}
-    return {"trigger": str(trigger), **facts} if trigger else facts
-
-
-def part_of(run: Run) -> dict[str, Any]:
-    """The trace that a run continues; one that has its own needs no fact for it."""
-    parent = continued(run.source, run.traceparent)
-    return {"traceparent": parent} if parent else {}
 
 
 def _error(progress: WorkProgress, why: str) -> str:

@@ -9,10 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from reconcile.decide.secret_masks import Mask
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import ClaimLost, RunCompleted
 from reconcile.protocols import LaunchError
 from reconcile.runs import attempt_secrets, launch, workspace
-from reconcile.runs.attempt import Ended, facts_of
+from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.settle import settle, stop
 from revisions.errors import Conflict, NotFound
@@ -60,7 +61,7 @@ class Completing:
             run = _get(connection, run_id).run
         if settled.decision is None:
             raise _over(run, attempt)
-        self._observations.emit("run.completed", **facts_of(ours, one.trigger))
+        self._observations.emit(RunCompleted(ours, one.trigger))
         return run
 
     def heartbeat(self, run_id: str, attempt: int) -> Run:
@@ -77,7 +78,7 @@ class Completing:
             if is_held and now - (one.run.started_at or now) < _timeout(one):
                 claims.beat(connection, one.run, now + self._lease)
         if not is_held:
-            self._observations.emit("claim.lost", **facts_of(ours, one.trigger), claim=ours.claim)
+            self._observations.emit(ClaimLost(ours, one.trigger, ours.claim))
             raise _over(one.run, attempt)
         return one.run
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconcile.decide.concurrency import Turns
-from reconcile.observe import Observations
-from reconcile.runs.attempt import facts_of
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import RunExpired, RunsClaimed, WaitEnded
 from reconcile.runs.run_tokens import create_run_tokens
 from revisions.run_limits import RunningRun
 from revisions.store import claims, expiry, holds, queue, runs, tokens, triggers
@@ -50,10 +50,10 @@ def take(
         handed = create_run_tokens(connection, claimed) if guarded or seen.guarded else {}
     for run in seen.expired:
         trigger = names.get(run.trigger_id)
-        observations.emit("run.expired", **facts_of(run, trigger), source=run.source)
-        observations.emit("wait.ended", run=run, trigger=trigger, at=now)
+        observations.emit(RunExpired(run, trigger))
+        observations.emit(WaitEnded(run, trigger, now))
     if claimed:
-        observations.emit("run.claimed", count=len(claimed), seconds=database.clock.monotonic() - begun)
+        observations.emit(RunsClaimed(len(claimed), database.clock.monotonic() - begun))
     return ClaimedRuns(now, claimed, handed)
 
 

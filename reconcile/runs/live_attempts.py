@@ -4,7 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import (
+    AttemptLeftBehind,
+    LeaseRenewed,
+    LogUnbounded,
+    RunLeft,
+    SettleFailed,
+    WorkUnreadable,
+)
 from reconcile.runs.attempt import Attempt, Ended, Key
 from reconcile.runs.endings import Ending
 from reconcile.runs.settle import settle_all, stop
@@ -30,7 +38,6 @@ class Live:
     def __init__(self, database: Database, observations: Observations, lease: timedelta) -> None:
         self._database = database
         self._observations = observations
-        self._emit = observations.emit
         self._lease = lease
         self._attempts: dict[Key, Attempt] = {}
         self._unheard = Unheard()
@@ -88,7 +95,7 @@ class Live:
         if attempt.elsewhere:
             del self._attempts[attempt.key]
             self._left += 1
-            self._emit("run.left", **attempt.facts)
+            self._observations.emit(RunLeft(attempt.run, attempt.trigger))
         else:
             self._ask_to_end(attempt, AttemptOutcome.HANDED_BACK)
 
@@ -112,7 +119,7 @@ class Live:
                 return sum(self._write([one]) for one in endings)
             ((attempt, _),) = endings
             attempt.postponed_until = self._monotonic() + SECONDS_TO_POSTPONE
-            self._emit("settle.failed", **attempt.facts, error=repr(error))
+            self._observations.emit(SettleFailed(attempt.run, attempt.trigger, repr(error)))
             return 0
         for attempt, _ in endings:
             del self._attempts[attempt.key]
@@ -172,10 +179,10 @@ class Live:
         try:
             attempt.thin()
         except Exception as error:  # noqa: BLE001 - as in `watch`
-            self._emit("log.unbounded", **attempt.facts, error=str(error) or repr(error))
+            self._observations.emit(LogUnbounded(attempt.run, attempt.trigger, str(error) or repr(error)))
 
     def _tell_unreadable(self, attempt: Attempt, error: Exception) -> None:
-        self._emit("work.unreadable", **attempt.facts, error=str(error) or repr(error))
+        self._observations.emit(WorkUnreadable(attempt.run, attempt.trigger, str(error) or repr(error)))
 
     def _drop(self, attempt: Attempt) -> int:
         """Ends work whose claim is another's or was settled; settling it changes nothing any more, and records that."""
@@ -195,7 +202,7 @@ class Live:
         for key, pieces in ours.items():
             attempts[key].stored = pieces[-1].end
         self._next_renewal = begun + self._lease.total_seconds() / 3
-        self._emit("lease.renewed", count=sum(standing.held for standing in standings.values()))
+        self._observations.emit(LeaseRenewed(sum(standing.held for standing in standings.values())))
         return standings
 
     def _remove(self, attempt: Attempt) -> None:
@@ -203,7 +210,7 @@ class Live:
         try:
             attempt.remove()
         except Exception as error:  # noqa: BLE001 - as in `watch`
-            self._emit("attempt.left_behind", **attempt.facts, error=str(error) or repr(error))
+            self._observations.emit(AttemptLeftBehind(attempt.run, attempt.trigger, str(error) or repr(error)))
 
     def _monotonic(self) -> float:
         return self._database.clock.monotonic()

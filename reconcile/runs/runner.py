@@ -4,7 +4,8 @@ import threading
 from collections.abc import Mapping
 from datetime import timedelta
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.process import RunnerFailed, RunnerUnavailable
 from reconcile.protocols import Launcher
 from reconcile.runs.attempt import SECONDS_TO_END
 from reconcile.runs.worker import PassReport, RunnerSettings, Worker
@@ -90,10 +91,10 @@ class Runner:
                 failures = 0
             except Unavailable as error:
                 failures += 1
-                self._observations.emit("runner.unavailable", error=error.detail)
+                self._observations.emit(RunnerUnavailable(error.detail))
             except Exception as error:  # noqa: BLE001 - nothing may end this thread; the next pass reads the truth again
                 failures += 1
-                self._observations.emit("runner.failed", error=repr(error))
+                self._observations.emit(RunnerFailed(repr(error)))
             passes = passes + 1 if self.live else 0
             self._wait(self._pause(failures))
 

@@ -7,8 +7,18 @@ from reconcile.decide import task_output
 from reconcile.decide.automatic_stops import Stop
 from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, HandBack, RunEnd
 from reconcile.decide.task_output import ProducedState
-from reconcile.observe import Observations
-from reconcile.runs.attempt import Ended, facts_of
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import (
+    AttemptEnded,
+    AttemptOver,
+    ClaimLost,
+    DeactivationFailed,
+    FireRequested,
+    RunHandedBack,
+    RunRetried,
+    RunSettled,
+)
+from reconcile.runs.attempt import Ended
 from reconcile.runs.endings import Ending, Endings, Settled
 from reconcile.runs.unconfirmed_ends import Unheard, Written
 from reconcile.triggers.activation import stop_trigger
@@ -84,7 +94,7 @@ def stop(
     try:
         stop_trigger(database, observations, run.trigger_id, reason)
     except TriggerctlError as error:
-        observations.emit("deactivation.failed", **facts_of(run, trigger), error=error.detail)
+        observations.emit(DeactivationFailed(run, trigger, error.detail))
 
 
 def _is_over(current: Run | None, ours: Run) -> bool:
@@ -105,21 +115,19 @@ def _judged(ended: Ended, made: ProducedState | None) -> Ended:
 
 def _tell(observations: Observations, end: Written, current: Run | None, seconds: float) -> None:
     """What became of one attempt; `current` is its run as it was found."""
-    ours, ended, settled = end.ending.run, end.ended, end.settled
-    named = facts_of(ours, end.ending.trigger)
+    run, trigger, ended, settled = end.ending.run, end.ending.trigger, end.ended, end.settled
     if settled.decision is None:
-        observations.emit("attempt.over" if _is_over(current, ours) else "claim.lost", **named, claim=ours.claim)
+        too_late = AttemptOver if _is_over(current, run) else ClaimLost
+        observations.emit(too_late(run, trigger, run.claim))
         return
-    said = {"run": ours, "trigger": end.ending.trigger, "ended": ended, "decision": settled.decision}
-    observations.emit("attempt.ended", **said, at=end.at, seconds=seconds)
-    facts = {**named, "source": ours.source}
+    observations.emit(AttemptEnded(run, trigger, ended.outcome, ended.error, settled.decision, end.at, seconds))
     match settled.decision:
         case AnotherAttempt(at):
-            observations.emit("run.retried", **facts, outcome=ended.outcome.value, error=ended.error, at=at)
+            observations.emit(RunRetried(run, trigger, ended.outcome, ended.error, at))
         case HandBack():
-            observations.emit("run.handed_back", **facts)
-        case RunEnd(ended_as):
-            lasted = max(0.0, (end.at - (ours.started_at or end.at)).total_seconds())
-            observations.emit("run.settled", **facts, status=ended_as, error=ended.error, seconds=lasted)
+            observations.emit(RunHandedBack(run, trigger))
+        case RunEnd(status):
+            lasted = max(0.0, (end.at - (run.started_at or end.at)).total_seconds())
+            observations.emit(RunSettled(run, trigger, status, ended.error, lasted))
     if settled.asked:
-        observations.emit("fire.asked", **named, at=settled.asked.at, note=settled.asked.note)
+        observations.emit(FireRequested(run, trigger, settled.asked.at, settled.asked.note))

@@ -11,11 +11,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import LaunchTried, RunAdopted, RunLost, RunStarted
 from reconcile.protocols import Launcher
 from reconcile.runs import claiming
 from reconcile.runs.adoption import AdoptedClaim, Adoption, UnseenAttempt
-from reconcile.runs.attempt import Attempt, Ended, facts_of
+from reconcile.runs.attempt import Attempt, Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.endings import Ending
 from reconcile.runs.live_attempts import Live
@@ -81,7 +82,6 @@ class Worker:
         settings: RunnerSettings,
     ) -> None:
         self._database = database
-        self._emit = observations.emit
         self._observations = observations
         self._launchers = launchers
         self._settings = settings
@@ -167,14 +167,14 @@ class Worker:
                 case Attempt() as attempt:
                     self._live.add(attempt)
                     self._counted["adopted"] += 1
-                    self._emit("run.adopted", **attempt.facts)
+                    self._observations.emit(RunAdopted(attempt.run, attempt.trigger))
                 case UnseenAttempt() as unseen:
                     assert self._adoption is not None
                     self._counted["adopted"] += 1
                     self._launch(self._adoption.place, unseen.claimed, unseen.now, stored=unseen.stored)
                 case Ended(AttemptOutcome.LOST) as ended:
                     self._counted["lost"] += 1
-                    self._emit("run.lost", **facts_of(run, one.trigger))
+                    self._observations.emit(RunLost(run, one.trigger))
                     self._settle(Ending(run, ended, trigger=one.trigger))
                 case ended:
                     self._settle(Ending(run, ended, trigger=one.trigger))
@@ -218,15 +218,15 @@ class Worker:
         """
         begun = self._monotonic()
         found = self._starting.start(place, one, now, begun, token, stored)
-        facts = {"at": now + timedelta(seconds=waited), "seconds": self._monotonic() - begun}
-        self._emit("launch.tried", run=one.run, error=found.error if isinstance(found, Ended) else None, **facts)
+        at, error = now + timedelta(seconds=waited), found.error if isinstance(found, Ended) else None
+        self._observations.emit(LaunchTried(one.run, one.trigger, at, self._monotonic() - begun, error))
         match found:
             case Attempt() as attempt:
                 self._live.add(attempt)
                 if stored is None:
-                    self._emit("run.started", **attempt.facts, source=one.run.source)
+                    self._observations.emit(RunStarted(attempt.run, attempt.trigger))
                 else:
-                    self._emit("run.adopted", **attempt.facts)
+                    self._observations.emit(RunAdopted(attempt.run, attempt.trigger))
             case ended:
                 self._settle(Ending(one.run, ended, trigger=one.trigger))
 

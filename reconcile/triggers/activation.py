@@ -7,7 +7,7 @@ from reconcile.decide import changes, preconditions
 from reconcile.decide.automatic_stops import Stop
 from reconcile.decide.changes import NextRevision
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers import limit_warnings
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
 from reconcile.triggers.caller import Caller

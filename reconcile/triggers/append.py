@@ -6,7 +6,8 @@ from datetime import datetime
 
 from reconcile.decide import changes
 from reconcile.decide.changes import NextRevision
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import TriggerChanged
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
 from reconcile.schedule.terms import calendars_of
@@ -103,12 +104,11 @@ def earlier_change(locked: LockedTrigger, caller: Caller, request: Mapping[str, 
 def notify_change(
     database: Database, observations: Observations, changed: Changed, caller: Caller, begun: float
 ) -> None:
-    """Emit the observations of a committed change; `begun` is the monotonic time at which the request began."""
+    """Emit the observation of a committed change; `begun` is the monotonic time at which the request began."""
     if not changed.changed:
         return
-    trigger, seconds = changed.trigger, database.clock.monotonic() - begun
-    observations.emit("trigger.changed", trigger=str(trigger.key), revision=trigger.revision, actor=trigger.changed_by)
-    observations.emit("change.made", trigger=trigger, caller=caller, seconds=seconds)
+    seconds = database.clock.monotonic() - begun
+    observations.emit(TriggerChanged(changed.trigger, caller.traceparent, seconds))
 
 
 def calendar_days(locked: LockedTrigger, spec: str) -> Closed:

@@ -6,7 +6,8 @@ from typing import Self
 
 from reconcile.decide.changes import has_occurrences
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import CalendarRevised
 from reconcile.schedule import bounds, ranges
 from reconcile.schedule.fires import fires
 from reconcile.schedule.ranges import MOMENT
@@ -64,7 +65,7 @@ class Calendaring:
             if current is not None and exists and current.spec == spec:
                 return CalendarChanged(current, changed=False)
             made = self._append(connection, manifest.key, current, caller, spec, deleted=False)
-        self._observations.emit("calendar.changed", calendar=str(manifest.key), revision=made.revision)
+        self._observations.emit(CalendarRevised(manifest.key, made.revision))
         return CalendarChanged(made, changed=True, created=not exists)
 
     def delete(self, key: CalendarKey, expected: Expected, caller: Caller) -> CalendarChanged:
@@ -80,7 +81,7 @@ class Calendaring:
                 hint = "deploy those triggers without it first"
                 raise Conflict.hinted("calendar", f"{key} is named by {named}, so it was not deleted", hint)
             made = self._append(connection, key, current, caller, current.spec, deleted=True)
-        self._observations.emit("calendar.changed", calendar=str(key), revision=made.revision)
+        self._observations.emit(CalendarRevised(key, made.revision))
         return CalendarChanged(made, changed=True)
 
     def _append(

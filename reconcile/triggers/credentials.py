@@ -13,7 +13,8 @@ from typing import Final
 
 from reconcile.decide import authority
 from reconcile.decide.authority import Grant, Principal, Reach, Rights, grants_text, rights_of
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.process import TokenCreated, TokenRevoked
 from reconcile.triggers import authors
 from reconcile.triggers.authors import PERSON, TOKEN
 from reconcile.triggers.caller import Caller
@@ -92,8 +93,8 @@ class Credentials:
             ):
                 raise _taken(name, other, within)
             store.add(connection, made)
-        granted = {"role": grant.role.value, "projects": authority.projects_list(grant.reach) or "all"}
-        self._observations.emit("token.created", token_id=made.token_id, bearer=name, **granted, actor=caller.actor)
+        projects = authority.projects_list(grant.reach) or "all"
+        self._observations.emit(TokenCreated(made.token_id, name, grant.role, projects, caller.actor))
         return Created(made, secret)
 
     def revoke(self, token_id: str, within: Reach, caller: Caller) -> Token:
@@ -106,7 +107,7 @@ class Credentials:
             made = store.get(connection, token_id)
         assert made is not None
         if found.revoked_at is None:
-            self._observations.emit("token.revoked", token_id=token_id, bearer=found.name, actor=caller.actor)
+            self._observations.emit(TokenRevoked(token_id, found.name, caller.actor))
         return made
 
     def orphans(self, name: str, within: Reach) -> list[TriggerKey]:

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 from reconcile.decide import changes, preconditions, trust
 from reconcile.decide.authority import Sharing
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers import authors, closed_days, limit_warnings
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
 from reconcile.triggers.caller import Caller

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from reconcile.decide.blackouts import MODES
 from reconcile.decide.changes import refuse_past
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import HoldChanged
 from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Invalid, NotFound
@@ -138,8 +139,7 @@ class Holds:
         if not store.append(connection, hold):
             raise Conflict.hinted(hold.kind, "somebody changed it in the meantime", "look at it again")
         notices.changed(connection)
-        told = {"kind": hold.kind, "project": hold.project, "tag": hold.tag, "until": hold.until_at}
-        self._observations.emit("hold.changed", **told, actor=hold.actor)
+        self._observations.emit(HoldChanged(hold.kind, hold.project, hold.tag, hold.until_at, hold.actor))
 
 
 def _ended(hold: Hold, now: datetime, caller: Caller) -> Hold:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconcile.decide import task_output
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import WaitEnded
+from reconcile.observations.specs import TaskDeleted, TaskRegistered
 from reconcile.plugins import launchers
 from reconcile.schedule.notation import ScheduleError, duration
 from reconcile.triggers.activation import delete_triggers_of_task
@@ -68,7 +70,7 @@ def register_task(database: Database, observations: Observations, manifest: Mani
         registered = store.get(connection, key)
         relied_on = store.relied_on(connection, key) if changed else []
     assert registered is not None
-    observations.emit("task.registered", task=str(key), changed=changed)
+    observations.emit(TaskRegistered(key, changed))
     return Registered(registered, changed, tuple(warnings(key, manifest.written, relied_on)))
 
 
@@ -93,9 +95,9 @@ def delete_task(database: Database, observations: Observations, key: TaskKey, ca
         names = trigger_store.keys(connection, {run.trigger_id for run in over})
         deleted = store.get(connection, key)
     assert deleted is not None
-    observations.emit("task.deleted", task=str(key), triggers=len(bound))
+    observations.emit(TaskDeleted(key, len(bound)))
     for run in over:
-        observations.emit("wait.ended", run=run, trigger=names.get(run.trigger_id), at=now)
+        observations.emit(WaitEnded(run, names.get(run.trigger_id), now))
     return deleted
 
 

@@ -17,7 +17,7 @@ from controller import settings
 from controller.app import create_app
 from controller.services import Services
 from controller.web import pages
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 from tests.browser.reader import Reader

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page
 
 from reconcile.decide.authority import EVERYWHERE, Grant, Role
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
 from revisions.store.database import Database

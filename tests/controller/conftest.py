@@ -19,7 +19,7 @@ from controller import settings
 from controller.app import create_app
 from controller.cli.main import main
 from controller.services import Services
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, task_manifest

@@ -16,12 +16,14 @@ from controller.api.origin import OwnPagesOnly
 from controller.api.rights import Where, find
 from controller.app import create_app
 from controller.errors import KINDS
-from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import Settings
+from controller.telemetry.metrics import Metrics
 from controller.web import pages
 from reconcile.decide.authority import Grant, Reach, Role
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.process import AccessRefused, TokenCreated
+from reconcile.observations.specs import HoldChanged, TriggerChanged
 from reconcile.runs import claiming
 from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
@@ -31,6 +33,7 @@ from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at, manifest, task_manifest
 from tests.controller.conftest import ON_SQLITE, Network
 from tests.controller.routes import routes
+from tests.observing import only
 from tests.world import trigger_document
 
 ACME = Reach(frozenset({"acme"}))
@@ -311,21 +314,22 @@ def test_refusals_are_written_down(
     as_role: Callable[..., Api], admin: Api, observations: Observations, database: Database
 ) -> None:
     """O-06: from where, who, what for and why; never with the credential."""
-    heard: list[dict[str, Any]] = []
-    observations.subscribe(lambda name, facts: heard.append(facts) if name == "access.refused" else None)
+    heard: list[Observation] = []
+    observations.subscribe(heard.append)
     metrics = Metrics(database, lambda: False, Settings())
     observations.subscribe(metrics.subscriber)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
     as_role(None).client.post("/hooks/tct_guess%0aline")
-    told = [(one["actor"], one["address"], one["method"], one["path"], one["of"]) for one in heard]
+    refused = only(AccessRefused, heard)
+    told = [(one.actor, one.address, one.method, one.path, one.of) for one in refused]
     place = "/api/v1/triggers/{project}/{domain}/{task}/{name}/fire"
     assert told == [
         ("viewer-some", "127.0.0.1", "POST", place, "acme/production/report/tick"),
         (None, "127.0.0.1", "GET", "/api/v1/runs", None),
         (None, "127.0.0.1", "POST", None, None),
     ]
-    assert all(one["why"] for one in heard)
+    assert all(one.why for one in refused)
     assert "guess" not in str(heard)
     counted = [
         metrics.registry.get_sample_value("triggerctl_access_refused_total", {"reason": reason})
@@ -338,8 +342,8 @@ def test_what_a_route_refuses_by_itself_is_written_down(
     as_role: Callable[..., Api], admin: Api, services: Services, observations: Observations
 ) -> None:
     """O-06: a project that stands in a query or a body, more than one may hand out, a foreign page; once each."""
-    heard: list[dict[str, Any]] = []
-    observations.subscribe(lambda name, facts: heard.append(facts) if name == "access.refused" else None)
+    heard: list[Observation] = []
+    observations.subscribe(heard.append)
     some = as_role(Role.ADMIN)
     some.get("/triggers", project="other")
     some.post("/freeze", {"project": "other", "reason": "r"})
@@ -349,7 +353,7 @@ def test_what_a_route_refuses_by_itself_is_written_down(
     with httpx.Client(transport=Network(served), headers={"Origin": "https://evil.example"}) as page:
         page.post("http://test/sign-out")
         page.get("http://test/tct_0123456789")
-    told = [(one["reason"], one["actor"], one["method"], one["path"]) for one in heard]
+    told = [(one.reason, one.actor, one.method, one.path) for one in only(AccessRefused, heard)]
     assert told == [
         ("forbidden", "admin-some", "GET", "/api/v1/triggers"),
         ("forbidden", "admin-some", "POST", "/api/v1/freeze"),
@@ -383,16 +387,16 @@ def test_what_is_told_of_a_path_is_a_name_and_no_secret(path: str, of: str | Non
 
 def test_who_changed_something_stands_in_its_line(as_role: Callable[..., Api], observations: Observations) -> None:
     """O-05, O-06: of a trigger, of a freeze, of a token with what it may do."""
-    heard: dict[str, dict[str, Any]] = {}
+    heard: list[Observation] = []
     admin = as_role(Role.ADMIN, name="root-2")
-    observations.subscribe(lambda name, facts: heard.__setitem__(name, facts))
+    observations.subscribe(heard.append)
     assert admin.put("/tasks/acme/production/report/v1", task_manifest()).status_code == 201
     admin.create("/triggers/acme/production/report/mine")
     assert admin.post("/freeze", {"project": "acme", "reason": "busy"}).status_code in (200, 201)
     assert admin.post("/tokens", {"name": "eve", "role": "viewer", "projects": ["acme"]}).status_code == 201
-    assert heard["trigger.changed"]["actor"] == heard["hold.changed"]["actor"] == "root-2"
-    made = heard["token.created"]
-    assert (made["bearer"], made["role"], made["projects"], made["actor"]) == ("eve", "viewer", ["acme"], "root-2")
+    assert [one.facts()["actor"] for one in heard if isinstance(one, TriggerChanged | HoldChanged)] == ["root-2"] * 2
+    made = only(TokenCreated, heard)[-1]
+    assert (made.bearer, made.role, made.projects, made.actor) == ("eve", "viewer", ["acme"], "root-2")
 
 
 def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin: Api, database: Database) -> None:

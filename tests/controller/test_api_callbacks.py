@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs import claiming
 from revisions.clock import HandClock
 from revisions.store.database import Database

@@ -1,12 +1,14 @@
 """Runs over HTTP."""
 
-from typing import Any
-
 from controller.services import Services
+from reconcile.observations.observation import Observation
+from reconcile.observations.runs import RunCancelRequested
 from revisions.clock import HandClock
+from revisions.ids import TriggerKey
 from revisions.store import logs
 from revisions.store.database import Database
 from tests.controller.asking import NAME, Api, T
+from tests.observing import only
 
 
 def test_a_run_fired_by_hand(api: Api) -> None:
@@ -82,14 +84,19 @@ def test_cancelling_what_waits(api: Api) -> None:
 
 def test_who_cancels_is_told_once(api: Api, services: Services) -> None:
     """X-11, O-05: the log and the run name him; whoever comes when the run is over asks for nothing any more."""
-    heard: list[dict[str, Any]] = []
-    services.observations.subscribe(lambda name, facts: heard.append(facts) if name == "run.cancel_requested" else None)
+    heard: list[Observation] = []
+    services.observations.subscribe(heard.append)
     api.create()
     run = api.post(f"{T}/fire").json()["id"]
     for _ in range(2):
         api.post(f"/runs/{run}/cancel")
-    [facts] = heard
-    assert (facts["run_id"], facts["status"], facts["actor"]) == (run, "cancelled", "local")
+    [requested] = only(RunCancelRequested, heard)
+    assert requested.facts() == {
+        "trigger": TriggerKey.parse(NAME),
+        "run_id": run,
+        "status": "cancelled",
+        "actor": "local",
+    }
     assert api.get(f"/runs/{run}").json()["cancel_requested_by"] == "local"
 
 
@@ -131,9 +138,9 @@ def test_a_log_of_many_gigabytes_goes_on_as_well(api: Api, database: Database) -
 
 def test_what_must_be_done_now_is_told(api: Api, services: Services) -> None:
     """X-11: a fire and a cancellation are observed, so that the runner of this process need not poll for them."""
-    heard: list[str] = []
-    services.observations.subscribe(lambda name, facts: heard.append(name))
+    heard: list[Observation] = []
+    services.observations.subscribe(heard.append)
     api.create()
     run = api.post(f"{T}/fire").json()["id"]
     api.post(f"/runs/{run}/cancel")
-    assert [name for name in heard if name.startswith("run.")] == ["run.fired", "run.cancel_requested"]
+    assert [one.name for one in heard if one.name.startswith("run.")] == ["run.fired", "run.cancel_requested"]

@@ -3,8 +3,10 @@
 import pytest
 
 from reconcile.decide.task_output import LARGEST
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.specs import StateChanged
 from tests.controller.asking import NAME, Api, T, at
+from tests.observing import only
 
 STATE = f"{T}/state"
 NONE = {"trigger": NAME, "state": None, "changed_at": None, "changed_by": None, "run_id": None}
@@ -17,8 +19,8 @@ def _trigger(api: Api) -> None:
 
 def test_seeding_reading_and_removing(api: Api, observations: Observations) -> None:
     """X-03: the value is the body; the answer says since when and by whom."""
-    told: list[str] = []
-    observations.subscribe(lambda name, facts: told.append(f"{name} {facts['actor']}"))
+    told: list[Observation] = []
+    observations.subscribe(told.append)
     assert api.get(STATE).json() == NONE
     seeded = {**NONE, "state": {"cursor": [1, "ü"]}, "changed_at": "2026-03-02T08:00:00Z", "changed_by": "local"}
     answer = api.put(STATE, {"cursor": [1, "ü"]})
@@ -27,7 +29,7 @@ def test_seeding_reading_and_removing(api: Api, observations: Observations) -> N
     assert api.get(STATE).json() == seeded
     assert api.delete(STATE).json() == {**seeded, "state": None, "changed": True}
     assert api.delete(STATE).json() == {**seeded, "state": None, "changed": False}
-    assert told == ["state.changed local"] * 2
+    assert [changed.actor for changed in only(StateChanged, told)] == ["local"] * 2
 
 
 @pytest.mark.parametrize("value", [None, False, 0, "", [], {}, 1.5, "a"])

@@ -12,7 +12,7 @@ from controller import settings
 from controller.serve import Process, listen, refuse_open_door
 from reconcile.decide.authority import Reach, scopes_of
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
 from revisions.errors import Invalid

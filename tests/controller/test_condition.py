@@ -8,7 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from controller.condition import Condition
+from reconcile.decide.job_changes import JobChanges
 from reconcile.loop import loop as loops
+from reconcile.observations.passes import LoopResynced
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.store.database import Database
@@ -59,7 +61,7 @@ def test_a_loop_that_does_not_look(clock: HandClock) -> None:
     with pytest.raises(Unavailable, match="has not looked at the database for 91 s"):
         condition.check_ready()
     condition.check_alive()
-    condition.subscriber("loop.resynced", {})
+    condition.subscriber(LoopResynced(JobChanges((), (), ()), jobs=0, seconds=0.1))
     condition.check_ready()
 
 

@@ -2,8 +2,8 @@
 
 import json
 
-from controller.metrics import Metrics
 from controller.settings import Settings
+from controller.telemetry.metrics import Metrics
 from tests.controller.asking import NAME, Api, T
 from tests.controller.conftest import Cli
 from tests.world import World

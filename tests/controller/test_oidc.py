@@ -13,7 +13,7 @@ import pytest
 from controller import settings
 from controller.app import create_app
 from controller.services import Services
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, T, manifest, task_manifest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
 from revisions.store.database import Database

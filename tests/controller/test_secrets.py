@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from controller import logs
+from controller.telemetry import logs
 from reconcile.decide.authority import Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.plugins import launchers
@@ -123,7 +123,7 @@ def test_the_task_gets_a_secret_that_is_written_nowhere(
     scene.put("client-7/GA_TOKEN")
     scene.task("GA_TOKEN")
     api.create(task_version="v2", secret_scope="client-7", retry={"max_attempts": 1})
-    scene.world.observations.subscribe(logs.subscriber)
+    scene.world.observations.subscribe(logs.write)
     runner = scene.runner()
     scene.world.advance(minutes=1)
     scene.world.resync()

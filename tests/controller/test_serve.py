@@ -16,7 +16,8 @@ from controller import settings
 from controller.serve import Process, listen
 from reconcile.decide.authority import Grant, Reach, Role
 from reconcile.loop import loop as loops
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.runs import ClaimLost
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
 from revisions.errors import Invalid, Unavailable
@@ -25,6 +26,7 @@ from revisions.store.database import Database, parsed
 from revisions.store.tables import run_logs
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest
+from tests.observing import only
 from tests.waiting import PATIENCE, eventually
 from tests.world import World
 
@@ -43,9 +45,9 @@ class Up:
 
     def __init__(self, database: Database, work_dir: Path, without: tuple[str, ...] = (), **options: Any) -> None:
         self.database = database
-        self.heard: list[str] = []
+        self.heard: list[Observation] = []
         observations = Observations()
-        observations.subscribe(lambda name, _: self.heard.append(name))
+        observations.subscribe(self.heard.append)
         chosen = settings.load(work_dir=work_dir, **OPTIONS | options)
         self.process = Process(chosen, database, observations, without)
         listening = listen(chosen)
@@ -189,7 +191,7 @@ def test_a_service_is_asked_and_calls_back(real: Database, port: int, tmp_path: 
         run = eventually(lambda: run if (run := up.client.get(f"/api/v1/runs/{run_id}").json())["output"] else None)
         assert (run["status"], run["attempt"], run["output"]) == ("succeeded", 1, {"beat": "running"})
         eventually(lambda: up.client.get(f"/api/v1/runs/{run_id}/logs").text == "HTTP/1.1 202 Accepted\n")
-        assert "claim.lost" not in up.heard
+        assert only(ClaimLost, up.heard) == []
         assert service.keys == [f"{run_id}/1"]
 
 

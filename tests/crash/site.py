@@ -13,7 +13,7 @@ from typing import Any
 
 from reconcile.decide.preconditions import Expected
 from reconcile.launchers.shared import child_process
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.queries.audit import Auditing
 from reconcile.report.audit import AuditLine
 from reconcile.runs.manual.fire import Firing

@@ -11,7 +11,9 @@ import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import httpx
@@ -22,10 +24,13 @@ from pydantic import BaseModel
 from controller.app import create_app
 from controller.cli.main import app, hoisted
 from controller.errors import KINDS, Exit
-from controller.metrics import Metrics
 from controller.services import Services
 from controller.settings import PREFIX, Settings
+from controller.telemetry import logs
+from controller.telemetry.metrics import Metrics
+from reconcile import observations as catalogue
 from reconcile.decide import changes
+from reconcile.observations.observation import Observation
 from reconcile.plugins import launchers
 from reconcile.triggers import closed_days
 from revisions import documents, manifests, reading
@@ -118,6 +123,27 @@ def test_every_metric_stands_in_the_docs(database: Database) -> None:
     suffixes = {"counter": "_total", "info": "_info"}
     exposed = {family.name + suffixes.get(family.type, "") for family in registry.collect()}
     assert pages.metrics(pages.text("docs/operations.md")) == exposed
+
+
+def test_every_observation_stands_in_the_docs() -> None:
+    """O-05, U-05: observability.md lists each with the level of its log line, and no other."""
+    page = pages.section(pages.text("docs/observability.md"), "### Every observation")
+    listed = dict(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \| (\S+) \| \w", page, re.MULTILINE))
+    assert listed == {kind.name: logs.LEVELS.get(kind, "–") for kind in observations()}
+
+
+def observations() -> list[type[Observation]]:
+    """Return all classes of the catalogue that are emitted."""
+    modules = [import_module(module.name) for module in iter_modules(catalogue.__path__, f"{catalogue.__name__}.")]
+    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    return [kind for kind in kinds if issubclass(kind, Observation) and "name" in vars(kind)]
+
+
+def test_every_observation_has_a_name_of_its_own_and_says_when_it_is_emitted() -> None:
+    """O-05: a line tells which it was."""
+    kinds = observations()
+    assert len({kind.name for kind in kinds}) == len(kinds)
+    assert [kind.__name__ for kind in kinds if not kind.__doc__ or kind.__doc__.startswith(kind.__name__)] == []
 
 
 def test_every_route_stands_in_the_docs(database: Database) -> None:

@@ -15,7 +15,8 @@ from reconcile.loop import replica
 from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
 from reconcile.loop.pruning import Pruning
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.runs import ClaimLost, RunLost
 from reconcile.protocols import Failed, Launch, Succeeded, WorkProgress
 from reconcile.runs.manual.fire import Firing
 from reconcile.runs.runner import Runner, RunnerSettings
@@ -247,9 +248,7 @@ class Replica:
             trigger = triggers.get(connection, key(name))
         return None if trigger is None or trigger.deleted else trigger.revision
 
-    def _hear(self, name: str, facts: dict[str, Any]) -> None:
-        if name.endswith((".failed", ".quarantined", ".unavailable")) or name in (
-            "claim.lost",
-            "run.lost",
-        ):
-            self.unexpected.append(f"{name}: {facts}")
+    def _hear(self, observation: Observation) -> None:
+        is_failure = observation.name.endswith((".failed", ".quarantined", ".unavailable"))
+        if is_failure or isinstance(observation, ClaimLost | RunLost):
+            self.unexpected.append(f"{observation.name}: {observation.facts()}")

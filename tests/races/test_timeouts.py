@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from reconcile.decide.preconditions import Expected
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.triggers.append import Changed
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger

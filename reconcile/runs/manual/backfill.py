@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from reconcile.decide.changes import has_occurrences
-from reconcile.observe import Observations, Progress
+from reconcile.observations.observation import Observations, Progress
+from reconcile.observations.runs import RunsBackfilled
 from reconcile.report.audit import DecidedSpan
 from reconcile.runs.creation import outcome_of
 from reconcile.runs.manual import targets
@@ -150,8 +151,7 @@ class Backfilling:
             made = _insert(connection, target, order, new)
             _refuse_forgotten(connection, target, order.wish)  # after it, for it waits for whoever removes such runs
         if made:
-            facts = {"trigger": str(order.key), "actor": order.caller.actor, "number": len(made)}
-            self._observations.emit("runs.backfilled", **facts)
+            self._observations.emit(RunsBackfilled(order.key, order.caller.actor, len(made)))
         return named, wanted, [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in made]
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconcile.decide.admission import Pace
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import BacklogDropped
 from reconcile.schedule import ranges
 from reconcile.schedule.fires import count
 from reconcile.schedule.ranges import DROPPED, MISSED
@@ -82,9 +83,7 @@ class Backlogs:
             backlog_store.drop(connection, trigger.trigger_id)
             notices.changed(connection)
             standing = self._standing(connection, trigger, row, now)
-        self._observations.emit(
-            "backlog.dropped", trigger=str(key), actor=caller.actor, count=dropped.count if dropped else 0
-        )
+        self._observations.emit(BacklogDropped(key, caller.actor, dropped.count if dropped else 0))
         return standing, dropped
 
     def _standing(self, connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> BacklogView:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconcile.decide.concurrency import DISPLACING, POLICIES, room
-from reconcile.observe import Observations, Progress
-from reconcile.runs.attempt import part_of
+from reconcile.observations.observation import Observations, Progress
+from reconcile.observations.runs import RunFired, WaitEnded
 from reconcile.runs.creation import outcome_of
 from reconcile.runs.manual import targets
 from reconcile.triggers.append import NEW_KEY
@@ -77,10 +77,9 @@ class Firing:
             notices.runs_pending(connection)
             made = run_store.get(connection, new.id)
         assert made is not None
-        facts = {"run_id": made.id, "actor": caller.actor, **part_of(made)}
-        self._observations.emit("run.fired", trigger=str(key), **facts)
+        self._observations.emit(RunFired(made, key, caller.actor))
         for run in over:
-            self._observations.emit("wait.ended", run=run, trigger=key, at=target.now)
+            self._observations.emit(WaitEnded(run, key, target.now))
         return made
 
     def fire_all(

@@ -2,8 +2,8 @@
 
 import json
 
-from reconcile.observe import Observations
-from reconcile.runs.attempt import part_of
+from reconcile.observations.observation import Observations
+from reconcile.observations.runs import RunApproved, RunRetriedByHand
 from reconcile.runs.manual import targets
 from reconcile.runs.manual.targets import refuse_denied, start_anew_by
 from reconcile.triggers.caller import Caller
@@ -55,14 +55,7 @@ class Retrying:
             notices.runs_pending(connection)
             again = runs.get(connection, run_id)
         assert again is not None
-        facts = {
-            "trigger": str(trigger.key),
-            "run_id": run_id,
-            "attempt": run.attempt,
-            "ended_as": run.status,
-            **part_of(run),
-        }
-        self._observations.emit("run.retried_by_hand", **facts, actor=caller.actor)
+        self._observations.emit(RunRetriedByHand(run, trigger.key, run.status, caller.actor))
         return again
 
 
@@ -120,6 +113,5 @@ class Approving:
             key = triggers.keys(connection, [run.trigger_id]).get(run.trigger_id)
             approved = runs.get(connection, run_id)
         assert approved is not None
-        facts = {"run_id": run_id, "actor": caller.actor, **part_of(approved)}
-        self._observations.emit("run.approved", trigger=str(key), **facts)
+        self._observations.emit(RunApproved(approved, key, caller.actor))
         return approved

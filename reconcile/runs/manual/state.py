@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconcile.decide import task_output
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
+from reconcile.observations.specs import StateChanged
 from reconcile.triggers.caller import Caller
 from revisions import documents
 from revisions.errors import Invalid, NotFound
@@ -68,7 +69,7 @@ class Seeding:
             made = StoredState(trigger.trigger_id, text, now, caller.actor, run_id=None)
             store.put(connection, made)
         size = len(text.encode()) if text is not None else None
-        self._observations.emit("state.changed", trigger=str(key), actor=caller.actor, bytes=size)
+        self._observations.emit(StateChanged(key, caller.actor, size))
         return Seeded(made, changed=True)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reconcile.observe import Observations, Progress
+from reconcile.observations.observation import Observations, Progress
+from reconcile.observations.specs import TriggersRebuilt
 from reconcile.triggers.history.verify import untrusted, walk_all
 from revisions.errors import Conflict, Unavailable
 from revisions.history.chain_breaks import BreakKind, ChainBreak, Walk, current_row, key_of
@@ -72,7 +73,7 @@ class Rebuilding:
                 raise untrusted(_REFUSED, seen.breaks[0])
             if not seen.differences or self._write(seen):
                 names = sorted({difference.name for difference in seen.differences})
-                self._observations.emit("triggers.rebuilt", actor=actor, rows=names)
+                self._observations.emit(TriggersRebuilt(actor, names))
                 return seen
         raise Unavailable("the triggers that differ are being changed all the time; try again")
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from reconcile.observe import Observations, Progress
+from reconcile.observations.observation import Observations, Progress
+from reconcile.observations.specs import HistoryImported
 from reconcile.triggers.history.verify import refuse_broken, walk_all
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.history import checkpoints
@@ -68,7 +69,7 @@ class Importing:
             triggers = _remake(connection)
             if checkpoints.heads_digest(history_rows.heads(connection)) != said["digest"]:
                 raise _refused("holds other heads than it says")
-        self._observations.emit("history.imported", actor=actor, **counts)
+        self._observations.emit(HistoryImported(actor, counts))
         return Imported(counts, triggers, signer, signer is not None and expected is not None)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from reconcile.observe import Progress
+from reconcile.observations.observation import Progress
 from revisions.errors import Conflict, NotFound
 from revisions.history import checkpoints
 from revisions.history.chain import Row

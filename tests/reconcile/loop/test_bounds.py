@@ -8,6 +8,8 @@ import pytest
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.decide.task_output import requested_fire
+from reconcile.observations.passes import PassDecided
+from reconcile.observations.runs import FireRequested
 from reconcile.queries.audit import Auditing
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
@@ -18,6 +20,7 @@ from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
 from revisions.manifests import Calendar
 from revisions.store.runs import Run
+from tests.observing import only
 from tests.world import World, key
 
 
@@ -227,7 +230,7 @@ def test_an_answer_that_is_not_ahead_fires_a_second_later(world: World) -> None:
     world.advance(seconds=1)
     world.resync()
     assert len(world.runs()) == 2
-    assert "was not ahead" in next(facts["note"] for name, facts in world.observed if name == "fire.asked")
+    assert "was not ahead" in (only(FireRequested, world.observed)[0].note or "")
 
 
 def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
@@ -300,7 +303,7 @@ def test_an_asked_fire_that_was_missed_is_skipped_once(world: World) -> None:
     world.advance(hours=1)
     world.resync()
     world.resync()
-    decided = [facts["skips"] for name, facts in world.observed if name == "pass.decided"]
+    decided = [decided.skips for decided in only(PassDecided, world.observed)]
     asked_for = [skip for skips in decided for skip in skips if skip.occurrence_id.startswith("next/")]
     assert [(skip.outcome, skip.count) for skip in asked_for] == [("missed", 1)]
     assert minutes(world) == [1, 61]

@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 
+from reconcile.observations.passes import ClockJumped
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rebase_watermark
 from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import status as status_store
+from tests.observing import only
 from tests.world import World, key
 
 
@@ -23,7 +25,7 @@ def minutes(world: World) -> list[int]:
 
 
 def jumped(world: World) -> int:
-    return sum(name == "clock.jumped" for name, _ in world.observed)
+    return len(only(ClockJumped, world.observed))
 
 
 def test_a_step_back_fires_nothing_twice(world: World) -> None:

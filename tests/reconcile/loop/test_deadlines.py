@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from reconcile.loop.deadlines import AT_ONCE, Expecting
+from reconcile.observations.passes import DeadlineMissed, ExpectationUnreadable
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.ids import TriggerKey
 from revisions.store import expectations
 from revisions.store.expectations import MissedDeadline
+from tests.observing import only
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.tampering import edit
 from tests.world import World, key
@@ -62,8 +64,7 @@ class Scene:
         return [one.due_at.strftime("%H:%M") for one in self.missed(name)]
 
     def told(self) -> list[str]:
-        found = [facts for name, facts in self.world.observed if name == "trigger.deadline_missed"]
-        return [facts["due_at"].strftime("%H:%M") for facts in found]
+        return [missed.due_at.strftime("%H:%M") for missed in only(DeadlineMissed, self.world.observed)]
 
 
 @pytest.fixture
@@ -250,8 +251,8 @@ def test_a_past_that_cannot_be_read_is_left_for_later(scene: Scene) -> None:
     Expecting(world.database, world.observations).look()
     assert scene.due("good") == ["09:10"]
     edit(world.database, 2, spec=spec)
-    assert [facts["trigger"] for name, facts in world.observed if name == "expectation.unreadable"] == [
-        str(TriggerKey("acme", "production", "report", "bad"))
+    assert [unreadable.trigger for unreadable in only(ExpectationUnreadable, world.observed)] == [
+        TriggerKey("acme", "production", "report", "bad")
     ]
     scene.until("10:30", resync=False)
     Expecting(world.database, world.observations).look()

@@ -9,9 +9,11 @@ from sqlalchemy import text
 
 from reconcile.decide.admission import Pace
 from reconcile.decide.job_changes import JobChanges
+from reconcile.observations.passes import LoopFailed, TriggerQuarantined
 from reconcile.triggers.caller import Caller
 from revisions.errors import TriggerctlError
 from revisions.store import runs as run_store
+from tests.observing import only
 from tests.waiting import PATIENCE
 from tests.world import World, key
 
@@ -275,7 +277,7 @@ def test_a_failed_creation_does_not_move_the_watermark(world: World, monkeypatch
         broken.setattr(run_store, "create", lambda *_: 1 / 0)
         world.loop.resync()
     assert world.status().watermark == before
-    assert [facts["error"] for name, facts in world.observed if name == "trigger.quarantined"]
+    assert only(TriggerQuarantined, world.observed)
     world.observed.clear()
     world.resync()
     assert minutes(world) == []
@@ -296,7 +298,7 @@ def test_one_bad_row_does_not_hold_up_the_others(world: World) -> None:
     world.advance(minutes=1)
     world.loop.resync()
     assert (minutes(world, "a"), minutes(world, "bad"), minutes(world, "c")) == ([1], [], [1])
-    assert [facts["trigger_id"] for name, facts in world.observed if name == "trigger.quarantined"] == [world.id("bad")]
+    assert [apart.trigger_id for apart in only(TriggerQuarantined, world.observed)] == [world.id("bad")]
 
 
 def test_a_pause_between_alarm_and_decision_starts_nothing(world: World) -> None:
@@ -402,7 +404,7 @@ def test_two_loops_woken_for_everything_start_nothing_twice(world: World) -> Non
     world.resync()
     for name in names:
         assert len(world.runs(name)) + sum(skip.count or 0 for skip in world.skips(name)) == 3
-    assert not [facts for name, facts in world.observed if name == "trigger.quarantined"]
+    assert only(TriggerQuarantined, world.observed) == []
 
 
 def test_a_manual_run_needs_no_schedule_and_no_activation(world: World) -> None:
@@ -445,5 +447,5 @@ def test_stopping_waits_for_the_pass_that_is_under_way(world: World, monkeypatch
     stopping.set()
     stop.join(PATIENCE)
     assert not stop.is_alive()
-    assert [facts for name, facts in world.observed if name == "loop.failed"] == []
+    assert only(LoopFailed, world.observed) == []
     assert minutes(world) == [1]

@@ -11,6 +11,7 @@ from reconcile.decide.retention import Retention
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.deadlines import Expecting
 from reconcile.loop.pruning import EVERY, Pruning
+from reconcile.observations.passes import RecordsPruned
 from reconcile.queries.audit import Auditing
 from reconcile.queries.explain import Explaining
 from reconcile.report.audit import AuditResult
@@ -86,7 +87,7 @@ def test_old_runs_go(world: World) -> None:
     live(world, 5)
     prune(world)
     assert days(world) == list(range(13, 26))
-    assert ("records.pruned", {"kind": "runs", "number": 7}) in world.observed
+    assert RecordsPruned("runs", 7) in world.observed
 
 
 def test_what_is_gone_is_not_called_missing(world: World) -> None:

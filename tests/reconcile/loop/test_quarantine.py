@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from reconcile.observations.passes import TriggerQuarantined
 from revisions.store import quarantines
 from revisions.store import runs as run_store
 from revisions.store.quarantines import Quarantine
+from tests.observing import only
 from tests.world import World
 
 
@@ -29,8 +31,8 @@ def apart(world: World) -> list[Quarantine]:
         return quarantines.every(connection)
 
 
-def told(world: World) -> list[dict[str, Any]]:
-    return [facts for name, facts in world.observed if name == "trigger.quarantined"]
+def told(world: World) -> list[TriggerQuarantined]:
+    return only(TriggerQuarantined, world.observed)
 
 
 def test_a_row_that_cannot_be_read_is_set_apart_with_a_backoff(world: World) -> None:
@@ -44,7 +46,7 @@ def test_a_row_that_cannot_be_read_is_set_apart_with_a_backoff(world: World) -> 
     (quarantine,) = apart(world)
     assert quarantine.trigger_id == world.id("bad")
     assert "fortnight" in quarantine.error
-    assert told(world)[0]["trigger"] == "acme/production/report/bad"
+    assert str(told(world)[0].trigger) == "acme/production/report/bad"
     waits = []
     for _ in range(9):
         (quarantine,) = apart(world)

@@ -8,11 +8,19 @@ from sqlalchemy import text
 from reconcile.decide.admission import Pace
 from reconcile.loop import replica as replicas
 from reconcile.loop.replica import Replica
-from reconcile.loop.scanner import FindingKind
+from reconcile.observations.passes import (
+    DemandExceeded,
+    DemandSummed,
+    FaultFound,
+    FindingKind,
+    ReplicasCounted,
+    TzdataDiffers,
+)
 from revisions.ids import TaskKey
 from revisions.store import replicas as replica_store
 from revisions.store import tasks
 from revisions.store.tables import trigger_status
+from tests.observing import only
 from tests.world import World
 
 V1 = TaskKey("acme", "production", "report", "v1")
@@ -124,8 +132,8 @@ def test_a_watermark_ahead_is_told_and_left_to_a_person(world: World) -> None:
     set_by_hand(world, watermark=ahead)
     assert found(world) == [(FindingKind.WATERMARK, world.id("tick"))]
     assert found(world) == [(FindingKind.WATERMARK, world.id("tick"))]
-    told = [facts for name, facts in world.observed if name == "scan.found"]
-    assert "2026-03-03T08:00:00Z is ahead" in told[0]["detail"]
+    told = only(FaultFound, world.observed)
+    assert "2026-03-03T08:00:00Z is ahead" in told[0].detail
 
 
 def test_replicas_are_seen_as_long_as_they_beat(world: World) -> None:
@@ -146,7 +154,7 @@ def test_replicas_are_seen_as_long_as_they_beat(world: World) -> None:
 
 
 def counted(world: World) -> int:
-    return int([facts["number"] for name, facts in world.observed if name == "replicas.counted"][-1])
+    return only(ReplicasCounted, world.observed)[-1].number
 
 
 def test_an_update_of_the_tz_database_plans_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +169,7 @@ def test_an_update_of_the_tz_database_plans_anew(world: World, monkeypatch: pyte
     world.resync()
     world.resync()
     assert world.status().next_fire_at == planned
-    mixed = [facts["theirs"] for name, facts in world.observed if name == "tzdata.differs"]
+    mixed = [differs.theirs for differs in only(TzdataDiffers, world.observed)]
     assert mixed
     assert "2027a" not in mixed[-1]
     with world.database.read() as connection:
@@ -177,12 +185,12 @@ def test_too_much_asked_is_told_once(world: World) -> None:
     world.create("once", schedule={"at": "2027-01-01T00:00:00Z"})
     world.loop = world.another_loop(Pace(execution_qps=10.0))
     world.resync()
-    asked = [facts["asked"] for name, facts in world.observed if name == "demand.summed"][-1]
+    asked = only(DemandSummed, world.observed)[-1].asked
     assert asked == pytest.approx(7 + 1 / 86_400)
-    assert sum(name == "demand.exceeded" for name, _ in world.observed) == 1
+    assert len(only(DemandExceeded, world.observed)) == 1
     world.resync()
-    assert sum(name == "demand.exceeded" for name, _ in world.observed) == 1
+    assert len(only(DemandExceeded, world.observed)) == 1
     world.deactivate("t0", 1)
     world.resync()
-    asked = [facts["asked"] for name, facts in world.observed if name == "demand.summed"][-1]
+    asked = only(DemandSummed, world.observed)[-1].asked
     assert asked == pytest.approx(6 + 1 / 86_400)

@@ -12,7 +12,7 @@ import pytest
 
 from reconcile import plugins
 from reconcile.launchers.shared import file_locks
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.workspace import WorkPlace
 from revisions.errors import Conflict
@@ -55,14 +55,14 @@ WORKER = """
 import os, signal, sys, time
 from pathlib import Path
 from reconcile import plugins
-from reconcile.observe import Observations
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.observations.observation import Observations
 from revisions.store.database import Database
 
 url, folder, point = sys.argv[1:]
 
-def die(name, facts=None):
-    if name == point:
+def die(now):
+    if now == point:
         os.kill(os.getpid(), signal.SIGKILL)
 
 class Process:
@@ -75,7 +75,7 @@ class Process:
         return plugins.launcher("process").adopt(folder)
 
 observations = Observations()
-observations.subscribe(die)
+observations.subscribe(lambda observation: die(observation.name))
 settings = RunnerSettings(Path(folder, "work"), Path(folder))
 runner = Runner(Database(url), observations, {"process": Process()}, settings=settings)
 while True:
@@ -97,7 +97,7 @@ class Scene:
         self.trigger = self.rows.trigger()
         self.observations = Observations()
         self.seen: list[str] = []
-        self.observations.subscribe(lambda name, facts: self.seen.append(name))
+        self.observations.subscribe(lambda observation: self.seen.append(observation.name))
 
     def worker(self, point: str, **variables: str) -> "subprocess.Popen[bytes]":
         root = Path(plugins.__file__).parents[1]

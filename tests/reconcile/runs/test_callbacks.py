@@ -1,6 +1,6 @@
 """Runs of `http` from claim to end: a worker, a service on a real socket, and its callbacks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,8 @@ import pytest
 
 from reconcile import plugins
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations, RunObservation
+from reconcile.observations.runs import AttemptEnded, LaunchTried
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import Completing
@@ -37,8 +38,8 @@ class Scene:
         self.database, self.clock, self.folder, self.service = database, clock, folder, service
         self.rows = Rows(database)
         self.observations = Observations()
-        self.seen: list[tuple[str, Mapping[str, Any]]] = []
-        self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
+        self.seen: list[Observation] = []
+        self.observations.subscribe(self.seen.append)
         self.completing = Completing(database, self.observations, LEASE, vault=Vault(), work_dir=folder / "here")
         self.runners: list[Runner] = []
 
@@ -85,7 +86,13 @@ class Scene:
         runner.run_pass()
 
     def names(self, of: str) -> list[str]:
-        return [name for name, facts in self.seen if facts.get("run_id") == of]
+        return [
+            observation.name
+            for observation in self.seen
+            if isinstance(observation, RunObservation)
+            and observation.run.id == of
+            and not isinstance(observation, LaunchTried | AttemptEnded)
+        ]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from reconcile import plugins
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import Completing
@@ -35,8 +35,8 @@ CONTROLLER = """
 import sys, time
 from pathlib import Path
 from reconcile import plugins
-from reconcile.observe import Observations
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.observations.observation import Observations
 from revisions.store.database import Database
 url, folder = sys.argv[1:]
 settings = RunnerSettings(Path(folder, "there"), Path(folder))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconcile.decide.authority import EVERYWHERE, Grant, Principal, Reach, Role, scopes_of
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs.run_tokens import principal_of_run
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller

@@ -2,7 +2,7 @@
 
 import errno
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +13,17 @@ import pytest
 from sqlalchemy import select
 
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.runs import (
+    AttemptEnded,
+    AttemptOver,
+    LeaseRenewed,
+    LogUnbounded,
+    RunExpired,
+    RunRetried,
+    RunSettled,
+    RunStarted,
+)
 from reconcile.protocols import Launch, LaunchError, Lost
 from reconcile.runs.attempt import Ended
 from reconcile.runs.runner import Runner, RunnerSettings
@@ -26,6 +36,7 @@ from revisions.history.triggers import StopReason
 from revisions.store import claims, counts, installations, logs, run_orders, runs, status, tables, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
+from tests.observing import only
 from tests.reconcile import scripted
 from tests.reconcile.scripted import ScriptedLauncher, ScriptedWork
 from tests.rows import Rows
@@ -47,8 +58,8 @@ class Scene:
         self.trigger = self.rows.trigger(schedule={"every": "1h", "kickoff_time_input": "at"})
         self.launcher = ScriptedLauncher()
         self.observations = Observations()
-        self.seen: list[tuple[str, Mapping[str, Any]]] = []
-        self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
+        self.seen: list[Observation] = []
+        self.observations.subscribe(self.seen.append)
 
     def runner(self, machine: str = "here", **settings: Any) -> Runner:
         return Runner(
@@ -89,7 +100,7 @@ class Scene:
                 runner.run_pass()
 
     def names(self) -> list[str]:
-        return [name for name, _ in self.seen]
+        return [observation.name for observation in self.seen]
 
     @contextmanager
     def answer_lost(self, monkeypatch: pytest.MonkeyPatch, written: str) -> Iterator[None]:
@@ -117,9 +128,9 @@ class Scene:
             yield
         assert lost
 
-    def told(self, name: str) -> list[Any]:
-        """Status or error of each observation of that name."""
-        return [facts.get("status", facts.get("error")) for of, facts in self.seen if of == name]
+    def settled(self) -> list[str]:
+        """Statuses with which runs were observed to end."""
+        return [observation.status for observation in only(RunSettled, self.seen)]
 
     @contextmanager
     def database_gone(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -169,9 +180,9 @@ def test_what_is_told_of_a_run_bears_its_triggers_name(scene: Scene) -> None:
     run_id, work = scene.started(runner)
     work.succeed()
     runner.run_pass()
-    told = {name: facts for name, facts in scene.seen if name in ("run.started", "run.settled")}
-    wanted = (str(scene.trigger.key), scene.trigger.trigger_id, run_id)
-    assert {(facts["trigger"], facts["trigger_id"], facts["run_id"]) for facts in told.values()} == {wanted}
+    told = [one.facts() for one in scene.seen if isinstance(one, RunStarted | RunSettled)]
+    wanted = (scene.trigger.key, scene.trigger.trigger_id, run_id)
+    assert {(facts["trigger"], facts["trigger_id"], facts["run_id"]) for facts in told} == {wanted}
     assert len(told) == 2
     assert scene.names() == ["run.claimed", "launch.tried", "run.started", "attempt.ended", "run.settled"]
     assert runner.run_pass().claimed == 0
@@ -455,8 +466,8 @@ def test_an_end_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: py
     scene.clock.advance(SECOND)
     assert runner.run_pass().settled == 1
     assert runner.run_pass().live == 0
-    assert (scene.told("run.settled"), scene.told("attempt.over")) == (["succeeded"], [])
-    assert [facts["at"] for name, facts in scene.seen if name == "attempt.ended"] == [ended_at]
+    assert (scene.settled(), only(AttemptOver, scene.seen)) == (["succeeded"], [])
+    assert [ended.at for ended in only(AttemptEnded, scene.seen)] == [ended_at]
     assert (scene.run(run_id).finished_at, scene.run(run_id).cost) == (ended_at, 2)
 
 
@@ -468,7 +479,8 @@ def test_a_retry_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: p
     with scene.answer_lost(monkeypatch, "pending"), pytest.raises(Unavailable):
         runner.run_pass()
     assert runner.run_pass().settled == 1
-    assert (scene.told("run.retried"), scene.told("attempt.over")) == (["broken"], [])
+    assert [retried.error for retried in only(RunRetried, scene.seen)] == ["broken"]
+    assert only(AttemptOver, scene.seen) == []
     assert (scene.run(run_id).status, scene.run(run_id).attempt) == ("pending", 1)
 
 
@@ -486,7 +498,7 @@ def test_a_run_that_cannot_start_is_told_once_although_the_answer_was_lost(
         with scene.answer_lost(monkeypatch, "failed"), pytest.raises(Unavailable):
             runner.run_pass()
         assert runner.run_pass().settled == 1
-    assert scene.told("run.settled") == ["failed"]
+    assert scene.settled() == ["failed"]
     assert scene.stopped_for() == StopReason.FAILURES
 
 
@@ -501,7 +513,7 @@ def test_an_end_that_was_not_written_is_no_end(scene: Scene, monkeypatch: pytest
     settle(scene.database, Observations(), ours, Ended(AttemptOutcome.SUCCEEDED))
     scene.clock.advance(SECOND)
     assert runner.run_pass().settled == 0
-    assert (scene.told("run.settled"), len(scene.told("attempt.over"))) == ([], 1)
+    assert (scene.settled(), len(only(AttemptOver, scene.seen))) == ([], 1)
 
 
 def test_what_prints_without_end_keeps_its_room_small(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -534,9 +546,7 @@ def test_a_log_whose_room_cannot_be_given_back_is_told_once(scene: Scene, monkey
     for _ in range(3):
         work.log.data += bytes(3 * logs.HEAD)
         runner.run_pass()
-    assert [facts["error"] for name, facts in scene.seen if name == "log.unbounded"] == [
-        "[Errno 95] Operation not supported"
-    ]
+    assert [unbounded.error for unbounded in only(LogUnbounded, scene.seen)] == ["[Errno 95] Operation not supported"]
     work.succeed()
     runner.run_pass()
     assert scene.run(run_id).status == "succeeded"
@@ -713,7 +723,7 @@ def test_stopping_lets_work_end_within_the_grace(scene: Scene) -> None:
     runner = scene.runner()
     run_id, work = scene.started(runner)
     waiting = scene.rows.run(scene.trigger)
-    scene.observations.subscribe(lambda name, _: work.succeed() if name == "lease.renewed" else None)
+    scene.observations.subscribe(lambda observation: work.succeed() if isinstance(observation, LeaseRenewed) else None)
     scene.clock.advance(20 * SECOND)
     runner.stop(timedelta(seconds=5))
     assert work.cancelled == []
@@ -775,9 +785,9 @@ def test_a_run_that_waited_too_long_expires(scene: Scene) -> None:
     expired = scene.run(late)
     assert (expired.status, expired.finished_at, expired.attempt, expired.started_at) == ("expired", by, 0, None)
     assert len(scene.launcher.works) == 2
-    facts = next(facts for name, facts in scene.seen if name == "run.expired")
-    trigger = {"trigger": str(scene.trigger.key), "trigger_id": scene.trigger.trigger_id}
-    assert facts == {**trigger, "run_id": late, "attempt": 0, "source": "schedule"}
+    [observed] = only(RunExpired, scene.seen)
+    trigger = {"trigger": scene.trigger.key, "trigger_id": scene.trigger.trigger_id}
+    assert observed.facts() == {**trigger, "run_id": late, "attempt": 0, "source": "schedule"}
     with scene.database.read() as connection:
         row = status.get(connection, scene.trigger.trigger_id)
         assert counts.take(connection, scene.clock).live == {"running": 1}

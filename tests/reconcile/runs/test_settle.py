@@ -1,6 +1,5 @@
 """The end of an attempt, written once."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -10,7 +9,8 @@ import pytest
 from reconcile.decide.automatic_stops import Stop
 from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, HandBack, RunEnd
 from reconcile.decide.task_output import LARGEST
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.runs import ClaimLost, RunSettled
 from reconcile.runs import claiming
 from reconcile.runs.attempt import Ended
 from reconcile.runs.endings import LONGEST_ERROR, Ending, Settled
@@ -23,6 +23,7 @@ from revisions.store.database import Database
 from revisions.store.logs import LogPiece
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
+from tests.observing import only
 from tests.rows import Rows
 
 LEASE = timedelta(seconds=60)
@@ -38,8 +39,8 @@ class Scene:
         self.rows.task()
         self.trigger = self.rows.trigger()
         self.observations = Observations()
-        self.seen: list[tuple[str, Mapping[str, Any]]] = []
-        self.observations.subscribe(lambda name, facts: self.seen.append((name, facts)))
+        self.seen: list[Observation] = []
+        self.observations.subscribe(self.seen.append)
 
     def claimed(self, trigger: Trigger | None = None, **values: Any) -> Run:
         self.rows.run(trigger or self.trigger, **values)
@@ -105,9 +106,7 @@ def test_success_releases_the_claim_and_keeps_the_answer(scene: Scene, clock: Ha
     assert scene.status.last_success_at == clock.now()
     with scene.database.read() as connection:
         assert logs.read(connection, run.id, 1).head == b"done\n"
-    name, facts = scene.seen[-1]
-    assert name == "run.settled"
-    assert (facts["status"], facts["source"], facts["seconds"]) == ("succeeded", "schedule", 5.0)
+    assert scene.seen[-1] == RunSettled(run, None, "succeeded", None, 5.0)
 
 
 def test_failure_releases_the_claim_until_its_next_attempt(scene: Scene) -> None:
@@ -173,7 +172,7 @@ def test_a_claim_no_longer_held_changes_nothing(scene: Scene) -> None:
     assert (scene.run(run), scene.status) == (before, status_before)
     with scene.database.read() as connection:
         assert logs.sizes(connection, [(run.id, 1)]) == {}
-    assert [(name, facts["run_id"]) for name, facts in scene.seen] == [("claim.lost", run.id)]
+    assert scene.seen == [ClaimLost(run, None, run.claim)]
 
 
 def test_settling_twice_changes_nothing_more(scene: Scene) -> None:
@@ -282,7 +281,7 @@ def test_a_state_that_is_too_large_fails_the_run(scene: Scene) -> None:
     assert after.error == "state is 65,537 bytes as canonical JSON, at most 65,536 are kept"
     assert len(after.output or "") > LARGEST
     assert (scene.status.consecutive_failures, scene.status.last_error) == (1, after.error)
-    assert scene.seen[-1][1]["error"] == after.error
+    assert only(RunSettled, scene.seen)[-1].error == after.error
 
 
 @pytest.mark.parametrize(
@@ -350,7 +349,7 @@ def test_a_lost_claim_among_others_changes_nothing(scene: Scene) -> None:
     settled = settle_all(scene.database, scene.observations, [Ending(lost, OK), Ending(other, OK)])
     assert [one.decision for one in settled] == [None, RunEnd("succeeded")]
     assert (scene.run(lost).status, scene.run(other).status) == ("running", "succeeded")
-    assert [name for name, _ in scene.seen] == ["claim.lost", "attempt.ended", "run.settled"]
+    assert [observation.name for observation in scene.seen] == ["claim.lost", "attempt.ended", "run.settled"]
 
 
 def test_a_trigger_that_stops_is_asked_once(scene: Scene) -> None:

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from controller.metrics import Metrics
 from controller.settings import Settings
+from controller.telemetry.metrics import Metrics
 from reconcile.decide import changes
 from reconcile.runs.claiming import take
 from reconcile.schedule.terms import start_by, terms

@@ -7,10 +7,12 @@ import pytest
 
 from reconcile.decide.admission import Pace
 from reconcile.loop import loop as loops
+from reconcile.observations.passes import LoopResynced
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds, Scope
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store.runs import Run
+from tests.observing import only
 from tests.waiting import eventually
 from tests.world import World, key
 
@@ -65,7 +67,7 @@ def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.M
     world.loop = world.another_loop(Pace(execution_qps=0, resync_interval=timedelta(hours=1)))
     world.loop.start()
     try:
-        eventually(lambda: [name for name, _ in world.observed if name == "loop.resynced"])
+        eventually(lambda: only(LoopResynced, world.observed))
         world.advance(seconds=70)
         holding(world).unfreeze("acme", ANN)
         eventually(a_second_later, every=0.05)  # half an hour of the clock is a minute and a half for the loop

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import literal_column, select, text, update
 
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.runs import claiming
 from revisions.clock import HandClock
 from revisions.ids import TaskKey

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reconcile.observations.runs import RunApproved
 from reconcile.runs.manual.orders import Approving
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
@@ -13,6 +14,7 @@ from revisions.errors import Conflict, NotFound
 from revisions.ids import fresh
 from revisions.store import occurrences, run_orders
 from revisions.store.runs import Run
+from tests.observing import only
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, key
 
@@ -81,7 +83,7 @@ def test_a_run_that_needs_approval_is_parked_until_it_is_approved(scene: Scene) 
     scene.launcher.last.succeed()
     scene.runner.run_pass()
     assert scene.statuses() == ["succeeded"]
-    assert [facts["actor"] for name, facts in scene.world.observed if name == "run.approved"] == ["bob"]
+    assert [approved.actor for approved in only(RunApproved, scene.world.observed)] == ["bob"]
 
 
 def test_a_task_may_require_it_too(scene: Scene) -> None:

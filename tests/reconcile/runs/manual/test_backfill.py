@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconcile.decide.admission import Pace
+from reconcile.observations.runs import RunsBackfilled
 from reconcile.queries.audit import Auditing
 from reconcile.queries.explain import Explaining
 from reconcile.report.audit import AuditResult
@@ -17,6 +18,7 @@ from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store import occurrences
+from tests.observing import only
 from tests.world import UNLIMITED, World, key
 
 MINUTE = timedelta(minutes=1)
@@ -292,8 +294,8 @@ def test_how_far_it_is_and_what_came_of_it_is_told(world: World, monkeypatch: py
     wish = BackfillRequest(world.start - 5 * MINUTE, world.start + 3 * MINUTE)
     world.backfilling.backfill(key("tick"), wish, Caller("bob"), lambda *told: heard.append(told))
     assert heard == [(3, 6), (6, 6)]
-    told = [facts for name, facts in world.observed if name == "runs.backfilled"]
-    assert [(facts["actor"], facts["number"]) for facts in told] == [("ann", 2), ("bob", 1), ("bob", 3)]
+    told = only(RunsBackfilled, world.observed)
+    assert [(backfilled.actor, backfilled.number) for backfilled in told] == [("ann", 2), ("bob", 1), ("bob", 3)]
 
 
 def test_two_at_once_make_each_run_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from reconcile.decide.retry import AttemptOutcome
+from reconcile.observations.runs import RunRetriedByHand
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.triggers.caller import Caller
@@ -13,6 +14,7 @@ from revisions.errors import Conflict, NotFound
 from revisions.store import logs, run_orders, runs
 from revisions.store.logs import LogPiece
 from revisions.store.runs import Run
+from tests.observing import only
 from tests.world import World, key
 
 ANN = Caller("ann")
@@ -138,9 +140,9 @@ def test_who_retried_is_told(world: World) -> None:
     world.create(retry={"max_attempts": 1})
     run = failed(world)
     world.retrying.retry(run.id, ANN)
-    [facts] = [facts for name, facts in world.observed if name == "run.retried_by_hand"]
-    assert facts == {
-        "trigger": "acme/production/report/tick",
+    [retried] = only(RunRetriedByHand, world.observed)
+    assert retried.facts() == {
+        "trigger": key("tick"),
         "run_id": run.id,
         "attempt": 1,
         "ended_as": "failed",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from reconcile.decide.task_output import LARGEST
+from reconcile.observations.specs import StateChanged
 from reconcile.runs.manual.state import Seeded, Seeding
 from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid, NotFound
@@ -31,12 +32,12 @@ def test_who_seeded_it_is_recorded(world: World, seeding: Seeding) -> None:
     seeded = StoredState(world.id("tick"), '{"cursor":1}', world.start, "ann", None)
     assert seeding.seed(key("tick"), {"cursor": 1}, ANN) == Seeded(seeded, changed=True)
     assert seeding.show(key("tick")) == seeded
-    assert world.observed[-1] == ("state.changed", {"trigger": str(key("tick")), "actor": "ann", "bytes": 12})
+    assert world.observed[-1] == StateChanged(key("tick"), "ann", 12)
     world.advance(minutes=1)
     cleared = StoredState(world.id("tick"), None, world.clock_now(), "bob", None)
     assert seeding.clear(key("tick"), Caller("bob")) == Seeded(cleared, changed=True)
     assert seeding.show(key("tick")) == cleared
-    assert world.observed[-1] == ("state.changed", {"trigger": str(key("tick")), "actor": "bob", "bytes": None})
+    assert world.observed[-1] == StateChanged(key("tick"), "bob", None)
 
 
 def test_the_same_again_changes_nothing(world: World, seeding: Seeding) -> None:

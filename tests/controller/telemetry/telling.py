@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util.types import AnyValue
 
-from controller.spans import Spans
-from controller.tracing import Tracing
-from reconcile.observe import Observations
+from controller.telemetry.spans import Spans
+from controller.telemetry.tracing import Tracing
+from reconcile.observations.observation import Observations
 from reconcile.protocols import Launcher
 from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.store.database import Database

@@ -12,10 +12,10 @@ import pytest
 from fastapi import FastAPI
 from opentelemetry.trace import StatusCode
 
-from controller import logs
 from controller.api.traced import Traced
+from controller.telemetry import logs
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.observe import Observations
+from reconcile.observations.observation import Observations
 from reconcile.plugins import launchers
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
@@ -25,7 +25,7 @@ from reconcile.triggers.caller import Caller
 from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.controller.conftest import Cli, Network
-from tests.controller.telling import Telling, fact, header, is_child, links, place
+from tests.controller.telemetry.telling import Telling, fact, header, is_child, links, place
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.waiting import eventually
 from tests.world import World
@@ -358,7 +358,7 @@ def test_log_lines_bear_the_trace(
     """O-04, O-05: of a run, and of what happens in a request, libraries' lines included."""
     logs.configure("info", "json")
     for one in (world.observations, observations):
-        one.subscribe(telling.spans.naming(logs.subscriber))
+        one.subscribe(logs.write_with_trace)
     world.create("own")
     traced.put(T, manifest(active=False), IS_NEW | {"traceparent": BUILD})
     traced.post(f"{T}/fire", headers={"traceparent": BUILD})

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controller.metrics import Metrics
 from controller.settings import Settings
-from controller.stored import OTHERS, PROJECTS, lateness
+from controller.telemetry.installation_metrics import OTHERS, PROJECTS, lateness
+from controller.telemetry.metrics import Metrics
 from reconcile.decide.admission import Pace
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop import budget_survey

@@ -1,8 +1,7 @@
-"""Prometheus metrics: counted from observations as they happen; `stored` reads the rest when it is asked."""
+"""Prometheus metrics counted from observations; `installation_metrics` reads the others from the database."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -10,10 +9,26 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from controller.settings import Settings
-from controller.stored import PROJECTS, Stored
+from controller.telemetry.installation_metrics import PROJECTS, Stored
 from controller.version import VERSION
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.loop.scanner import FindingKind
+from reconcile.observations.observation import Observation
+from reconcile.observations.passes import (
+    BudgetsSurveyed,
+    DeadlineMissed,
+    DemandSummed,
+    FaultFound,
+    FeedRead,
+    FindingKind,
+    LoopFailed,
+    LoopResynced,
+    PassDecided,
+    PassKind,
+    ReplicasCounted,
+)
+from reconcile.observations.process import AccessRefused, AccessThrottled, RunnerFailed, RunnerUnavailable
+from reconcile.observations.runs import AttemptEnded, RunExpired, RunsClaimed, RunSettled, WaitEnded
+from reconcile.observations.specs import BacklogDropped
 from reconcile.schedule.ranges import BLACKOUT, BUDGET, CONCURRENCY, DENIED, MISSED, RATE, SUPERSEDED
 from reconcile.schedule.zones import TZDATA_VERSION
 from revisions.store import expiry
@@ -32,13 +47,13 @@ OUTCOMES = (
 )
 SOURCES = ("schedule", "manual", "backfill")
 CHANGES = ("added", "replaced", "removed")
-TRANSACTIONS = {"pass.decided": "decide", "run.claimed": "claim", "attempt.ended": "settle"}
+TRANSACTIONS = ("decide", "claim", "settle")
 
 
 class Metrics:
-    """One registry; `subscriber` goes to the observations, `exposition` is what a scrape gets. Labels are bounded.
+    """Registry of one process. `subscriber` counts observations, `exposition` answers a scrape.
 
-    Counters begin at 0 for every label that is known, so that the first event is an increase, too.
+    Labels are bounded. Counters begin at 0 for every known label, so that the first event is an increase, too.
     """
 
     content_type = CONTENT_TYPE_LATEST
@@ -56,7 +71,7 @@ class Metrics:
             "triggerctl_listener_connected", "1 while the database's notices are heard.", registry=registry
         )
         listening.set_function(lambda: float(is_listening()))
-        _tell_settings(settings, registry)
+        _add_settings(settings, registry)
         self._resynced = _LastResync(self._now)
         registry.register(self._resynced)
         registry.register(_Pool(database))
@@ -109,7 +124,7 @@ class Metrics:
             buckets=_TRANSACTION_BUCKETS,
             registry=registry,
         )
-        for kind in TRANSACTIONS.values():
+        for kind in TRANSACTIONS:
             self._transactions.labels(kind)
 
     def _make_faults(self, registry: CollectorRegistry) -> None:
@@ -131,70 +146,75 @@ class Metrics:
         )
 
     def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format; what the database holds is left out while it cannot be reached."""
+        """Return all metrics in Prometheus' text format, without those of the database while it cannot be reached."""
         return generate_latest(self.registry)
 
-    def subscriber(self, name: str, facts: dict[str, Any]) -> None:
-        """Counts an observation."""
-        if name in TRANSACTIONS:
-            self._transactions.labels(TRANSACTIONS[name]).observe(facts["seconds"])
-        match name:
-            case "loop.resynced":
-                self._resync.observe(facts["seconds"])
+    def subscriber(self, observation: Observation) -> None:
+        """Count an observation."""
+        match observation:
+            case LoopResynced():
+                self._resync.observe(observation.seconds)
                 self._resynced.at = self._now()
-                self._jobs.set(facts["jobs"])
+                self._jobs.set(observation.jobs)
                 for change in CHANGES:
-                    self._changes.labels(change).inc(len(getattr(facts["changes"], change)))
-            case "feed.read":
-                self._lag.set(facts["lag"])
-            case "pass.decided":
-                self._count_starts(facts)
-                for skip in facts["skips"]:
-                    self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(_number(skip.count))
-                for seconds in facts["waited"]:
-                    self._rate_wait.observe(seconds)
-            case "backlog.dropped":
-                self._skips.labels(MISSED).inc(_number(facts["count"]))
-            case "trigger.deadline_missed":
-                self._missed.labels(facts["kind"]).inc()
-            case "scan.found":
-                self._findings.labels(facts["kind"]).inc()
-            case "demand.summed":
-                self._asked.set(facts["asked"])
-            case "budgets.surveyed":
-                self._tell_budgets(facts["shares"])
-            case "replicas.counted":
-                self._replicas.set(facts["number"])
-            case "run.settled":
-                self._runs.labels(facts["status"], facts["source"]).inc()
-                self._run_seconds.observe(facts["seconds"])
-            case "wait.ended" if facts["run"].status == AttemptOutcome.CANCELLED:
-                self._runs.labels(AttemptOutcome.CANCELLED, facts["run"].source).inc()
-            case "run.expired":
-                self._runs.labels(expiry.EXPIRED, facts["source"]).inc()
-            case "access.refused" | "access.throttled":
-                self._refused.labels(facts.get("reason", "throttled")).inc()
-            case "loop.failed":
+                    self._changes.labels(change).inc(len(getattr(observation.changes, change)))
+            case FeedRead(lag):
+                self._lag.set(lag)
+            case PassDecided():
+                self._count_pass(observation)
+            case BacklogDropped():
+                self._skips.labels(MISSED).inc(_number(observation.count))
+            case DeadlineMissed():
+                self._missed.labels(observation.kind).inc()
+            case FaultFound(kind):
+                self._findings.labels(kind).inc()
+            case DemandSummed(asked):
+                self._asked.set(asked)
+            case BudgetsSurveyed(shares):
+                self._set_budgets(shares)
+            case ReplicasCounted(number):
+                self._replicas.set(number)
+            case RunsClaimed():
+                self._transactions.labels("claim").observe(observation.seconds)
+            case AttemptEnded():
+                self._transactions.labels("settle").observe(observation.seconds)
+            case RunSettled():
+                self._runs.labels(observation.status, observation.run.source).inc()
+                self._run_seconds.observe(observation.seconds)
+            case WaitEnded(run) if run.status == AttemptOutcome.CANCELLED:
+                self._runs.labels(AttemptOutcome.CANCELLED, run.source).inc()
+            case RunExpired(run):
+                self._runs.labels(expiry.EXPIRED, run.source).inc()
+            case AccessRefused(reason):
+                self._refused.labels(reason).inc()
+            case AccessThrottled():
+                self._refused.labels("throttled").inc()
+            case LoopFailed():
                 self._failures.labels("loop").inc()
-            case "runner.failed" | "runner.unavailable":
+            case RunnerFailed() | RunnerUnavailable():
                 self._failures.labels("runner").inc()
 
-    def _count_starts(self, facts: Mapping[str, Any]) -> None:
-        """A backlog's runs are late by intention, and would hide how late all others are."""
-        if facts["kind"] == "catch-up":
-            self._caught_up.inc(facts["started"])
-            return
-        for seconds in facts["lateness"]:
-            self._lateness.observe(max(0.0, seconds))
+    def _count_pass(self, decided: PassDecided) -> None:
+        """Count a pass; a backlog's starts are late by intention and would hide how late the others are."""
+        self._transactions.labels("decide").observe(decided.seconds)
+        if decided.kind is PassKind.CATCH_UP:
+            self._caught_up.inc(decided.started)
+        else:
+            for seconds in decided.lateness:
+                self._lateness.observe(max(0.0, seconds))
+        for skip in decided.skips:
+            self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(_number(skip.count))
+        for seconds in decided.waited:
+            self._rate_wait.observe(seconds)
 
-    def _tell_budgets(self, shares: Mapping[str, float]) -> None:
+    def _set_budgets(self, shares: Mapping[str, float]) -> None:
         self._budgets.clear()
         for project in sorted(shares, key=lambda project: (-shares[project], project))[:PROJECTS]:
             self._budgets.labels(project).set(shares[project])
 
 
 _MORE_THAN_COUNTED = 1_001
-"""What a range is counted as whose number was left open."""
+"""Number counted for a skipped range that was too long to be counted exactly."""
 
 
 def _number(counted: int | None) -> int:
@@ -202,14 +222,14 @@ def _number(counted: int | None) -> int:
 
 
 def _counter(registry: CollectorRegistry, name: str, meaning: str, **labels: Iterable[str]) -> Counter:
-    """A counter that is there for all these values of its labels."""
+    """Make a counter that begins at 0 for all these values of its labels."""
     counter = Counter(name, meaning, list(labels), registry=registry)
     for values in product(*labels.values()):
         counter.labels(*values)
     return counter
 
 
-def _tell_settings(settings: Settings, registry: CollectorRegistry) -> None:
+def _add_settings(settings: Settings, registry: CollectorRegistry) -> None:
     gauge = Gauge("triggerctl_setting", "What the other metrics are measured against.", ["name"], registry=registry)
     for name in ("execution_qps", "execution_burst", "max_running", "max_catchup_runs_per_loop", "lease_seconds"):
         gauge.labels(name).set(getattr(settings, name))
@@ -217,7 +237,7 @@ def _tell_settings(settings: Settings, registry: CollectorRegistry) -> None:
 
 
 class _LastResync(Collector):
-    """How long ago the last resync was; nothing where none ever was, as in a process without the loop."""
+    """Gauge of the seconds since the last resync; without a sample until the first one of this process."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -231,7 +251,7 @@ class _LastResync(Collector):
 
 
 class _Pool(Collector):
-    """What the process uses of its connections to the database."""
+    """Gauge of the process's connections to the database, by state."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

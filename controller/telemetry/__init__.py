@@ -1,0 +1,1 @@
+"""Subscribers of the observations: metrics, traces and logs."""

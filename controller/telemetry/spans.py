@@ -1,0 +1,138 @@
+"""Spans recorded from observations (O-04)."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from controller.telemetry.tracing import Tracing
+from reconcile.decide import trace_context
+from reconcile.decide.retry import AttemptOutcome, HandBack, RunEnd
+from reconcile.decide.trace_context import Context
+from reconcile.observations.observation import Observation
+from reconcile.observations.passes import PassDecided
+from reconcile.observations.runs import AttemptEnded, LaunchTried, WaitEnded
+from reconcile.observations.specs import TriggerChanged
+from revisions.ids import TriggerKey, utc_text
+from revisions.store.runs import NewRun, Run
+
+BAD = (AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT, AttemptOutcome.LOST)
+
+
+class Spans:
+    """Record each span from the observation that ends it; nothing is kept in between."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self.tracing = tracing
+
+    def subscriber(self, observation: Observation) -> None:
+        """Record the spans that an observation completes."""
+        match observation:
+            case TriggerChanged():
+                self._record_change(observation)
+            case PassDecided() if observation.made or observation.skips or observation.backlogs:
+                self._record_pass(observation)
+            case LaunchTried():
+                self._record_launch(observation)
+            case AttemptEnded():
+                self._record_attempt(observation)
+            case WaitEnded(run, trigger, at):
+                self._record_run(run, trigger, run.status, at)
+
+    def traceparent(self, run: Run) -> str:
+        """Return the traceparent that an attempt passes to its task: that of the attempt's own span."""
+        return str(trace_context.of_attempt(self._context(run), run.id, run.attempt))
+
+    def _context(self, run: Run | NewRun) -> Context:
+        parent = _parent(run)
+        return self.tracing.sampled(trace_context.of_run(run.id, parent, run.max_attempts), parent)
+
+    def _record_change(self, change: TriggerChanged) -> None:
+        request, trigger = trace_context.parse(change.traceparent), change.trigger
+        attributes = {
+            "triggerctl.trigger": str(trigger.key),
+            "triggerctl.trigger_id": trigger.trigger_id,
+            "triggerctl.revision": trigger.revision,
+            "triggerctl.actor": trigger.changed_by,
+            "triggerctl.active": trigger.active,
+            "triggerctl.deleted": trigger.deleted,
+        }
+        own = trace_context.of_change(request, trigger.trigger_id, trigger.revision) if request else None
+        end = trigger.changed_at + timedelta(seconds=change.seconds)
+        self.tracing.record("change", trigger.changed_at, end, attributes, parent=request, own=own)
+
+    def _record_pass(self, decided: PassDecided) -> None:
+        """Record the pass in a trace of its own, and each run it made, linked to the pass and the revision's change."""
+        attributes = {
+            "triggerctl.started": len(decided.made),
+            "triggerctl.skips": len(decided.skips),
+            "triggerctl.backlogs": len(decided.backlogs),
+        }
+        at, end = decided.at, decided.at + timedelta(seconds=decided.seconds)
+        own = self.tracing.record(f"{decided.kind} pass", at, end, attributes)
+        for run in decided.made:
+            if not (context := self._context(run)).is_sampled:
+                continue
+            links, change = [own], trace_context.parse(decided.changes.get(run.trigger_id))
+            if change:
+                links.append(trace_context.of_change(change, run.trigger_id, run.revision))
+            self.tracing.record("occurrence", at, at, _attributes(run), parent=context, links=links)
+
+    def _record_launch(self, launch: LaunchTried) -> None:
+        run, at = launch.run, launch.at
+        if not (context := self._context(run)).is_sampled:
+            return
+        parent = trace_context.of_attempt(context, run.id, run.attempt)
+        attributes = {**_attributes(run), "triggerctl.attempt": run.attempt}
+        end = at + timedelta(seconds=launch.seconds)
+        self.tracing.record("launch", at, end, attributes, parent=parent, error=launch.error)
+
+    def _record_attempt(self, ended: AttemptEnded) -> None:
+        """Record an attempt from its claim to its end and its settling, and the run where it is over, too."""
+        run, at = ended.run, ended.at
+        if not (context := self._context(run)).is_sampled:
+            return
+        began = run.started_at or at
+        attributes = {**_attributes(run), "triggerctl.attempt": run.attempt, "triggerctl.outcome": ended.outcome.value}
+        if isinstance(ended.decision, HandBack):
+            self.tracing.record("hand back", at, at, attributes, parent=context)
+            return
+        attempt = trace_context.of_attempt(context, run.id, run.attempt)
+        error = (ended.error or ended.outcome.value) if ended.outcome in BAD else None
+        self.tracing.record("attempt", began, at, attributes, parent=context, own=attempt, error=error)
+        settled_at = at + timedelta(seconds=ended.seconds)
+        self.tracing.record("settle", at, settled_at, attributes, parent=attempt)
+        if isinstance(ended.decision, RunEnd):
+            self._record_run(run, ended.trigger, ended.decision.status, at, error)
+
+    def _record_run(
+        self, run: Run, trigger: TriggerKey | None, status: str, at: datetime, error: str | None = None
+    ) -> None:
+        """Record a run from its creation to its end, whatever restarts lay between."""
+        parent, cause = _parent(run), trace_context.parse(run.traceparent)
+        links = [cause] if cause and not parent else []
+        attributes = {
+            **_attributes(run),
+            "triggerctl.trigger": str(trigger) if trigger else None,
+            "triggerctl.status": status,
+            "triggerctl.attempts": run.attempt,
+        }
+        own = self._context(run)
+        self.tracing.record("run", run.created_at, at, attributes, parent=parent, own=own, links=links, error=error)
+
+
+def _parent(run: Run | NewRun) -> Context | None:
+    return trace_context.parse(trace_context.continued(run.source, run.traceparent))
+
+
+def _attributes(run: Run | NewRun) -> dict[str, Any]:
+    return {
+        "triggerctl.run_id": run.id,
+        "triggerctl.trigger_id": run.trigger_id,
+        "triggerctl.project": run.project,
+        "triggerctl.domain": run.domain,
+        "triggerctl.task": run.task,
+        "triggerctl.task_version": run.task_version,
+        "triggerctl.revision": run.revision,
+        "triggerctl.source": run.source,
+        "triggerctl.occurrence_id": run.occurrence_id,
+        "triggerctl.scheduled_at": utc_text(run.scheduled_at),
+    }

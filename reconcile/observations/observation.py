@@ -1,0 +1,68 @@
+"""Base of all observations, and the object that hands them to subscribers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
+
+from revisions.ids import TriggerKey
+from revisions.store.runs import Run
+
+Progress = Callable[[int, int], None]
+"""Called now and then by a long operation with the number of items done and the total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Base of the catalogue. `name` is the event name of log lines; it stays when a class is renamed."""
+
+    name: ClassVar[str]
+
+    def facts(self) -> dict[str, Any]:
+        """Return the keys and values of a log line, in order; None stands for a key that is left out."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunObservation(Observation):
+    """Base of observations about one run.
+
+    `trigger` is the name the trigger has now; None where it was not read. `logged` names the attributes of the run
+    that its log line shows beside `run_id`.
+    """
+
+    logged: ClassVar[tuple[str, ...]] = ("trigger_id", "attempt")
+
+    run: Run
+    trigger: TriggerKey | None
+
+    def facts(self) -> dict[str, Any]:
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("run", "trigger")}
+        of_run = {attribute: getattr(self.run, attribute) for attribute in self.logged}
+        return {"trigger": self.trigger, "run_id": self.run.id, **of_run, **own}
+
+
+class Subscriber(Protocol):
+    """Called with every observation, in the emitting thread; must be quick and must not raise."""
+
+    def __call__(self, observation: Observation, /) -> None: ...
+
+
+class Observations:
+    """Hands each emitted observation to all subscribers."""
+
+    def __init__(self) -> None:
+        self._subscribers: tuple[Subscriber, ...] = ()
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Add a subscriber and return a function that removes it."""
+        self._subscribers = (*self._subscribers, subscriber)
+
+        def unsubscribe() -> None:
+            self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+
+        return unsubscribe
+
+    def emit(self, observation: Observation) -> None:
+        """Call every subscriber with an observation."""
+        for subscriber in self._subscribers:
+            subscriber(observation)
