@@ -17,13 +17,13 @@ from pydantic_settings.exceptions import SettingsError
 
 from reconcile.plugins import secret_sources
 from reconcile.rules.authority import grant_of
-from reconcile.rules.notation import ScheduleError, duration
 from reconcile.rules.pace import Pace
 from reconcile.rules.retention import Retention
 from reconcile.rules.sharing import Sharing
-from revisions import documents
 from revisions.errors import Fault, Invalid
 from revisions.ids import name_faults
+from revisions.spec import documents
+from revisions.spec.notation import ScheduleError, duration
 
 PREFIX = "TRIGGERCTL_"
 FILES = ("config/triggerctl.yaml", "triggerctl.yaml")

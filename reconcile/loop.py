@@ -23,12 +23,12 @@ from reconcile.rules.stopping import over
 from reconcile.scanner import Finding, Kind, Scanner
 from reconcile.timers import Timers
 from revisions.errors import Unavailable
+from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
-from revisions.triggers import spec_of
 
 BATCH = 500
 """Triggers decided in one transaction, at most."""
@@ -245,7 +245,7 @@ class Loop:
         with self._database.read() as connection:
             finished = status_store.finished(connection)
         for trigger_id, spec in finished:
-            self._deploying.stop(trigger_id, over(spec_of(spec)))
+            self._deploying.stop(trigger_id, over(readable_trigger(spec)))
 
     def _run(self) -> None:
         clock = self._database.clock

@@ -11,10 +11,10 @@ from reconcile.rules.authority import UNLIMITED, Cause
 from reconcile.rules.block import Closed
 from reconcile.rules.changes import Next
 from reconcile.rules.ranges import Range
-from reconcile.rules.terms import calendars_of
 from revisions import chain, ids
 from revisions.errors import Conflict, Fault, TriggerctlError
 from revisions.ids import TaskKey, TriggerKey
+from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
@@ -193,7 +193,7 @@ class Revising:
 
 def closed_days(locked: Locked, spec: str) -> Closed:
     """The days of the calendars that a spec names (S-13)."""
-    return calendars.closed(locked.connection, locked.key.project, calendars_of(spec))
+    return calendars.closed(locked.connection, locked.key.project, readable_trigger(spec).schedule.calendars)
 
 
 def skip_of(trigger_id: str, revision: int, decided_at: datetime, left: Range) -> Skip:

@@ -13,13 +13,13 @@ from reconcile.rules.retry import Outcome
 from reconcile.rules.stopping import Stop, worn_out
 from reconcile.settle import settle
 from revisions.ids import utc_text
+from revisions.spec.stored import readable_trigger
 from revisions.store import claims, holds
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
 from revisions.store.pipeline import write
-from revisions.triggers import spec_of
 
 REAPED_AT_ONCE = 100
 
@@ -117,5 +117,5 @@ def worn_triggers(connection: Connection) -> Iterator[tuple[str, Stop]]:
     """Active triggers that are to stop for what their runs came to."""
     for trigger_id, failures, successes in status_store.wearing(connection):
         trigger = trigger_store.by_id(connection, trigger_id)
-        if trigger and (stop := worn_out(spec_of(trigger.spec), failures, successes)):
+        if trigger and (stop := worn_out(readable_trigger(trigger.spec), failures, successes)):
             yield trigger_id, stop

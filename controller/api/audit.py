@@ -11,8 +11,8 @@ from controller.shapes.audits import AuditShape, judged_shape, summary_shape
 from controller.shapes.explanations import ExplanationShape, explanation_shape
 from reconcile.reports.auditing import Place
 from reconcile.rules.audit import Line
-from reconcile.rules.notation import ScheduleError, instant
 from revisions.ids import utc_text
+from revisions.spec.notation import ScheduleError, instant
 
 router = APIRouter(prefix="/triggers", tags=["audit"])
 

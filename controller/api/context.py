@@ -11,11 +11,11 @@ from fastapi import Depends, Header, Query, Request
 from controller.services import Services
 from reconcile.revising import Caller
 from reconcile.rules.authority import Principal, Reach
-from reconcile.rules.notation import ScheduleError, instant
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.traces import parse
 from revisions.errors import Fault, Forbidden, Invalid, NotFound
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, is_id, name_faults
+from revisions.spec.notation import ScheduleError, instant
 
 ACTOR = "triggerctl.actor"
 """Where the in-process command line leaves its actor in the ASGI scope; nothing that comes over a network sets it."""

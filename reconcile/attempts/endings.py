@@ -8,7 +8,7 @@ from typing import Any
 
 from reconcile import budgets
 from reconcile.attempts.attempt import Ended
-from reconcile.rules import asking, bounds, retry
+from reconcile.rules import asking, retry
 from reconcile.rules.asking import Asked
 from reconcile.rules.budget import budget_of, cost_of
 from reconcile.rules.retry import Decision, HandBack, Retry
@@ -16,6 +16,7 @@ from reconcile.rules.state import State
 from reconcile.rules.stopping import Stop, worn_out
 from revisions.clock import Clock
 from revisions.ids import TriggerKey, utc_text
+from revisions.spec.stored import readable_trigger
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import Said
 from revisions.store.columns import storable
@@ -23,7 +24,7 @@ from revisions.store.database import Connection, ask_and_look_at
 from revisions.store.pipeline import Write, write
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
-from revisions.triggers import SYSTEM, StopReason, Trigger, spec_of
+from revisions.triggers import SYSTEM, StopReason, Trigger
 
 LONGEST_ERROR = 4_000
 """Characters kept of an error."""
@@ -153,12 +154,12 @@ class Endings:
         trigger = self._active(run)
         if trigger is None or kept is None:
             return None
-        return worn_out(spec_of(trigger.spec), kept.consecutive_failures, kept.success_count)
+        return worn_out(readable_trigger(trigger.spec), kept.consecutive_failures, kept.success_count)
 
     def _over_budget(self, run: Run) -> Stop | None:
         """Holds back what waits once the budget is used up, also of a trigger that rests."""
         trigger = self._triggers.get(run.trigger_id)
-        if trigger is None or budget_of(spec_of(trigger.spec)) is None:
+        if trigger is None or budget_of(readable_trigger(trigger.spec)) is None:
             return None
         write(self._connection, *self._writes)  # what is set aside for runs that are over is free
         self._writes.clear()
@@ -183,7 +184,7 @@ def _ask(connection: Connection, run: Run, trigger: Trigger | None, asked: Asked
         return asked
     if trigger is None:
         return Asked(None, f"{asking.KEY}: the trigger is not active any more")
-    expires_at = bounds.expires_at(spec_of(trigger.spec))
+    expires_at = readable_trigger(trigger.spec).limits.expires_at
     if expires_at and asked.at >= expires_at:
         return Asked(None, f"{asking.KEY}: the trigger expires before that, at {utc_text(expires_at)}")
     status.ask(connection, run.trigger_id, asked.at, run.id)

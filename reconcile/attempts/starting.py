@@ -57,7 +57,7 @@ class Starting:
             handed.keep(folder, hidden)
             part_of = self._traceparent(one.run)
             given = launching.launch(
-                one, now, folder, self._root, self._url, secrets, token, part_of, place.installation
+                one, launcher, now, folder, self._root, self._url, secrets, token, part_of, place.installation
             )
             work = launcher.start(given)
         except SecretMissing as error:

@@ -1,13 +1,13 @@
 """The secrets of a run, looked up in the sources when it is launched and kept nowhere (X-12)."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reconcile import plugins
 from reconcile.ports import LaunchError, SecretPlaces, SecretUnreadable
 from reconcile.rules.sharing import Sharing
 from revisions.ids import name_faults
+from revisions.spec.stored import readable_task, readable_trigger
 from revisions.store.claims import Claimed
 
 
@@ -69,11 +69,9 @@ def _called(scope: str | None, name: str) -> str:
 
 
 def _names(claimed: Claimed) -> Sequence[str]:
-    spec: Mapping[str, Sequence[str]] = json.loads(claimed.task_spec or "{}")
-    return spec.get("secrets", ())
+    return readable_task(claimed.task_spec).secrets if claimed.task_spec else ()
 
 
 def _scope(claimed: Claimed) -> str | None:
-    """That of the revision that made the run."""
-    scope: str | None = json.loads(claimed.trigger_spec or "{}").get("secret_scope")
-    return scope
+    """Return the scope that the revision names which made the run."""
+    return readable_trigger(claimed.trigger_spec).secret_scope if claimed.trigger_spec else None

@@ -10,14 +10,14 @@ from reconcile.byhand.targets import Target
 from reconcile.creating import outcome_of
 from reconcile.observe import Observations, Progress
 from reconcile.revising import NEW_KEY, Caller
-from reconcile.rules import bounds
 from reconcile.rules.audit import Standing
 from reconcile.rules.changes import has_occurrences
 from reconcile.rules.ranges import MOMENT
 from reconcile.rules.schedule import Fire, count, fires
-from revisions import documents, ids
+from revisions import ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text
+from revisions.spec import documents
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, retention
 from revisions.store import runs as run_store
@@ -125,7 +125,7 @@ class Backfilling:
             target = targets.read(self._database, connection, key)
             targets.check_input(target, wish.input)
             _refuse_forgotten(connection, target, wish)
-        schedule, late = target.terms.schedule, bounds.offset(target.terms.spread, str(key))
+        schedule, late = target.terms.schedule, target.terms.delay(str(key))
         after, high = wish.since - MOMENT, min(wish.until - MOMENT, target.now - late)
         number = count(schedule, after, high, MOST + 1)
         if number > MOST:

@@ -10,9 +10,10 @@ from reconcile.creating import outcome_of
 from reconcile.observe import Observations, Progress
 from reconcile.revising import NEW_KEY, Caller
 from reconcile.rules.overlap import DISPLACING, POLICIES, room
-from revisions import documents, ids
+from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.spec import documents
 from revisions.store import notices, orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store

@@ -6,9 +6,9 @@ from typing import Any
 from reconcile.observe import Observations
 from reconcile.revising import Caller
 from reconcile.rules import state
-from revisions import documents
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.spec import documents
 from revisions.store import states as store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store

@@ -11,10 +11,10 @@ from typing import Any
 
 from reconcile.ports import Launch, Launcher, LaunchError, Lost, Progress, Work
 from reconcile.work import answers, cluster, errands, jobs, pods
-from reconcile.work.blocks import extra_faults
+from reconcile.work.blocks import extra_faults, refuse
 from reconcile.work.cluster import Cluster
 from reconcile.work.errands import Unreachable
-from revisions.errors import Fault
+from reconcile.work.jobs import JobBlock
 
 SECONDS_TO_PRINT = 30
 """How long the end of an attempt waits for what is still being copied."""
@@ -27,19 +27,18 @@ class KubernetesLauncher:
 
     finds_anywhere = True
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return [*extra_faults("kubernetes", "kubernetes"), *jobs.faults(spec)]
+    def read(self, written: Any) -> JobBlock:
+        refuse([*extra_faults("kubernetes", "kubernetes"), *jobs.faults(written)])
+        return JobBlock.of(written)
 
-    def system(self, spec: Any) -> "Namespace":
-        return Namespace(spec.get("namespace"), cluster.named())
+    def system(self, block: JobBlock) -> "Namespace":
+        return Namespace(block.namespace, cluster.named())
 
     def start(self, launch: Launch) -> Work:
-        for fault in self.faults(launch.spec):
-            raise LaunchError(f"kubernetes.{fault.path}: {fault.message}")
-        return errands.start(launch, ClusterJob)
+        return errands.start(launch, ClusterJob, JobBlock.of)
 
     def adopt(self, folder: Path) -> Work | None:
-        return errands.adopt(folder, ClusterJob)
+        return errands.adopt(folder, ClusterJob, JobBlock.of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class ClusterJob:
 
     @property
     def _namespace(self) -> str:
-        return str(self._launch.spec.get("namespace") or self._cluster().namespace)
+        return str(self._launch.block.namespace or self._cluster().namespace)
 
     def _cluster(self) -> Cluster:
         return _connected(self._kubeconfig)

@@ -10,7 +10,6 @@ from reconcile.revising import skip_of
 from reconcile.rules.catchup import Plan
 from reconcile.rules.overlap import DISPLACING
 from reconcile.rules.schedule import Fire
-from reconcile.rules.terms import start_by
 from revisions.ids import TriggerKey
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, occurrences, orders
@@ -107,9 +106,9 @@ class Records:
             occurrence_id=fire.id,
             scheduled_at=fire.at,
             source="schedule",
-            overlap=case.terms.overlap,
+            overlap=case.terms.overlap.value,
             actor=SYSTEM,
             input=case.terms.input,
-            start_by=start_by(case.terms, self.now),
+            start_by=case.terms.start_by(self.now),
             reserved=case.reserve,
         )

@@ -7,7 +7,7 @@ from reconcile import authors
 from reconcile.calendars import read_terms
 from reconcile.reports import waiting
 from reconcile.reports.auditing import ON_SCHEDULE, Past, left, past_of, started_before
-from reconcile.rules import bounds, instants
+from reconcile.rules import instants
 from reconcile.rules.authority import refusal
 from reconcile.rules.eras import newest
 from reconcile.rules.explain import Explanation, explain
@@ -50,7 +50,7 @@ class Explaining:
         with self._database.read() as connection:
             past = past_of(self._database, connection, key)
             terms = _terms(connection, past.trigger)
-            late = bounds.offset(terms.spread, str(past.trigger.key)) if terms else timedelta(0)
+            late = terms.delay(str(past.trigger.key)) if terms else timedelta(0)
             by_hand = _by_hand(connection, past, late) if at is None else None
             run: Run | None = by_hand
             skip: Skip | None = None
@@ -129,7 +129,7 @@ def _obstacles(connection: Connection, past: Past, terms: Terms | None, late: ti
         and hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
     ]
     given = authors.rights(connection, [trigger.scopes], past.now)
-    denied = refusal(terms.scopes, trigger.scopes, trigger.key.project, given) if terms else None
+    denied = refusal(terms.spec.scopes, trigger.scopes, trigger.key.project, given) if terms else None
     return Obstacles(
         hold=Held(holding[0].kind, holding[0].owner, holding[0].reason, holding[0].until_at) if holding else None,
         quarantine=Apart(apart.since, apart.until_at, apart.error) if apart else None,

@@ -4,10 +4,10 @@ from datetime import datetime
 
 from reconcile.rules.waits import Ahead, Pending, waits_for
 from revisions.places import Bounds, bounds_of
+from revisions.spec.stored import readable_trigger
 from revisions.store import holds, queue, status, triggers
 from revisions.store.database import Connection
 from revisions.store.runs import Run
-from revisions.triggers import spec_of
 
 
 def told(connection: Connection, run: Run, now: datetime) -> str:
@@ -20,7 +20,7 @@ def told(connection: Connection, run: Run, now: datetime) -> str:
     task = (run.project, run.domain, run.task)
     row = status.get(connection, run.trigger_id)
     trigger = triggers.by_id(connection, run.trigger_id)
-    key, limit = bounds_of(spec_of(trigger.spec)) if trigger else Bounds(None, None)
+    key, limit = bounds_of(readable_trigger(trigger.spec)) if trigger else Bounds(None, None)
     held_until = row.over_budget_until if row else None
     frozen = [one for one in holds.frozen(connection, now) if one.project in (None, run.project)]
     ahead = Ahead(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from reconcile.rules.notation import ScheduleError, instant, shown
+from revisions.spec.notation import ScheduleError, instant, shown
 
 KEY: Final = "next_fire_at"
 SOONEST: Final = timedelta(seconds=1)

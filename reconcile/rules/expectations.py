@@ -16,13 +16,14 @@ from zoneinfo import ZoneInfo
 
 from reconcile.rules.block import Bounded, Cron, Schedule
 from reconcile.rules.eras import Era, named
-from reconcile.rules.expect import SUCCESS_BY, WITHIN, expectation
 from reconcile.rules.ranges import MOMENT
 from reconcile.rules.zones import span_at, zone
-from revisions.triggers import SYSTEM, StopReason, Trigger, spec_of
+from revisions.spec.stored import readable_trigger
+from revisions.triggers import SYSTEM, StopReason, Trigger
 
 TROUBLE: Final = (StopReason.FAILURES, StopReason.BUDGET)
 """Stops after which a success is still wanted; the others end what was wanted."""
+SUCCESS_BY, WITHIN = "success_by", "within"
 DAY: Final = timedelta(days=1)
 
 
@@ -73,7 +74,7 @@ def deadlines(life: Life, after: datetime, until: datetime) -> Iterator[Deadline
         low, high = era.within(after, until)
         if low >= high or _is_off(era):
             continue
-        if expected := expectation(spec_of(era.trigger.spec)):
+        if expected := readable_trigger(era.trigger.spec).expect:
             parts = []
             if expected.within is not None:
                 parts.append(_within(life, era, low, high, expected.within))

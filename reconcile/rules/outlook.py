@@ -3,15 +3,13 @@
 Days that calendars close are left aside, before and after alike: who plans does not have those of the server.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from reconcile.rules.demand import Demanded, per_second
 from reconcile.rules.plan import Change, Plan, Row, Server, Verb
 from reconcile.rules.terms import schedule_of
 from revisions.ids import TriggerKey
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest, TriggerSpec
 
 
 def after(plan: Plan, server: Server, standing: Demanded, now: datetime) -> Demanded:
@@ -24,7 +22,7 @@ def _change(change: Change, server: Server, now: datetime) -> float:
     if not isinstance(change.key, TriggerKey):
         return 0.0
     row = server.triggers.get(change.key)
-    before = _rate(row.spec, now) if row and row.active else 0.0
+    before = _rate(row.typed, now) if row and row.active else 0.0
     return _after(change, row, now) - before
 
 
@@ -32,17 +30,16 @@ def _after(change: Change, row: Row | None, now: datetime) -> float:
     if change.verb is Verb.DELETE or change.declared is None:
         return 0.0
     manifest = change.declared.manifest
-    assert isinstance(manifest, Trigger)
+    assert isinstance(manifest, TriggerManifest)
     active = manifest.spec.active
     if active is None:
         active = row.active if row else True
-    return _rate(manifest.written, now) if active else 0.0
+    return _rate(manifest.spec, now) if active else 0.0
 
 
-def _rate(spec: Mapping[str, Any], now: datetime) -> float:
-    """One that cannot be read asks for nothing; nor does one that fires a single time."""
-    block = spec.get("schedule")
-    if not block or "in" in block:
+def _rate(spec: TriggerSpec, now: datetime) -> float:
+    """Return starts a second; a schedule that cannot be read asks for nothing, nor does one that fires only once."""
+    if spec.schedule.in_ is not None:
         return 0.0
     try:
         return per_second(schedule_of(spec, "{}"), now)

@@ -1,10 +1,10 @@
 """What becomes of an occurrence whose trigger has runs that go on: the six overlap policies (X-09)."""
 
-from typing import Final, Literal, get_args
+from typing import Final
 
-Policy = Literal["allow", "skip", "queue_one", "queue_all", "cancel", "terminate"]
+from revisions.spec.trigger import OverlapPolicy
 
-POLICIES: Final[tuple[str, ...]] = get_args(Policy)
+POLICIES: Final[tuple[str, ...]] = tuple(policy.value for policy in OverlapPolicy)
 ONE_AT_A_TIME: Final = frozenset(POLICIES) - {"allow", "skip"}
 """A run with one of these waits until nothing else of its trigger is under way, and for those queued before it."""
 DISPLACING: Final = frozenset({"cancel", "terminate"})

@@ -18,10 +18,10 @@ from croniter import croniter
 
 from reconcile.rules import cron, days, slots, zones
 from reconcile.rules.block import Beat, Bounded, Closed, Cron, Every, Once, Schedule, parse
-from reconcile.rules.notation import ScheduleError, duration, instant
 from reconcile.rules.slots import seconds
 from reconcile.rules.walltime import DAY_SECONDS, Course, DayRule, Times
 from reconcile.rules.zones import TZDATA_VERSION, Span
+from revisions.spec.notation import ScheduleError, duration, instant
 
 __all__ = [
     "TZDATA_VERSION",

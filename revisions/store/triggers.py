@@ -27,6 +27,7 @@ from revisions.clock import Clock
 from revisions.errors import Conflict
 from revisions.ids import TaskKey, TriggerKey
 from revisions.places import bounds_of
+from revisions.spec.stored import readable_trigger
 from revisions.store import expectations, notices, occurrences, runs, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
@@ -35,7 +36,7 @@ from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import Question, Write, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.triggers import Revision, StopReason, Trigger, apply, spec_of
+from revisions.triggers import Revision, StopReason, Trigger, apply
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IS_ACTIVE = and_(triggers.c.active == true(), triggers.c.deleted == false())
@@ -62,7 +63,9 @@ class AlreadyThere(Conflict):
 
 def task_key(trigger: Trigger) -> TaskKey:
     """The task version a trigger is bound to."""
-    return TaskKey(trigger.key.project, trigger.key.domain, trigger.key.task, spec_of(trigger.spec)["task_version"])
+    return TaskKey(
+        trigger.key.project, trigger.key.domain, trigger.key.task, readable_trigger(trigger.spec).task_version
+    )
 
 
 def get(connection: Connection, key: TriggerKey) -> Trigger | None:
@@ -207,7 +210,7 @@ def append(
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     if previous is not None and previous.key != current.key:
         _rename(connection, current)
-    if previous is not None and bounds_of(spec_of(previous.spec)) != bounds_of(spec_of(current.spec)):
+    if previous is not None and bounds_of(readable_trigger(previous.spec)) != bounds_of(readable_trigger(current.spec)):
         runs.lock_queue(connection)  # nothing is claimed under the old bounds once this is answered (X-04)
     replaced = {name: value for name, value in row.items() if name not in _IDENTITY}
     rewrites = [] if previous is None else [(_CURRENT, replaced | {"of_trigger": current.trigger_id})]
@@ -282,7 +285,7 @@ def authored_under(connection: Connection, project: str, scopes: str) -> list[Tr
 
 
 def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
-    """Triggers of a project, deleted ones too, whose spec mentions calendars, of whatever name."""
+    """Triggers of a project, deleted ones too, that may name calendars: their specs say whether they do, and which."""
     statement = select(triggers).where(
         triggers.c.project == project,
         triggers.c.spec.contains('"calendars":', autoescape=True),

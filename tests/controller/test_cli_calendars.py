@@ -161,9 +161,9 @@ def world_deploys(world: World, file: str) -> None:
     from reconcile.calendaring import Calendaring
     from reconcile.revising import Caller
     from reconcile.rules.preconditions import Expected
-    from revisions.manifests import Calendar
+    from revisions.spec.calendar import CalendarManifest
 
     document = json.loads(Path(file).read_text())
     Calendaring(world.database, world.observations).deploy(
-        Calendar.read(document), Expected(absent=True), Caller("bob")
+        CalendarManifest.read(document), Expected(absent=True), Caller("bob")
     )

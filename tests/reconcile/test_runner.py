@@ -201,7 +201,7 @@ def test_the_task_sees_what_the_contract_says(scene: Scene) -> None:
         "allow_destructive": False,
     }
     assert work.launch.environment == {"TRIGGERCTL_RUN_ID": run_id, "TRIGGERCTL_URL": "http://localhost:8080"}
-    assert (work.launch.run_id, work.launch.attempt, work.launch.spec) == (run_id, 1, {})
+    assert (work.launch.run_id, work.launch.attempt, work.launch.block) == (run_id, 1, {})
     assert work.launch.folder == scene.folder / "here" / f"{run_id}-1"
     work.succeed()
     runner.run_pass()

@@ -16,7 +16,7 @@ from reconcile.rules.state import LARGEST
 from reconcile.rules.stopping import Stop
 from reconcile.settle import settle, settle_all
 from revisions.clock import HandClock
-from revisions.manifests import LARGEST_COST
+from revisions.spec.fields import LARGEST_COST
 from revisions.store import claims, costs, logs, orders, runs, states, status
 from revisions.store.database import Database
 from revisions.store.logs import Piece

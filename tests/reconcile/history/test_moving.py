@@ -21,8 +21,8 @@ from reconcile.rules.preconditions import Expected
 from revisions import checkpoints
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Invalid
-from revisions.manifests import Calendar
 from revisions.signing import PrivateKey
+from revisions.spec.calendar import CalendarManifest
 from revisions.store import contents, costs, feed, guards, histories, retention, schema, tables
 from revisions.store.database import Database
 from tests import tampering
@@ -31,7 +31,7 @@ from tests.world import World, key
 KEY = PrivateKey.fresh()
 
 
-CALENDAR = Calendar.read(
+CALENDAR = CalendarManifest.read(
     {
         "apiVersion": "triggerctl/v1",
         "kind": "Calendar",

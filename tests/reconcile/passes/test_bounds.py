@@ -10,13 +10,13 @@ from reconcile.calendaring import Calendaring
 from reconcile.reports.auditing import Auditing
 from reconcile.revising import Caller
 from reconcile.rules.asking import asked
-from reconcile.rules.bounds import offset
 from reconcile.rules.preconditions import Expected
 from reconcile.rules.retry import Outcome
+from reconcile.rules.terms import offset
 from reconcile.settle import settle
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
-from revisions.manifests import Calendar
+from revisions.spec.calendar import CalendarManifest
 from revisions.store.runs import Run
 from tests.world import World, key
 
@@ -142,8 +142,8 @@ def test_spread_keeps_the_nominal_time(world: World) -> None:
     assert all(world.status(name).next_fire_at == world.start + timedelta(hours=2) + late[name] for name in names)
 
 
-def holidays(world: World, days: list[str], **spec: Any) -> Calendar:
-    return Calendar.read(
+def holidays(world: World, days: list[str], **spec: Any) -> CalendarManifest:
+    return CalendarManifest.read(
         {
             "apiVersion": "triggerctl/v1",
             "kind": "Calendar",

@@ -11,10 +11,10 @@ from reconcile.holding import Holding
 from reconcile.reports.explaining import Explained, Explaining
 from reconcile.revising import Caller
 from reconcile.rules import advice
-from reconcile.rules.bounds import offset
 from reconcile.rules.instants import Verdict
 from reconcile.rules.pace import Pace
 from reconcile.rules.retry import Outcome
+from reconcile.rules.terms import offset
 from revisions.errors import NotFound
 from revisions.store import holds, quarantines
 from revisions.store.holds import Hold

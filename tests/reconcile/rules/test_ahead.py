@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reconcile.rules.ahead import Holding, ahead
-from reconcile.rules.schedule import parse
+from tests.blocks import parse
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 HOURLY = parse({"every": "1h"})

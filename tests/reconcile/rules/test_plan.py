@@ -19,9 +19,9 @@ from reconcile.rules.plan import (
     pruned,
     twice,
 )
-from revisions import manifests
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TaskKey
+from revisions.spec import manifest
 from revisions.triggers import Difference, Kind
 from tests.world import key, task_document, trigger_document
 
@@ -36,7 +36,7 @@ BY_HAND = replace(APPLIED, actor="ann", reason="")
 
 def said(*found: dict[str, Any]) -> list[Declared]:
     """Documents in files of their own, f0.yaml and so on."""
-    return [Declared(f"f{index}.yaml", each, manifests.read(each)) for index, each in enumerate(found)]
+    return [Declared(f"f{index}.yaml", each, manifest.read(each)) for index, each in enumerate(found)]
 
 
 def steps(*found: dict[str, Any], prune: bool = False, **rows: Row) -> list[tuple[Verb, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconcile.rules import schedule
+from tests.blocks import parse
 
 CASES = Path(__file__).parents[2] / "cases"
 
@@ -22,9 +23,7 @@ def text(at: datetime) -> str:
 
 
 def cron_schedule(case: dict[str, Any]) -> schedule.Schedule:
-    return schedule.parse(
-        {"cron": case["expr"], "timezone": case["timezone"], "gap": case["gap"], "fold": case["fold"]}
-    )
+    return parse({"cron": case["expr"], "timezone": case["timezone"], "gap": case["gap"], "fold": case["fold"]})
 
 
 # By the first letters of the case ids, which name where a case comes from.
@@ -71,7 +70,7 @@ def test_the_case_files_are_whole() -> None:
 
 def refusal(block: dict[str, str]) -> schedule.ScheduleError | None:
     try:
-        schedule.parse(block)
+        parse(block)
     except schedule.ScheduleError as error:
         return error
     return None
@@ -83,7 +82,7 @@ def test_every_expression_is_accepted_or_refused_as_listed() -> None:
         block = {"cron": case["expr"]}
         error = refusal(block)
         if error is None:
-            never = schedule.never_fires(schedule.parse(block), datetime(2026, 1, 1, tzinfo=UTC))
+            never = schedule.never_fires(parse(block), datetime(2026, 1, 1, tzinfo=UTC))
             assert never != case["valid"], f"{case['expr']!r}: {case['why']}"
         else:
             assert not case["valid"], f"{case['expr']!r}: {error}"
@@ -102,7 +101,7 @@ def test_every_zone_is_accepted_or_refused_as_listed() -> None:
 @pytest.mark.parametrize("case", cases("intervals"), ids=lambda case: case["id"])
 def test_the_slots_of_every_interval_case(case: dict[str, Any]) -> None:
     """S-06: every case of intervals.jsonl; slots are anchor + k·every, whenever somebody looks."""
-    due = schedule.parse({"every": f"{case['every_seconds']}s", "anchor": case["anchor"]})
+    due = parse({"every": f"{case['every_seconds']}s", "anchor": case["anchor"]})
     now, anchor = schedule.instant(case["now"]), schedule.instant(case["anchor"])
     since = schedule.instant(case["last_fired"]) if case["last_fired"] else anchor - timedelta(microseconds=1)
     assert [text(fire.at) for fire in schedule.fires(due, now, None, 5)] == case["expected_next"]
