@@ -142,8 +142,7 @@ def _started_before(folder: Path, make: Make, block: Block) -> "Errand":
 
 def _launch(folder: Path, block: Block) -> Launch:
     """Raises OSError and ValueError for what was cut short, or written by a release that says it otherwise."""
-    facts = json.loads((folder / "launch.json").read_text())
-    document = json.loads((folder / "input.json").read_text())
+    facts, document = (json.loads((folder / name).read_text()) for name in ("launch.json", "input.json"))
     try:
         made = {"folder": Path(facts["folder"]), "root": Path(facts["root"]), "block": block(facts.pop("spec"))}
         return Launch(**facts | made, input=document)

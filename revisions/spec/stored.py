@@ -55,7 +55,7 @@ def readable_trigger(text: str) -> TriggerSpec:
     try:
         return trigger_spec(text)
     except Unreadable:
-        return _readable(TriggerSpec, {"schedule": {}} | _opened(text))
+        return _readable(TriggerSpec, _opened(text) | {"schedule": dict(written_schedule(text))})
 
 
 def readable_task(text: str) -> TaskSpec:

@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from reconcile.attempts.attempt import Ended
 from reconcile.holding import Holding
+from reconcile.launchers.process import launcher as process
 from reconcile.observe import Observations
 from reconcile.ports import Launch, LaunchError, Lost
 from reconcile.revising import Caller
@@ -283,6 +284,14 @@ def test_what_cannot_be_launched_fails(scene: Scene) -> None:
     run_id = scene.rows.run(scene.trigger, max_attempts=1, task_version="v2")
     runner.run_pass()
     assert scene.run(run_id).error == "no launcher 'celery'; there are scripted"
+
+
+def test_a_block_that_its_launcher_cannot_read_fails_the_run(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: also one that was stored by an older version; the fault is named with its place."""
+    monkeypatch.setattr(scene.launcher, "read", process.read)
+    run_id = scene.rows.run(scene.trigger, max_attempts=1)
+    assert scene.runner().run_pass().live == 0
+    assert scene.run(run_id).error == "scripted.command: is missing"
 
 
 def test_no_more_than_max_running_over_all_workers(scene: Scene) -> None:
