@@ -8,13 +8,13 @@ from reconcile.observe import Observations
 from reconcile.triggers.deploying import Deploying
 from reconcile.triggers.revising import Caller
 from reconcile.triggers.tasks import Registering
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest
 from revisions.store.database import Database
 
 AT_ONCE = 100_000
 
 
-def begin(database: Database, *triggers: Trigger) -> None:
+def begin(database: Database, *triggers: TriggerManifest) -> None:
     """The task, and each trigger in its first revision, deployed."""
     deploying = Deploying(database, Observations())
     Registering(database, deploying, Observations()).register(task(), Caller("bench"))

@@ -25,7 +25,8 @@ from reconcile.triggers.tasks import Registered, Registering
 from revisions.clock import Clock, HandClock
 from revisions.history.triggers import Revision
 from revisions.ids import TriggerKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import occurrences, runs, status, triggers
 from revisions.store import revisions as revision_store
 from revisions.store.database import Database
@@ -93,7 +94,7 @@ class World:
         assert not [facts for name, facts in self.observed if name == "trigger.quarantined"]
 
     def register(self, version: str = "v1", **options: Any) -> Registered:
-        return self.registering.register(Task.read(task_document(version, **options)), Caller("ann"))
+        return self.registering.register(TaskManifest.read(task_document(version, **options)), Caller("ann"))
 
     def create(self, name: str = "tick", **spec: Any) -> Changed:
         return self.deploy(name, Expected(absent=True), **spec)
@@ -102,7 +103,9 @@ class World:
         return self.deploy(name, Expected(revision=revision), **spec)
 
     def deploy(self, name: str, expected: Expected, caller: Caller | None = None, **spec: Any) -> Changed:
-        return self.deploying.deploy(Trigger.read(trigger_document(name, **spec)), expected, caller or Caller("ann"))
+        return self.deploying.deploy(
+            TriggerManifest.read(trigger_document(name, **spec)), expected, caller or Caller("ann")
+        )
 
     def activate(self, name: str, revision: int) -> Changed:
         return self.deploying.activate(key(name), Expected(revision=revision), Caller("ann"))

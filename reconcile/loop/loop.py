@@ -22,7 +22,7 @@ from reconcile.loop.timers import Bell, Timers
 from reconcile.observe import Observations
 from reconcile.triggers.deploying import Deploying
 from revisions.errors import Unavailable
-from revisions.history.triggers import spec_of
+from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import holds, quarantines
 from revisions.store import status as status_store
@@ -244,7 +244,7 @@ class Loop:
         with self._database.read() as connection:
             finished = status_store.finished(connection)
         for trigger_id, spec in finished:
-            self._deploying.stop(trigger_id, over(spec_of(spec)))
+            self._deploying.stop(trigger_id, over(readable_trigger(spec)))
 
     def _run(self) -> None:
         clock = self._database.clock

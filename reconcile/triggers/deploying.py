@@ -1,6 +1,5 @@
 """The one deploy, activate, deactivate, delete, rollback and rename: what each of them asks of the rules."""
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,10 +16,12 @@ from reconcile.triggers import closed_days as calendars
 from reconcile.triggers.revising import Caller, Changed, Locked, Request, Revising, closed_days
 from revisions.errors import Conflict, Fault, Invalid, NotFound, few
 from revisions.history import chain
-from revisions.history.triggers import SYSTEM, Action, Revision, Trigger, spec_of
+from revisions.history.triggers import SYSTEM, Action, Revision, Trigger
 from revisions.ids import TaskKey, TriggerKey, name_faults
-from revisions.manifests import Trigger as Manifest
-from revisions.reading import API_VERSION
+from revisions.spec.reading import API_VERSION
+from revisions.spec.stored import readable_task, readable_trigger
+from revisions.spec.stored import written as written_spec
+from revisions.spec.trigger import LimitsSpec, TriggerManifest
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
@@ -42,7 +43,9 @@ class Deploying:
         self._sharing = sharing or Sharing()
         self._revising = Revising(database, observations)
 
-    def deploy(self, manifest: Manifest, expected: Expected, caller: Caller, *, origin: str | None = None) -> Changed:
+    def deploy(
+        self, manifest: TriggerManifest, expected: Expected, caller: Caller, *, origin: str | None = None
+    ) -> Changed:
         """Creates or updates a trigger (R-04 to R-06); the answer warns of what its author is to know (E-15, X-08).
 
         Raises Invalid, fault by fault, PreconditionRequired, PreconditionFailed and Conflict.
@@ -222,7 +225,7 @@ class Deploying:
             self._revising.append(locked, Request(caller, propose))
 
     def _deploy(
-        self, manifest: Manifest, check: Callable[[Trigger | None], None], caller: Caller, origin: str | None
+        self, manifest: TriggerManifest, check: Callable[[Trigger | None], None], caller: Caller, origin: str | None
     ) -> Changed:
         unshared = self._sharing.fault(manifest.spec.secret_scope, manifest.key.project)
         if faults := [*changes.faults(manifest), *filter(None, [unshared])]:
@@ -254,14 +257,17 @@ class Deploying:
             return same and active in (None, made.active) and origin in (None, made.origin)
 
         changed = self._revising.one(key, Request(caller, propose, is_retry), task=task)
-        told = replace(changed, warnings=tuple(trust.warnings(manifest.written)))
-        return self._warned([told])[0] if "limits" in manifest.written else told
+        told = replace(changed, warnings=tuple(trust.warnings(manifest.spec)))
+        return self._warned([told])[0] if manifest.spec.limits != LimitsSpec() else told
 
     def _warned(self, changed: Sequence[Changed]) -> list[Changed]:
         """With what is to be said of their limits."""
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
-            told = [limit_warnings.warnings(connection, one.trigger, spec_of(one.trigger.spec), now) for one in changed]
+            told = [
+                limit_warnings.warnings(connection, one.trigger, readable_trigger(one.trigger.spec), now)
+                for one in changed
+            ]
         return [replace(one, warnings=(*one.warnings, *more)) for one, more in zip(changed, told, strict=True)]
 
     def _by_system(
@@ -286,14 +292,14 @@ def _takes_over(locked: Locked, caller: Caller) -> bool:
     return authors.is_gone(locked.connection, current.scopes, current.key.project, locked.now)
 
 
-def _check_task(locked: Locked, manifest: Manifest, task: task_store.TaskRow | None) -> None:
+def _check_task(locked: Locked, manifest: TriggerManifest, task: task_store.TaskRow | None) -> None:
     """The task version must exist and declare the inputs that are given (R-12, R-14)."""
     key, version = manifest.key, manifest.spec.task_version
     if task is None or task.deleted:
         there = task_store.versions(locked.connection, key.project, key.domain, key.task)
         hint = f"registered are {', '.join(there)}" if there else "register the task first"
         raise Invalid.at("spec.task_version", f"there is no {key.task} {version}", hint)
-    declared = json.loads(task.spec).get("inputs")
+    declared = readable_task(task.spec).inputs
     unknown = sorted(set(manifest.spec.input) - set(declared)) if declared else []
     if unknown:
         known = f"{key.task} {version} declares {', '.join(sorted(declared))}"
@@ -301,11 +307,11 @@ def _check_task(locked: Locked, manifest: Manifest, task: task_store.TaskRow | N
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
 
 
-def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) -> Manifest:
+def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) -> TriggerManifest:
     """A revision as the manifest that would deploy it again, under the name the trigger has now."""
-    spec = json.loads(revision.spec) | ({} if active is None else {"active": active})
+    spec = dict(written_spec(revision.spec)) | ({} if active is None else {"active": active})
     metadata = {"project": key.project, "domain": key.domain, "task": key.task, "name": key.name}
-    return Manifest.read(
+    return TriggerManifest.read(
         {
             "apiVersion": API_VERSION,
             "kind": "Trigger",

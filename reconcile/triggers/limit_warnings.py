@@ -1,23 +1,23 @@
 """What a trigger has made of its limits, read for people who deploy, activate or fire it (X-08)."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from reconcile.decide.budget import budget_of
 from reconcile.report import limit_warnings as rules
 from reconcile.triggers import budgets
-from revisions.history.triggers import StopReason, Trigger, spec_of
+from revisions.history.triggers import StopReason, Trigger
+from revisions.spec.stored import readable_trigger
+from revisions.spec.trigger import LimitsSpec, TriggerSpec
 from revisions.store import status, triggers
 from revisions.store.database import Connection, Database
 
 
-def warnings(connection: Connection, trigger: Trigger | None, spec: Mapping[str, Any], now: datetime) -> list[str]:
+def warnings(connection: Connection, trigger: Trigger | None, spec: TriggerSpec, now: datetime) -> list[str]:
     """What whoever gives a trigger this spec, or has it go on under it, is to know; None is one that is not there yet.
 
     What is deleted, or was stopped for its successes, has them counted anew once it goes on.
     """
-    if "limits" not in spec:
+    if spec.limits == LimitsSpec():
         return []
     anew = trigger is not None and (trigger.deleted or trigger.stopped_for == StopReason.MAX_RUNS)
     row = status.get(connection, trigger.trigger_id) if trigger else None
@@ -31,4 +31,4 @@ def beyond(database: Database, trigger_id: str) -> list[str]:
     """What whoever has started runs of a trigger by hand is to know."""
     with database.read() as connection:
         trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
-    return list(rules.beyond(spec_of(trigger.spec), row.success_count)) if trigger and row else []
+    return list(rules.beyond(readable_trigger(trigger.spec), row.success_count)) if trigger and row else []

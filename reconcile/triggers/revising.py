@@ -10,7 +10,6 @@ from reconcile.decide.changes import NextRevision
 from reconcile.observe import Observations
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
-from reconcile.schedule.terms import calendars_of
 from reconcile.triggers import budgets
 from reconcile.triggers import closed_days as calendars
 from revisions import ids
@@ -18,6 +17,7 @@ from revisions.errors import Conflict, Fault, TriggerctlError
 from revisions.history import chain
 from revisions.history.triggers import SYSTEM, Action, Revision, StopReason, Trigger, apply
 from revisions.ids import TaskKey, TriggerKey
+from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
@@ -195,7 +195,7 @@ class Revising:
 
 def closed_days(locked: Locked, spec: str) -> Closed:
     """The days of the calendars that a spec names (S-13)."""
-    return calendars.closed(locked.connection, locked.key.project, calendars_of(spec))
+    return calendars.closed(locked.connection, locked.key.project, readable_trigger(spec).schedule.calendars)
 
 
 def skip_of(trigger_id: str, revision: int, decided_at: datetime, left: Range) -> Skip:

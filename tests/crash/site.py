@@ -21,7 +21,8 @@ from reconcile.triggers.deploying import Deploying
 from reconcile.triggers.revising import Caller
 from reconcile.triggers.tasks import Registering
 from revisions.history.triggers import Revision
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import backlogs as backlog_store
 from revisions.store import occurrences, runs, status, triggers
 from revisions.store import revisions as revision_store
@@ -157,16 +158,18 @@ class Site:
     def register(self, script: str, version: str = "v1") -> None:
         """Registers a version of task report: a script for `/bin/sh`."""
         process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
-        self._registering.register(Task.read(task_document(version, process=process)), Caller("ann"))
+        self._registering.register(TaskManifest.read(task_document(version, process=process)), Caller("ann"))
 
     def deploy(self, name: str, **spec: Any) -> None:
         """Creates a trigger; where the spec says nothing it never fires by itself."""
         spec = {"schedule": {"at": "2060-01-01T00:00:00Z"}, "overlap": "allow"} | spec
-        self._deploying.deploy(Trigger.read(trigger_document(name, **spec)), Expected(absent=True), Caller("ann"))
+        self._deploying.deploy(
+            TriggerManifest.read(trigger_document(name, **spec)), Expected(absent=True), Caller("ann")
+        )
 
     def redeploy(self, name: str, **spec: Any) -> None:
         """A revision more."""
-        manifest = Trigger.read(trigger_document(name, **spec))
+        manifest = TriggerManifest.read(trigger_document(name, **spec))
         self._deploying.deploy(manifest, Expected(revision=self._revision(name)), Caller("ann"))
 
     def deactivate(self, name: str) -> None:

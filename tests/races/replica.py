@@ -22,10 +22,11 @@ from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.deploying import Deploying
 from reconcile.triggers.revising import Caller
 from reconcile.triggers.tasks import Registering
-from revisions.errors import Fault, TriggerctlError, Unavailable
+from revisions.errors import TriggerctlError, Unavailable
 from revisions.history.triggers import Action
 from revisions.ids import TaskKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import run_orders, runs, triggers
 from revisions.store.database import Database
 from tests.world import key, task_document, trigger_document
@@ -63,10 +64,10 @@ class AtOnce:
 
     finds_anywhere = False
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return []
+    def read(self, written: Any) -> Any:
+        return written
 
-    def system(self, spec: Any) -> None:
+    def system(self, block: Any) -> None:
         return None
 
     def start(self, launch: Launch) -> Over:
@@ -114,7 +115,7 @@ class Replica:
     def deploy(self, chance: random.Random) -> None:
         """Creates, updates or moves."""
         name, version = chance.choice(self._names), chance.choice(self._versions)
-        manifest = Trigger.read(
+        manifest = TriggerManifest.read(
             trigger_document(
                 name,
                 tags=chance.choice([None, ["some"]]),
@@ -169,7 +170,7 @@ class Replica:
 
     def register(self, _: random.Random) -> None:
         """Brings the last version back."""
-        task = Task.read(task_document(self._versions[-1]))
+        task = TaskManifest.read(task_document(self._versions[-1]))
         self._try("register", lambda: self.registering.register(task, ANN).changed)
 
     def delete_task(self, _: random.Random) -> None:

@@ -16,7 +16,8 @@ import pytest
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.revising import Changed
 from revisions.errors import PreconditionFailed
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import triggers
 from revisions.store.database import ServerClock
 from tests.races.crowd import at_once
@@ -47,7 +48,7 @@ def replicas(database_url: str, tmp_path: Path) -> Iterator[list[Replica]]:
     for replica in made:
         replica.connects()
     for version in VERSIONS:
-        made[0].registering.register(Task.read(task_document(version)), ANN)
+        made[0].registering.register(TaskManifest.read(task_document(version)), ANN)
     yield made
     for replica in made:
         replica.database.close()
@@ -114,15 +115,15 @@ def test_one_of_many_creations_under_different_task_versions(replicas: list[Repl
     one = replicas[0]
     versions = [f"of-{number}" for number in range(WRITERS)]
     for version in versions:
-        one.registering.register(Task.read(task_document(version)), ANN)
+        one.registering.register(TaskManifest.read(task_document(version)), ANN)
     if was == "deleted":
-        one.deploying.deploy(Trigger.read(trigger_document("tick")), Expected(absent=True), ANN)
+        one.deploying.deploy(TriggerManifest.read(trigger_document("tick")), Expected(absent=True), ANN)
         one.deploying.delete(key("tick"), Expected(revision=1), ANN)
     if was == "never there, as all of them saw":
         replicas[0].database.clock = replicas[1].database.clock = Meeting(WRITERS)
 
     def create(number: int) -> Changed:
-        manifest = Trigger.read(trigger_document("tick", task_version=versions[number]))
+        manifest = TriggerManifest.read(trigger_document("tick", task_version=versions[number]))
         return replicas[number % 2].deploying.deploy(manifest, Expected(absent=True), ANN)
 
     answers = at_once([partial(create, number) for number in range(WRITERS)])

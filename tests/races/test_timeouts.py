@@ -14,7 +14,8 @@ from reconcile.triggers.tasks import Registering
 from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.ids import TaskKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import pipeline, sessions, tasks, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Listener
@@ -57,13 +58,13 @@ def database(database_url: str) -> Iterator[Database]:
     """With task report v1 and trigger tick."""
     with Database(database_url) as database:
         deploying = Deploying(database, Observations())
-        Registering(database, deploying, Observations()).register(Task.read(task_document()), ANN)
-        deploying.deploy(Trigger.read(trigger_document()), Expected(absent=True), ANN)
+        Registering(database, deploying, Observations()).register(TaskManifest.read(task_document()), ANN)
+        deploying.deploy(TriggerManifest.read(trigger_document()), Expected(absent=True), ANN)
         yield database
 
 
 def redeploy(database: Database) -> Changed:
-    manifest = Trigger.read(trigger_document(description="new"))
+    manifest = TriggerManifest.read(trigger_document(description="new"))
     return Deploying(database, Observations()).deploy(manifest, Expected(revision=1), ANN)
 
 

@@ -12,7 +12,7 @@ from reconcile.triggers.deploying import Chosen
 from reconcile.triggers.revising import Caller, Changed
 from revisions.errors import Conflict, Invalid, PreconditionFailed, TriggerctlError
 from revisions.history.triggers import Action
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import triggers as store
 from revisions.store.database import Database
 from tests.races.crowd import at_once
@@ -131,7 +131,9 @@ class Tagging:
                 tag = "odd" if current.tags == ("even",) else "even"
                 document = trigger_document(name, tags=[tag], task_version=f"v{1 + number % 2}")
                 try:
-                    self.world.deploying.deploy(Trigger.read(document), Expected(revision=current.revision), WHO)
+                    self.world.deploying.deploy(
+                        TriggerManifest.read(document), Expected(revision=current.revision), WHO
+                    )
                 except PreconditionFailed:
                     continue
 

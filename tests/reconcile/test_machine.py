@@ -24,7 +24,8 @@ from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.history.triggers import fold
 from revisions.ids import TaskKey, TriggerKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import revisions as revision_store
 from revisions.store import tasks, triggers
 from revisions.store.database import Database
@@ -106,7 +107,7 @@ class Histories(RuleBasedStateMachine):
         self.deploying = Deploying(self.database, observations)
         registering = Registering(self.database, self.deploying, observations)
         for version in ("v1", "v2"):
-            registering.register(Task.read(self._document("Task", "report", version=version)), Caller())
+            registering.register(TaskManifest.read(self._document("Task", "report", version=version)), Caller())
         self.model: dict[str, Model] = {}
         self.minutes = 0
         self.deploy("a", "ann", "right", None, None, word="", tags=(), version="v1")
@@ -135,7 +136,9 @@ class Histories(RuleBasedStateMachine):
             made = replace(wanted, active=becomes)
             if exists and wanted_of(made) == ("DEPLOY", *wanted_of(model.last)[1:]) and becomes == model.last.active:  # type: ignore[union-attr]
                 made = None
-        self._do(foreseen, lambda: self.deploying.deploy(Trigger.read(document), expected, Caller(actor, "", key)))
+        self._do(
+            foreseen, lambda: self.deploying.deploy(TriggerManifest.read(document), expected, Caller(actor, "", key))
+        )
         if made:
             target = self.model.setdefault(name, Model())
             if active is not None or not exists:

@@ -9,7 +9,7 @@ from reconcile.decide.preconditions import Expected
 from reconcile.triggers.revising import Caller, Changed
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.history.triggers import Action
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest
 from tests.world import World, key, trigger_document
 
 WHO = Caller("bob")
@@ -109,7 +109,7 @@ def test_a_rollback_brings_a_deleted_trigger_back_as_it_was(world: World, was: s
 
 def test_a_prune_is_undone_by_a_rollback(world: World) -> None:
     """R-22: what a folder's prune deleted comes back with its origin, so that the folder owns it still."""
-    world.deploying.deploy(Trigger.read(trigger_document()), Expected(absent=True), WHO, origin="reports")
+    world.deploying.deploy(TriggerManifest.read(trigger_document()), Expected(absent=True), WHO, origin="reports")
     world.deploying.delete(key("tick"), Expected(revision=1), Caller("ci", "pruned by reports"))
     back = rollback(world, 1, 2).trigger
     assert (back.deleted, back.active, back.origin) == (False, True, "reports")

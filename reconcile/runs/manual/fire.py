@@ -10,9 +10,10 @@ from reconcile.runs.attempt import part_of
 from reconcile.runs.creation import outcome_of
 from reconcile.runs.manual import targets
 from reconcile.triggers.revising import NEW_KEY, Caller
-from revisions import documents, ids
+from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.spec import documents
 from revisions.store import notices, run_orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store

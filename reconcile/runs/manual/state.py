@@ -6,10 +6,10 @@ from typing import Any
 from reconcile.decide import task_output
 from reconcile.observe import Observations
 from reconcile.triggers.revising import Caller
-from revisions import documents
 from revisions.errors import Invalid, NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
+from revisions.spec import documents
 from revisions.store import states as store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store

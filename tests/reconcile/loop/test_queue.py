@@ -7,7 +7,8 @@ from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.holds import Holds
 from reconcile.triggers.revising import Caller
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import backlogs as backlog_store
 from revisions.store import runs
 from tests.world import World, task_document, trigger_document
@@ -19,8 +20,8 @@ def create_in(world: World, project: str, name: str, **spec: Any) -> None:
     task, trigger = task_document(), trigger_document(name, **spec)
     for document in (task, trigger):
         document["metadata"]["project"] = project
-    world.registering.register(Task.read(task), Caller("ann"))
-    world.deploying.deploy(Trigger.read(trigger), Expected(absent=True), Caller("ann"))
+    world.registering.register(TaskManifest.read(task), Caller("ann"))
+    world.deploying.deploy(TriggerManifest.read(trigger), Expected(absent=True), Caller("ann"))
 
 
 def started(world: World) -> Counter[str]:

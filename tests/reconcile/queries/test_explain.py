@@ -12,7 +12,7 @@ from reconcile.queries.explain import Explained, Explaining
 from reconcile.report import wording
 from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual.orders import Approving
-from reconcile.schedule.bounds import offset
+from reconcile.schedule.terms import offset
 from reconcile.triggers.holds import Holds
 from reconcile.triggers.revising import Caller
 from revisions.errors import NotFound

@@ -3,7 +3,7 @@
 import pytest
 
 from reconcile.triggers.revising import Caller
-from revisions.manifests import Task
+from revisions.spec.task import TaskManifest
 from tests.world import World, key, task_document
 
 KEEPS = {"outputs": {"state": {"type": "object"}, "rows": {"type": "integer"}}}
@@ -44,7 +44,7 @@ def test_there_is_nothing_to_warn_of(world: World, case: str) -> None:
         case "nothing declared":
             world.create()
         case "another task":
-            world.registering.register(Task.read(task_document("v3", "other", **KEEPS)), Caller("ann"))
+            world.registering.register(TaskManifest.read(task_document("v3", "other", **KEEPS)), Caller("ann"))
             world.create("tick", task_version="v1")
         case "again":
             world.register("v3")
