@@ -25,7 +25,7 @@ from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.history.triggers import Trigger
 from revisions.ids import fresh
-from revisions.manifests import Trigger as Manifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import runs
 from revisions.store.database import Database
 from revisions.store.runs import NewRun
@@ -78,7 +78,7 @@ def _median(measured: Callable[[], float]) -> float:
     return sorted(measured() for _ in range(ROUNDS))[ROUNDS // 2]
 
 
-def _triggers() -> Iterator[Manifest]:
+def _triggers() -> Iterator[TriggerManifest]:
     """One whose runs hold no key, and one for each hot key."""
     yield trigger("t", overlap="allow")
     for number in range(HOT):

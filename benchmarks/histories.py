@@ -8,13 +8,13 @@ from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest
 from revisions.store.database import Database
 
 AT_ONCE = 100_000
 
 
-def begin(database: Database, *triggers: Trigger) -> None:
+def begin(database: Database, *triggers: TriggerManifest) -> None:
     """The task, and each trigger in its first revision, deployed."""
     register_task(database, Observations(), task(), Caller("bench"))
     for trigger in triggers:

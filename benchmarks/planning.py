@@ -9,9 +9,11 @@ from croniter import croniter
 from benchmarks.ratio import Ratio
 from reconcile.decide import catchup
 from reconcile.decide.catchup import Situation
+from reconcile.decide.terms import terms
 from reconcile.schedule.fires import fires, parse
-from reconcile.schedule.terms import terms
 from revisions.history.chain import canonical
+from revisions.spec import reading
+from revisions.spec.trigger import ScheduleSpec
 
 NOW = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
 CAP = 100
@@ -46,7 +48,7 @@ def _plan(missed: timedelta) -> Callable[[int], int]:
 
 
 def _fire(expression: str) -> Callable[[int], int]:
-    schedule = parse({"cron": expression})
+    schedule = parse(reading.typed(ScheduleSpec, {"cron": expression}))
     return lambda call: len(fires(schedule, NOW + timedelta(hours=7, seconds=1) * call, None, 1))
 
 

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 
 
-def task(name: str = "report") -> Task:
+def task(name: str = "report") -> TaskManifest:
     """A task version that no benchmark launches."""
-    return Task.read(
+    return TaskManifest.read(
         {
             "apiVersion": "triggerctl/v1",
             "kind": "Task",
@@ -17,9 +18,9 @@ def task(name: str = "report") -> Task:
     )
 
 
-def trigger(name: str, task: str = "report", **spec: Any) -> Trigger:
+def trigger(name: str, task: str = "report", **spec: Any) -> TriggerManifest:
     """A trigger that is due every minute."""
-    return Trigger.read(
+    return TriggerManifest.read(
         {
             "apiVersion": "triggerctl/v1",
             "kind": "Trigger",

@@ -19,10 +19,10 @@ from reconcile.decide.admission import Pace
 from reconcile.decide.authority import Sharing, grant_of
 from reconcile.decide.retention import Retention
 from reconcile.plugins import secret_sources
-from reconcile.schedule.notation import ScheduleError, duration
-from revisions import documents
 from revisions.errors import Fault, Invalid
 from revisions.ids import name_faults
+from revisions.spec import documents
+from revisions.spec.notation import ScheduleError, duration
 
 PREFIX = "TRIGGERCTL_"
 FILES = ("config/triggerctl.yaml", "triggerctl.yaml")

@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from revisions.errors import Fault
-
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Everything a launcher needs to start one attempt of a run.
 
     `folder` is known from run and attempt alone, private to this attempt and owned by the launcher;
-    `spec` is the task's own block (what stands under `process:` or `python:`); `input` is the whole document the
-    task sees; `root` is what relative `cwd` and `path` are relative to; `environment` holds what the contract adds
-    to a task's environment (run id, URL, token), never the controller's own settings. The worker ends the work after
-    `timeout_seconds`; a system elsewhere is told it too, for the time in which no controller is there to do that.
+    `block` is what stands under `process:` or `python:` in the task, as the launcher's `read` typed it; `input` is the
+    whole document the task sees; `root` is what relative `cwd` and `path` are relative to; `environment` holds what the
+    contract adds to a task's environment (run id, URL, token), never the controller's own settings. The worker ends the
+    work after `timeout_seconds`; a system elsewhere is told it too, for the time in which no controller is there to do
+    that.
     `installation` is whose attempt it is, "" for one that a release began which did not say so.
     """
 
@@ -24,7 +23,7 @@ class Launch:
     attempt: int
     folder: Path
     root: Path
-    spec: Mapping[str, Any]
+    block: Any
     input: Mapping[str, Any] = field(repr=False)  # it holds secrets
     environment: Mapping[str, str]
     timeout_seconds: float = 3600.0
@@ -124,12 +123,15 @@ class Launcher(Protocol):
 
     finds_anywhere: bool
 
-    def faults(self, spec: Any) -> list[Fault]:
-        """Everything wrong with a task's block, paths counted from the block; empty when it is right."""
+    def read(self, written: Any) -> Any:
+        """Return a task's block as the launcher's own frozen object.
+
+        Raises Invalid with everything that is wrong, paths counted from the block.
+        """
         ...
 
-    def system(self, spec: Any) -> System | None:
-        """Where the work of a block that is right goes; None where it stays here, or where to ask is to begin it."""
+    def system(self, block: Any) -> System | None:
+        """Return where the work of a block goes; None where it stays here, or where to ask is to begin it."""
         ...
 
     def start(self, launch: Launch) -> Work: ...
@@ -153,7 +155,7 @@ class SecretPlaces:
 class SecretSource(Protocol):
     """One place where secrets lie; a file in `reconcile/secrets/` named by the kind it is, holding `source`.
 
-    `scope` None asks for what belongs to no scope. Scopes and names are as `revisions.manifests` lets them be, so
+    `scope` None asks for what belongs to no scope. Scopes and names are as `revisions.spec` lets them be, so
     neither can lead elsewhere.
     """
 

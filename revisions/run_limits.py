@@ -1,8 +1,9 @@
 """What a run takes up while it runs, and what bounds the start of one that waits (X-04); plain values."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from revisions.spec.trigger import TriggerSpec
 
 
 class RunLimits(NamedTuple):
@@ -15,9 +16,9 @@ class RunLimits(NamedTuple):
     concurrency_limit: int | None
 
 
-def run_limits_of(spec: Mapping[str, Any]) -> RunLimits:
+def run_limits_of(spec: TriggerSpec) -> RunLimits:
     """The bounds that a trigger's spec sets."""
-    return RunLimits(spec.get("serialize_key"), spec.get("concurrency", {}).get("limit"))
+    return RunLimits(spec.serialize_key, spec.concurrency_limit)
 
 
 class RunningRun(NamedTuple):

@@ -29,7 +29,8 @@ from reconcile.triggers.tasks import Registered, register_task
 from revisions.clock import Clock, HandClock
 from revisions.history.triggers import Revision
 from revisions.ids import TriggerKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import occurrences, runs, status, triggers
 from revisions.store import revisions as revision_store
 from revisions.store.database import Database
@@ -98,7 +99,7 @@ class World:
 
     def register(self, version: str = "v1", **options: Any) -> Registered:
         return register_task(
-            self.database, self.observations, Task.read(task_document(version, **options)), Caller("ann")
+            self.database, self.observations, TaskManifest.read(task_document(version, **options)), Caller("ann")
         )
 
     def create(self, name: str = "tick", **spec: Any) -> Changed:
@@ -111,7 +112,7 @@ class World:
         return deploy_trigger(
             self.database,
             self.observations,
-            Trigger.read(trigger_document(name, **spec)),
+            TriggerManifest.read(trigger_document(name, **spec)),
             expected,
             caller or Caller("ann"),
             sharing=self.sharing,

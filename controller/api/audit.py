@@ -11,8 +11,8 @@ from controller.shapes.audits import AuditShape, judged_shape, summary_shape
 from controller.shapes.explanations import ExplanationShape, explanation_shape
 from reconcile.queries.audit import Place
 from reconcile.report.audit import AuditLine
-from reconcile.schedule.notation import ScheduleError, instant
 from revisions.ids import utc_text
+from revisions.spec.notation import ScheduleError, instant
 
 router = APIRouter(prefix="/triggers", tags=["audit"])
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from controller.errors import TooLarge
-from revisions import documents, reading
 from revisions.errors import Fault, Invalid, Malformed, few
+from revisions.spec import documents, reading
 
 LARGEST = 1024 * 1024
 _DRAINED = 16 * LARGEST

@@ -16,7 +16,7 @@ from controller.shapes.common import Page
 from reconcile.triggers.calendars import CalendarChanged
 from revisions.errors import NotFound
 from revisions.ids import CalendarKey
-from revisions.manifests import Calendar as Manifest
+from revisions.spec.calendar import CalendarManifest
 from revisions.store import calendars as store
 from revisions.store.calendars import CalendarRow
 
@@ -29,7 +29,7 @@ def deploy(
     key: NamedCalendar, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
 ) -> ChangedCalendarShape:
     """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a calendar; triggers that name it are planned anew."""
-    manifest = Manifest.read(manifest_at(body.document(), "Calendar", key._asdict()))
+    manifest = CalendarManifest.read(manifest_at(body.document(), "Calendar", key._asdict()))
     made = here.calendaring.deploy(manifest, expected, caller)
     if made.created:
         response.status_code = 201

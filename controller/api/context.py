@@ -12,10 +12,10 @@ from controller.services import Services
 from reconcile.decide.authority import Principal, Reach
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.trace_context import parse
-from reconcile.schedule.notation import ScheduleError, instant
 from reconcile.triggers.caller import Caller
 from revisions.errors import Fault, Forbidden, Invalid, NotFound
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, is_id, name_faults
+from revisions.spec.notation import ScheduleError, instant
 
 ACTOR = "triggerctl.actor"
 """Where the in-process command line leaves its actor in the ASGI scope; nothing that comes over a network sets it."""

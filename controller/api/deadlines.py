@@ -10,8 +10,8 @@ from controller.api.paging import Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
 from controller.shapes.common import Page
 from controller.shapes.deadlines import DeadlineShape, deadline_shape
-from reconcile.schedule.notation import ScheduleError, instant
 from revisions.ids import utc_text
+from revisions.spec.notation import ScheduleError, instant
 from revisions.store import expectations
 
 router = APIRouter(prefix="/triggers", tags=["deadlines"])

@@ -11,11 +11,11 @@ from controller.api.triggers import ONE
 from controller.shapes.common import Page
 from controller.shapes.occurrences import OccurrenceShape, occurrence_shape
 from controller.shapes.revisions import DiffShape, RevisionShape, difference_shape, revision_shape
-from reconcile.schedule.notation import ScheduleError, instant
 from revisions.errors import NotFound
 from revisions.history.triggers import Revision, Trigger
 from revisions.history.triggers import diff as between
 from revisions.ids import TriggerKey, utc_text
+from revisions.spec.notation import ScheduleError, instant
 from revisions.store import occurrences
 from revisions.store import revisions as revision_store
 from revisions.store import triggers as store

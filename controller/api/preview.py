@@ -13,15 +13,14 @@ from controller.api.paging import MOST
 from controller.api.triggers import ONE
 from controller.shapes.previews import PreviewShape, WarningsShape, inactive_shape, preview_shape
 from reconcile.decide import changes, trust
+from reconcile.decide.terms import Terms, terms
 from reconcile.report.upcoming import HoldSpan, upcoming
-from reconcile.schedule import bounds
 from reconcile.schedule.fires import count
-from reconcile.schedule.terms import Terms, terms
 from reconcile.triggers import closed_days, limit_warnings
 from revisions.errors import Invalid, NotFound
 from revisions.history.chain import canonical
 from revisions.ids import TriggerKey
-from revisions.manifests import Trigger as Manifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import holds
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -46,7 +45,7 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
         row = status_store.get(connection, current.trigger_id)
         over = _over(connection, now, key, current.trigger_id, current.tags)
     assert row is not None
-    begins = max(row.watermark, now - bounds.offset(found.spread, str(key)))  # nominal, as watermarks are (S-12)
+    begins = max(row.watermark, now - found.delay(str(key)))  # nominal, as watermarks are (S-12)
     answer = _preview(found, key, begins, start, n, over, row.started_count)
     return answer if current.active else {**answer, "inactive": inactive_shape(current)}
 
@@ -73,13 +72,13 @@ def of_deploy(body: Sent, here: Here, within: Within) -> WarningsShape:
     manifest = _judged(body, within)
     with here.database.read() as connection:
         now, there = here.database.clock.now(connection), trigger_store.get(connection, manifest.key)
-        told = limit_warnings.warnings(connection, there, manifest.written, now)
-    return {"warnings": [*trust.warnings(manifest.written), *told]}
+        told = limit_warnings.warnings(connection, there, manifest.spec, now)
+    return {"warnings": [*trust.warnings(manifest.spec), *told]}
 
 
-def _judged(body: Sent, within: Within) -> Manifest:
+def _judged(body: Sent, within: Within) -> TriggerManifest:
     """The manifest in the body. Raises Invalid, fault by fault, and Forbidden outside the caller's projects."""
-    manifest = Manifest.read(body.document())
+    manifest = TriggerManifest.read(body.document())
     if faults := changes.faults(manifest):
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
     refuse_outside(within, manifest.key.project)
@@ -103,7 +102,7 @@ def _preview(
     started: int = 0,
 ) -> PreviewShape:
     """The fires later than `start`, or without one than `begins`, from which on they are still to come."""
-    late = bounds.offset(found.spread, str(key))
+    late = found.delay(str(key))
     after, limit = start or begins, n
     if found.count is not None:
         remaining = max(0, found.count - started)

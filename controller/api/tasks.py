@@ -10,7 +10,7 @@ from controller.shapes.tasks import RegisteredTaskShape, TaskShape, task_shape
 from reconcile.triggers.tasks import delete_task, register_task
 from revisions.errors import NotFound
 from revisions.ids import TaskKey
-from revisions.manifests import Task as Manifest
+from revisions.spec.task import TaskManifest
 from revisions.store import tasks as store
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
@@ -23,7 +23,7 @@ def register(key: NamedTask, body: Sent, caller: Asking, here: Here, response: R
 
     `warnings` name the active triggers that rely on what this version leaves out (R-15).
     """
-    manifest = Manifest.read(manifest_at(body.document(), "Task", key._asdict()))
+    manifest = TaskManifest.read(manifest_at(body.document(), "Task", key._asdict()))
     registered = register_task(here.database, here.observations, manifest, caller)
     if registered.changed:
         response.status_code = 201

@@ -30,7 +30,7 @@ from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_t
 from revisions.errors import NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
-from revisions.manifests import Trigger as Manifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import holds, quarantines
 from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
@@ -55,7 +55,7 @@ def deploy(
     reason: Filter = None,
 ) -> ChangedTriggerShape:
     """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a trigger from its manifest (R-04 to R-06)."""
-    manifest = Manifest.read(manifest_at(body.document(), "Trigger", key._asdict()))
+    manifest = TriggerManifest.read(manifest_at(body.document(), "Trigger", key._asdict()))
     made = deploy_trigger(
         here.database,
         here.observations,

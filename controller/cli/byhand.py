@@ -122,8 +122,8 @@ def _object(text: str | None) -> Any:
     """Raises Malformed for what is no JSON, Invalid for JSON that is no object."""
     import json
 
-    from revisions import documents
     from revisions.errors import Invalid, Malformed
+    from revisions.spec import documents
 
     if text is None:
         return None

@@ -31,7 +31,7 @@ def deploy(
     """Create a calendar, or update the revision you read; the triggers that name it are planned anew."""
     from controller.cli import files
     from controller.cli.triggers import at
-    from revisions.manifests import Calendar
+    from revisions.spec.calendar import CalendarManifest
 
     document = files.one(
         file, "Calendar", "register tasks with `triggerctl task register`, `triggerctl deploy` triggers"
@@ -39,7 +39,7 @@ def deploy(
     headers = {"If-None-Match": "*"} if expected_revision is None else at(expected_revision)
     session = sessions.of(context)
     with files.about(files.called(file)):
-        path = files.calendar_path(str(Calendar.read(document).key))
+        path = files.calendar_path(str(CalendarManifest.read(document).key))
         with session.client() as client:
             answer = client.put(path, document, headers=headers)
     _changed(session, answer)

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from controller.cli.client import Refused
-from revisions import documents
 from revisions.errors import Fault, Invalid, Malformed
 from revisions.ids import TaskKey, TriggerKey, is_id, name_faults
+from revisions.spec import documents
 
 
 def text(name: str) -> str:

@@ -9,11 +9,15 @@ from controller.cli import files
 from controller.settings import OF_FOLDERS, Settings
 from reconcile.decide import changes
 from reconcile.report.plan import Declared, twice
-from reconcile.triggers import closed_days
 from reconcile.triggers.tasks import faults as task_faults
-from revisions import documents, manifests
 from revisions.errors import Fault, Invalid, TriggerctlError
 from revisions.ids import name_faults
+from revisions.spec import documents
+from revisions.spec import manifest as manifests
+from revisions.spec.calendar import CalendarManifest
+from revisions.spec.manifest import Manifest
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 SETTINGS = "triggerctl.yaml"
@@ -30,7 +34,7 @@ class Folder:
 
     @property
     def has_triggers(self) -> bool:
-        return any(isinstance(one.manifest, manifests.Trigger) for one in self.declared)
+        return any(isinstance(one.manifest, TriggerManifest) for one in self.declared)
 
 
 def read(name: str) -> Folder:
@@ -116,14 +120,14 @@ def _declared(path: Path, faults: list[Fault]) -> Iterator[Declared]:
             yield Declared(place, document, manifest)
 
 
-def _faults(manifest: manifests.Task | manifests.Trigger | manifests.Calendar) -> list[Fault]:
+def _faults(manifest: Manifest) -> list[Fault]:
     """What a registration or a deploy would refuse by itself."""
     match manifest:
-        case manifests.Task():
+        case TaskManifest():
             return task_faults(manifest)
-        case manifests.Calendar():
-            return closed_days.faults(manifest)
-        case _:
+        case CalendarManifest():
+            return []
+        case TriggerManifest():
             return changes.faults(manifest)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from controller.cli import files
 from controller.cli.client import Client, Refused
 from reconcile.decide.demand import Demanded
+from reconcile.decide.terms import schedule_of
 from reconcile.report import plan_outlook
 from reconcile.report.plan import (
     Declared,
@@ -20,14 +21,14 @@ from reconcile.report.plan import (
     ServerState,
     Verb,
 )
-from reconcile.schedule import bounds
 from reconcile.schedule.definition import EPOCH
 from reconcile.schedule.fires import never_fires
-from reconcile.schedule.terms import schedule_of
 from revisions.errors import Fault, Invalid
 from revisions.history.triggers import Action
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
-from revisions.manifests import Calendar, Task, Trigger
+from revisions.spec.calendar import CalendarManifest
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 
 _MAY_WARN = {"allow_destructive", "limits"}
 """Fields of triggers that a deploy may warn of."""
@@ -38,12 +39,12 @@ _AT_ONCE = 10
 def server(client: Client, declared: Sequence[Declared], origin: str | None) -> ServerState:
     """The tasks, triggers and calendars around those of a folder, and all triggers that bear its origin."""
     triggers: dict[TriggerKey, PlannedTrigger] = {}
-    for wanted in _wanted((one.manifest.key for one in declared if isinstance(one.manifest, Trigger)), "task"):
+    for wanted in _wanted((one.manifest.key for one in declared if isinstance(one.manifest, TriggerManifest)), "task"):
         triggers |= _rows(client, is_ours=False, **wanted)
     if origin is not None:
         triggers |= _rows(client, is_ours=True, origin=origin)
     tasks = {}
-    tied = [one for one in declared if not isinstance(one.manifest, Calendar)]
+    tied = [one for one in declared if not isinstance(one.manifest, CalendarManifest)]
     for wanted in _wanted(map(_task_of, tied), "name"):
         for item in client.items("/tasks", **wanted)["items"]:
             tasks[TaskKey(item["project"], item["domain"], item["name"], item["version"])] = item["spec"]
@@ -128,15 +129,15 @@ def _rows(client: Client, *, is_ours: bool, **wanted: Any) -> Mapping[TriggerKey
 
 
 def _needs_calendars(one: Declared) -> bool:
-    return isinstance(one.manifest, Calendar) or (
-        isinstance(one.manifest, Trigger) and bool(one.manifest.spec.schedule.calendars)
+    return isinstance(one.manifest, CalendarManifest) or (
+        isinstance(one.manifest, TriggerManifest) and bool(one.manifest.spec.schedule.calendars)
     )
 
 
 def _task_of(one: Declared) -> TaskKey:
-    if isinstance(one.manifest, Task):
+    if isinstance(one.manifest, TaskManifest):
         return one.manifest.key
-    assert isinstance(one.manifest, Trigger)
+    assert isinstance(one.manifest, TriggerManifest)
     key = one.manifest.key
     return TaskKey(key.project, key.domain, key.task, one.manifest.spec.task_version)
 
@@ -171,8 +172,8 @@ def _read(made: Mapping[str, Any]) -> LastDeploy:
     )
 
 
-def _names_any(manifest: Task | Trigger | Calendar, new: Collection[Key]) -> bool:
-    if not isinstance(manifest, Trigger):
+def _names_any(manifest: TaskManifest | TriggerManifest | CalendarManifest, new: Collection[Key]) -> bool:
+    if not isinstance(manifest, TriggerManifest):
         return False
     project = manifest.key.project
     return any(CalendarKey(project, name) in new for name in manifest.spec.schedule.calendars)
@@ -181,12 +182,12 @@ def _names_any(manifest: Task | Trigger | Calendar, new: Collection[Key]) -> boo
 def _may_be_over(change: PlanStep) -> bool:
     """A single instant, bounds, or an expression that never fires; what else there is goes on for ever."""
     assert change.declared is not None
-    if not isinstance(change.declared.manifest, Trigger):
+    if not isinstance(change.declared.manifest, TriggerManifest):
         return False
-    written = change.declared.manifest.written
-    block = written["schedule"]
-    ends = any(field in block for field in ("at", "until", "exclude", "calendars")) or bounds.expires_at(written)
-    if not ends and not ("cron" in block and never_fires(schedule_of(written, "{}"), EPOCH)):
+    spec = change.declared.manifest.spec
+    block = spec.schedule
+    ends = block.at or block.until or block.exclude or block.calendars or spec.limits.expires_at
+    if not ends and not (block.cron is not None and never_fires(schedule_of(spec, "{}"), EPOCH)):
         return False
     told = ("spec.schedule", "spec.limits.expires_at", "active")
     return any(difference.path.startswith(told) for difference in change.differences)

@@ -24,7 +24,7 @@ def register(
     """Register every task of a file; a version that is there already must be the same."""
     from controller.cli import files, screen
     from revisions.errors import Invalid
-    from revisions.manifests import Task
+    from revisions.spec.task import TaskManifest
 
     found = files.read(file)
     others = sorted({files.kind_of(document) for document in found} - {"Task"})
@@ -34,7 +34,7 @@ def register(
         raise Invalid.at(files.called(file), f"{holds}; only Tasks are taken", hint)
     session = sessions.of(context)
     with files.about(files.called(file)):
-        paths = [files.task_key_path(Task.read(document).key) for document in found]
+        paths = [files.task_key_path(TaskManifest.read(document).key) for document in found]
         with session.client() as client:
             made = [client.put(path, document) for path, document in zip(paths, found, strict=True)]
     for item in made:

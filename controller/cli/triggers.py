@@ -45,7 +45,7 @@ def deploy(
 ) -> None:
     """Create a trigger, or update the revision you read."""
     from controller.cli import files
-    from revisions.manifests import Trigger
+    from revisions.spec.trigger import TriggerManifest
 
     document = files.one(file, "Trigger", _ELSEWHERE)
     headers = {"If-None-Match": "*"} if expected_revision is None else at(expected_revision)
@@ -53,7 +53,7 @@ def deploy(
         headers["Idempotency-Key"] = idempotency_key
     session = sessions.of(context)
     with files.about(files.called(file)):
-        path = files.trigger_path(str(Trigger.read(document).key))
+        path = files.trigger_path(str(TriggerManifest.read(document).key))
         with session.client() as client:
             answer = client.put(path, document, headers=headers)
     changed(session, answer)

@@ -3,7 +3,6 @@
 Deny by default: what no grant covers is not allowed.
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from revisions.errors import Fault
-from revisions.history.chain import canonical
+from revisions.history.chain import canonical, value_of
 
 RUN_START: Final = "run.start"
 """The scope of a trigger that starts runs; what a trigger has whose spec says nothing."""
@@ -115,7 +114,7 @@ def scopes_of(author: str) -> str:
 @lru_cache(maxsize=10_000)
 def author_of(scopes: str) -> str | None:
     """The author that a revision's `scopes` name, None for one that nothing limits."""
-    read: Any = json.loads(scopes)
+    read: Any = value_of(scopes)
     return str(read["author"]) if isinstance(read, dict) else None
 
 
@@ -164,7 +163,7 @@ def grants_text(grants: Collection[Grant]) -> str:
 
 def rights_of(text: str) -> Rights:
     """What `grants_text` wrote."""
-    return Rights(tuple(Grant(Role(role), Reach(projects_set(projects))) for role, projects in json.loads(text)))
+    return Rights(tuple(Grant(Role(role), Reach(projects_set(projects))) for role, projects in value_of(text)))
 
 
 def projects_list(reach: Reach) -> list[str] | None:

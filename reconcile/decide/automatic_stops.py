@@ -1,16 +1,12 @@
 """When a trigger is to stop by itself, why, and until when (S-15, X-07, X-08)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from reconcile.decide.concurrency import DISPLACING
-from reconcile.schedule.terms import ends_by_expiry
+from reconcile.decide.terms import ends_by_expiry
 from revisions.history.triggers import StopReason
-from revisions.manifests import TriggerSpec
-
-_DEACTIVATE_AFTER: int = TriggerSpec.model_fields["deactivate_after"].default
+from revisions.spec.trigger import TriggerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +17,11 @@ class Stop:
     until: datetime | None = None
 
 
-def worn_out(spec: Mapping[str, Any], failures: int, successes: int) -> Stop | None:
+def worn_out(spec: TriggerSpec, failures: int, successes: int) -> Stop | None:
     """Whether the runs so far call for a stop: failed so often in a row, or succeeded so often in all."""
-    if failures >= spec.get("deactivate_after", _DEACTIVATE_AFTER):
+    if failures >= spec.deactivate_after:
         return Stop(StopReason.FAILURES)
-    most = spec.get("limits", {}).get("max_runs")
+    most = spec.limits.max_runs
     return Stop(StopReason.MAX_RUNS) if most is not None and successes >= most else None
 
 
@@ -37,6 +33,6 @@ def still_wanted(max_runs: int, successes: int, live: int, policy: str) -> int:
     return max(0, max_runs - successes - (0 if policy in DISPLACING else live))
 
 
-def over(spec: Mapping[str, Any]) -> Stop:
+def over(spec: TriggerSpec) -> Stop:
     """Why a trigger that has no fire left is to stop."""
     return Stop(StopReason.EXPIRED if ends_by_expiry(spec) else StopReason.COMPLETED)

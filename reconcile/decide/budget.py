@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 from reconcile.schedule import zones
 from revisions.ids import utc_text
-from revisions.manifests import LARGEST_COST
+from revisions.spec.fields import LARGEST_COST
+from revisions.spec.trigger import BudgetPeriod, TriggerSpec
 
 RECENT: Final = 10
 """Runs of which the dearest says what one more may cost, where the trigger does not say."""
@@ -23,7 +24,7 @@ class Budget:
     """At most `max_cost` in each `period`, as the clocks of a zone count it; a run is taken to cost `estimate`."""
 
     max_cost: float
-    period: str
+    period: BudgetPeriod
     estimate: float | None
     zone: ZoneInfo
 
@@ -31,11 +32,11 @@ class Budget:
         """When the period began that holds `now`."""
         day = now.astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
         match self.period:
-            case "day":
+            case BudgetPeriod.DAY:
                 first = day
-            case "week":
+            case BudgetPeriod.WEEK:
                 first = day - timedelta(days=day.weekday())
-            case "month":
+            case BudgetPeriod.MONTH:
                 first = day.replace(day=1)
             case _:
                 first = day.replace(month=1, day=1)
@@ -45,11 +46,11 @@ class Budget:
         """When the next period begins."""
         first = self.since(now).astimezone(self.zone)
         match self.period:
-            case "day":
+            case BudgetPeriod.DAY:
                 following = first + timedelta(days=1)
-            case "week":
+            case BudgetPeriod.WEEK:
                 following = first + timedelta(days=7)
-            case "month":
+            case BudgetPeriod.MONTH:
                 following = (first + timedelta(days=32)).replace(day=1)
             case _:
                 following = first.replace(year=first.year + 1)
@@ -77,16 +78,16 @@ def cost_of(output: Mapping[str, Any] | None) -> float | None:
     return None
 
 
-def budget_of(spec: Mapping[str, Any]) -> Budget | None:
-    """The budget of a trigger's spec; its periods are those of the schedule's zone."""
-    limits = spec.get("limits", {})
-    if "max_cost" not in limits:
+def budget_of(spec: TriggerSpec) -> Budget | None:
+    """Return the budget of a trigger, None without one; its periods are those of the schedule's zone."""
+    limits = spec.limits
+    if limits.max_cost is None:
         return None
     return Budget(
-        max_cost=limits["max_cost"],
-        period=limits.get("budget_period", "month"),
-        estimate=limits.get("estimate"),
-        zone=zones.zone(spec.get("schedule", {}).get("timezone", "UTC")),
+        max_cost=limits.max_cost,
+        period=limits.budget_period or BudgetPeriod.MONTH,
+        estimate=limits.estimate,
+        zone=zones.zone(spec.schedule.timezone or "UTC"),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from reconcile.decide import blackouts, concurrency
 from reconcile.decide.blackouts import Blackout, BlackoutSpan
+from reconcile.decide.terms import Terms
 from reconcile.schedule import ranges
 from reconcile.schedule.definition import Schedule
 from reconcile.schedule.fires import Fire, fires, last
@@ -25,7 +26,6 @@ from reconcile.schedule.ranges import (
     Range,
     span,
 )
-from reconcile.schedule.terms import Terms
 
 MOST_DEFERRED = 500
 """What one pass starts of a blackout's deferred occurrences; the next pass goes on."""
@@ -119,7 +119,7 @@ def _piece(terms: Terms, watermark: datetime, at: Situation) -> CatchupPlan:
     piece = blackouts.piece(at.blackouts, watermark, at.now)
     if piece.blackout and (made := _after_blackout(terms, watermark, piece, piece.blackout, at)):
         return made.limited(at.remaining)
-    decide = _all if terms.policy == "all" else _newest
+    decide = _all if terms.spec.catchup.policy == "all" else _newest
     return decide(terms, watermark, piece.until, at).limited(at.remaining)
 
 
@@ -132,7 +132,7 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
         return _decided(cursor)
     if at.denied is not None:
         return _decided(until, *span(terms.schedule, cursor, until, DENIED, at.denied))
-    edge = at.now - terms.window - MOMENT if terms.window else cursor
+    edge = at.now - terms.spec.catchup.window - MOMENT if terms.spec.catchup.window else cursor
     base = min(max(cursor, edge), until)
     given_up = span(terms.schedule, cursor, base, MISSED)
     if terms.overlap in concurrency.DISPLACING:
@@ -198,8 +198,12 @@ def _newest(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> 
     ahead = rest[0] if rest and rest[0].at > end and end == at.now else None
     newest = first if ahead or not rest else last(schedule, watermark, end)
     assert newest is not None
-    oldest_allowed = at.now - terms.window if terms.policy == "latest" and terms.window else None
-    if terms.policy == "none":
+    oldest_allowed = (
+        at.now - terms.spec.catchup.window
+        if terms.spec.catchup.policy == "latest" and terms.spec.catchup.window
+        else None
+    )
+    if terms.spec.catchup.policy == "none":
         oldest_allowed = at.now - at.live_grace
     if (oldest_allowed is not None and newest.at < oldest_allowed) or _is_outdone(terms, end, at):
         return _decided(end, *_missed(schedule, watermark, end, at))
@@ -243,7 +247,7 @@ def _after_blackout(
     end, is_fresh = piece.until, at.now - blackouts.over_at(at.blackouts, over) <= at.live_grace
     if over.mode == "drop":
         return _decided(end, *span(terms.schedule, watermark, end, BLACKOUT))
-    if not is_fresh and terms.policy != "all":
+    if not is_fresh and terms.spec.catchup.policy != "all":
         return None
     if over.mode == "defer":
         if not is_fresh:
@@ -277,6 +281,6 @@ def _asked(terms: Terms, watermark: datetime, asked: Fire, at: Situation) -> Cat
         return _decided(watermark, ahead=asked)
     end = max(watermark, asked.at - MOMENT)
     before = span(terms.schedule, watermark, end, SUPERSEDED, ASKED)
-    if terms.policy == "none" and asked.at < at.now - at.live_grace:
+    if terms.spec.catchup.policy == "none" and asked.at < at.now - at.live_grace:
         return replace(_decided(end, *before, *ranges.of([asked], MISSED)), is_asked=True)
     return replace(_starting(terms, at, [asked], before=before, base=end, watermark=end), is_asked=True)

@@ -1,22 +1,21 @@
 """What the next revision of a trigger is to be, and what its baseline; pure, so that every case is a plain call."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from reconcile.decide.budget import budget_of
-from reconcile.decide.expect import expectation
-from reconcile.schedule import bounds, ranges
-from reconcile.schedule.definition import Closed, Once, parse
+from reconcile.decide.terms import resolve, schedule_of, terms
+from reconcile.schedule import ranges
+from reconcile.schedule.definition import Bounded, Closed, Once, parse
 from reconcile.schedule.fires import fires, never_fires
-from reconcile.schedule.notation import ScheduleError, duration, instant
 from reconcile.schedule.ranges import SUPERSEDED, Range
-from reconcile.schedule.terms import ends_by_expiry, resolve, schedule_of, timing
 from revisions.errors import Conflict, Fault, Invalid
-from revisions.history.triggers import Action, Trigger, spec_of
+from revisions.history.triggers import Action, Trigger
 from revisions.ids import TriggerKey, utc_text
-from revisions.manifests import Trigger as Manifest
+from revisions.spec.notation import ScheduleError
+from revisions.spec.stored import readable_trigger, same_timing, trigger_spec, written_schedule
+from revisions.spec.trigger import ExpectSpec, TriggerManifest, TriggerSpec
 
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 """Stands for the deploy's time where only the form of an `in` is judged."""
@@ -53,7 +52,7 @@ class NewBaseline:
 
 def deploy(
     current: Trigger | None,
-    manifest: Manifest,
+    manifest: TriggerManifest,
     written: str,
     now: datetime,
     *,
@@ -78,13 +77,12 @@ def deploy(
     same = existing is not None and (existing.spec, existing.tags, existing.origin) == asked
     if existing and same and not takes_over and named in (None, existing.active):
         return None
-    block = manifest.written["schedule"]
-    same_timing = existing is not None and timing(block) == timing(_block(existing))
-    resolved = existing.resolved if existing and same_timing else resolve(block, now)
+    keeps_timing = existing is not None and same_timing(written, existing.spec)
+    resolved = existing.resolved if existing and keeps_timing else resolve(manifest.spec.schedule, now)
     active = named if named is not None else existing is None or existing.active
-    same_end = existing is not None and bounds.expires_at(manifest.written) == bounds.expires_at(spec_of(existing.spec))
-    if not (same_timing and same_end) or (active and existing and not existing.active):
-        _refuse_without_fire(manifest.written, resolved, now, calendars)
+    keeps_end = existing is not None and manifest.spec.limits.expires_at == _expires_at(existing.spec)
+    if not (keeps_timing and keeps_end) or (active and existing and not existing.active):
+        _refuse_without_fire(manifest.spec, written, resolved, now, calendars)
     return NextRevision(
         action=Action.DEPLOY,
         active=active,
@@ -107,8 +105,9 @@ def activate(
     """
     if current.active:
         return None
-    _refuse_without_fire(spec_of(current.spec), current.resolved, now, calendars)
-    if (most := bounds.count(_block(current))) is not None and started >= most:
+    spec = trigger_spec(current.spec)
+    _refuse_without_fire(spec, current.spec, current.resolved, now, calendars)
+    if (most := spec.schedule.count) is not None and started >= most:
         hint = "deploy another schedule, or a greater count"
         raise Invalid.at("spec.schedule.count", f"all {most} occurrences have started", hint)
     return replace(_same(current, Action.ACTIVATE, reason), active=True, until=None)
@@ -152,11 +151,9 @@ def next_fire(key: TriggerKey, following: NextRevision, after: datetime, calenda
     """When a revision fires first after a nominal instant, None for one that is inactive or has no fire left."""
     if not following.active:
         return None
-    spec = spec_of(following.spec)
-    schedule = schedule_of(spec, following.resolved, calendars)
-    late = bounds.offset(bounds.spread(spec["schedule"]), str(following.key or key))
-    end = bounds.expires_at(spec) if ends_by_expiry(spec) else None
-    return next((fire.at + late for fire in fires(schedule, after, None, 1)), end)
+    found = terms(following.spec, following.resolved, calendars)
+    late = found.delay(str(following.key or key))
+    return next((fire.at + late for fire in fires(found.schedule, after, None, 1)), found.expires_at)
 
 
 def new_baseline(
@@ -187,8 +184,8 @@ def new_baseline(
 def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], calendars: Closed) -> Range | None:
     """What is superseded; of a spec that cannot be read nobody can say, and it must be possible to be rid of it."""
     try:
-        schedule = schedule_of(spec_of(current.spec), current.resolved, calendars)
-    except ScheduleError:
+        schedule = schedule_of(trigger_spec(current.spec), current.resolved, calendars)
+    except ValueError:
         return None
     return ranges.joined(schedule, spans, SUPERSEDED)
 
@@ -202,11 +199,10 @@ def keeps_watermark(current: Trigger | None, following: NextRevision) -> bool:
     """
     if current is None or following.rebases:
         return False
-    spec = spec_of(following.spec)
-    if timing(spec["schedule"]) != timing(_block(current)):
+    if not same_timing(following.spec, current.spec):
         return False
-    counts = _counts_inactive(spec)
-    if not current.active and counts != _counts_inactive(spec_of(current.spec)):
+    counts = _counts_inactive(following.spec)
+    if not current.active and counts != _counts_inactive(current.spec):
         return False
     if counts:
         return True
@@ -217,64 +213,52 @@ def moves_end(current: Trigger | None, following: NextRevision) -> bool:
     """Whether a change lets the trigger expire at another time (X-08)."""
     if current is None:
         return False
-    return bounds.expires_at(spec_of(current.spec)) != bounds.expires_at(spec_of(following.spec))
+    return _expires_at(current.spec) != _expires_at(following.spec)
 
 
 def moves_budget(current: Trigger, following: NextRevision) -> bool:
     """Whether a change lets the trigger spend another amount, in another period, or by another estimate (X-08)."""
-    return budget_of(spec_of(current.spec)) != budget_of(spec_of(following.spec))
+    return budget_of(readable_trigger(current.spec)) != budget_of(readable_trigger(following.spec))
 
 
 def has_occurrences(trigger: Trigger) -> bool:
     """Whether the time that goes by now counts: of what is inactive or deleted only where its spec says so (R-21)."""
-    return trigger.active or _counts_inactive(spec_of(trigger.spec))
+    return trigger.active or _counts_inactive(trigger.spec)
 
 
-def _counts_inactive(spec: Mapping[str, Any]) -> bool:
-    return bool(spec.get("catchup", {}).get("inactive", False))
+def _counts_inactive(spec: str) -> bool:
+    return readable_trigger(spec).catchup.inactive
 
 
-def faults(manifest: Manifest) -> list[Fault]:
-    """What is wrong with the texts of a manifest that only this package can read: schedule and spans (S-01, S-02)."""
-    found = []
+def _expires_at(spec: str) -> datetime | None:
+    return readable_trigger(spec).limits.expires_at
+
+
+def faults(manifest: TriggerManifest) -> list[Fault]:
+    """Return what is wrong with a manifest whose fields are right one by one: its schedule as a whole, and fields that
+    need or exclude each other (S-01, S-02)."""
+    spec, found = manifest.spec, []
     try:
-        block = manifest.written["schedule"]
-        parse(timing(block), _ANY_TIME if "in" in block else None)
-        resolve(block, _ANY_TIME)
+        parse(spec.schedule, _ANY_TIME if spec.schedule.in_ is not None else None)
     except ScheduleError as error:
         found.append(Fault(f"spec.schedule.{error.path}".rstrip("."), error.message, error.hint))
-    if manifest.spec.catchup.window is not None:
-        try:
-            duration(manifest.spec.catchup.window)
-        except ScheduleError as error:
-            found.append(Fault("spec.catchup.window", error.message, error.hint))
-    try:
-        bounds.start_within(manifest.spec.start_within)
-    except ScheduleError as error:
-        found.append(Fault("spec.start_within", error.message, error.hint))
-    try:
-        expectation(manifest.written)
-    except ScheduleError as error:
-        found.append(Fault(f"spec.{error.path}", error.message, error.hint))
-    return [*found, *_limit_faults(manifest)]
+    if spec.expect == ExpectSpec():
+        found.append(Fault("spec.expect", "names nothing", 'write success_by: "09:30", or within: 2h, or both'))
+    return [*found, *_limit_faults(spec)]
 
 
-def _limit_faults(manifest: Manifest) -> Iterator[Fault]:
-    limits, written = manifest.spec.limits, manifest.written.get("limits", {})
-    try:
-        bounds.expires_at(manifest.written)
-    except ScheduleError as error:
-        yield Fault("spec.limits.expires_at", error.message, error.hint)
+def _limit_faults(spec: TriggerSpec) -> Iterator[Fault]:
+    limits = spec.limits
     if limits.max_cost is None:
-        for field in ("estimate", "budget_period"):
-            if field in written:
+        for field, value in (("estimate", limits.estimate), ("budget_period", limits.budget_period)):
+            if value is not None:
                 yield Fault(
                     f"spec.limits.{field}", "means something only beside max_cost", "add max_cost, or remove it"
                 )
     elif limits.estimate is not None and limits.estimate > limits.max_cost:
         detail = f"is {limits.estimate}, so max_cost {limits.max_cost} would let nothing start"
         yield Fault("spec.limits.estimate", detail, "lower it, or raise max_cost")
-    if "{{" in (manifest.spec.serialize_key or ""):
+    if "{{" in (spec.serialize_key or ""):
         hint = "write a plain value: this version does not fill templates in"
         yield Fault("spec.serialize_key", "looks like a template", hint)
 
@@ -293,18 +277,9 @@ def _same(current: Trigger, action: Action, reason: str) -> NextRevision:
     )
 
 
-def _wall(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What of a block says when, its bounds left out."""
-    return {field: block[field] for field in ("timezone", "gap", "fold", "anchor") if field in block}
-
-
-def _block(trigger: Trigger) -> Mapping[str, Any]:
-    block: Mapping[str, Any] = spec_of(trigger.spec)["schedule"]
-    return block
-
-
-def _refuse_without_fire(spec: Mapping[str, Any], resolved: str, now: datetime, calendars: Closed) -> None:
-    block, expires_at = spec["schedule"], bounds.expires_at(spec)
+def _refuse_without_fire(spec: TriggerSpec, text: str, resolved: str, now: datetime, calendars: Closed) -> None:
+    """Raise Invalid for a spec with no fire ahead; `text` is the spec as written, which the messages quote."""
+    block, expires_at, written = spec.schedule, spec.limits.expires_at, written_schedule(text)
     if expires_at and expires_at <= now:
         detail = f"{utc_text(expires_at)} is past"
         raise Invalid.at("spec.limits.expires_at", detail, "name an instant ahead, or leave it out")
@@ -314,13 +289,13 @@ def _refuse_without_fire(spec: Mapping[str, Any], resolved: str, now: datetime, 
         raise Invalid.at("spec.limits.expires_at", detail, "name a later instant, or leave it out")
     if not never_fires(schedule, now):
         return
-    if "until" in block and instant(block["until"]) <= now:
-        raise Invalid.at("spec.schedule.until", f"{block['until']} is past", "name an instant ahead, or leave it out")
-    bounded = [field for field in ("start", "until", "exclude", "calendars") if field in block]
-    bounded += ["limits.expires_at"] if expires_at else []
-    kind = next(field for field in ("cron", "at", "in", "every") if field in block)
-    bare = {"schedule": {kind: block[kind], **_wall(block)}}
-    if bounded and not never_fires(schedule_of(bare, resolved), now):
+    if block.until is not None and block.until <= now:
+        raise Invalid.at("spec.schedule.until", f"{written['until']} is past", "name an instant ahead, or leave it out")
+    bounds = {"start": block.start, "until": block.until, "exclude": block.exclude, "calendars": block.calendars}
+    bounded = [field for field, value in {**bounds, "limits.expires_at": expires_at}.items() if value]
+    beat = schedule.beat if isinstance(schedule, Bounded) else schedule
+    kind = block.kinds[0]
+    if bounded and not never_fires(beat, now):
         why, hint = f"has no fire ahead within {', '.join(bounded)}", "widen the bounds"
     elif kind == "cron":
         why, hint = "never fires within 50 years", "look at its day and month"
@@ -328,4 +303,4 @@ def _refuse_without_fire(spec: Mapping[str, Any], resolved: str, now: datetime, 
         why, hint = "lies more than 50 years ahead", "name an instant that somebody will live to see"
     else:
         why, hint = f"has no fire left after {utc_text(now)}", "deploy a schedule with a fire ahead"
-    raise Invalid.at(f"spec.schedule.{kind}", f"{block[kind]!r} {why}", hint)
+    raise Invalid.at(f"spec.schedule.{kind}", f"{written[kind]!r} {why}", hint)

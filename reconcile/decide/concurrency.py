@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Literal, get_args
+from typing import Final
 
 from revisions.run_limits import FullLimits, RunningRun, WaitingRun
+from revisions.spec.trigger import OverlapPolicy
 
-Policy = Literal["allow", "skip", "queue_one", "queue_all", "cancel", "terminate"]
-
-POLICIES: Final[tuple[str, ...]] = get_args(Policy)
+POLICIES: Final[tuple[str, ...]] = tuple(policy.value for policy in OverlapPolicy)
 ONE_AT_A_TIME: Final = frozenset(POLICIES) - {"allow", "skip"}
 """A run with one of these waits until nothing else of its trigger is under way, and for those queued before it."""
 DISPLACING: Final = frozenset({"cancel", "terminate"})

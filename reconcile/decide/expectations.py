@@ -14,15 +14,16 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from reconcile.decide.expect import SUCCESS_BY, WITHIN, expectation
 from reconcile.decide.in_force import Era, named
 from reconcile.schedule.definition import Bounded, Cron, Schedule
 from reconcile.schedule.ranges import MOMENT
 from reconcile.schedule.zones import span_at, zone
-from revisions.history.triggers import SYSTEM, StopReason, Trigger, spec_of
+from revisions.history.triggers import SYSTEM, StopReason, Trigger
+from revisions.spec.stored import readable_trigger
 
 TROUBLE: Final = (StopReason.FAILURES, StopReason.BUDGET)
 """Stops after which a success is still wanted; the others end what was wanted."""
+SUCCESS_BY, WITHIN = "success_by", "within"
 DAY: Final = timedelta(days=1)
 
 
@@ -73,7 +74,7 @@ def deadlines(life: Life, after: datetime, until: datetime) -> Iterator[Deadline
         low, high = era.within(after, until)
         if low >= high or _is_off(era):
             continue
-        if expected := expectation(spec_of(era.trigger.spec)):
+        if expected := readable_trigger(era.trigger.spec).expect:
             parts = []
             if expected.within is not None:
                 parts.append(_within(life, era, low, high, expected.within))

@@ -1,18 +1,17 @@
 """Which revision of a trigger was in force when, and which of that time has occurrences (R-20, R-21)."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 
-from reconcile.decide.changes import NextRevision, keeps_watermark
-from reconcile.schedule.bounds import offset
+from reconcile.decide.changes import NextRevision, has_occurrences, keeps_watermark
+from reconcile.decide.terms import Terms, terms
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.fires import Fire, Schedule, count, fires, last
-from reconcile.schedule.terms import Terms, calendars_of, terms
 from revisions.errors import Invalid
 from revisions.history.triggers import SYSTEM, Action, Revision, Trigger, apply
+from revisions.spec.stored import readable_trigger
 
 AT_FIRST, AT_ONCE = 2, 1_000
 """Fires that are worked out in one go: at first, for who wants the next one alone, and at most."""
@@ -51,7 +50,7 @@ class Era:
     @property
     def delay(self) -> timedelta:
         """How much later than its nominal times it fires (S-12)."""
-        return offset(self.terms.spread, str(self.trigger.key))
+        return self.terms.delay(str(self.trigger.key))
 
     def holds(self, at: datetime) -> bool:
         return self.after < at and (self.until is None or at <= self.until)
@@ -93,14 +92,14 @@ def eras(revisions: Iterable[Revision]) -> list[Era]:
         if keeps and revision.active:
             found = _counting_again(found)
         current = apply(current, revision)
-        found.append(Era(begins, None, current, baseline, counts=revision.active or _inactive_counts(current)))
+        found.append(Era(begins, None, current, baseline, counts=has_occurrences(current)))
     return found
 
 
 def observing(eras: Iterable[Era], calendars: Mapping[str, Calendar]) -> Iterator[Era]:
     """The eras of a trigger with the days off of the calendars they name, each cut where one of these changed."""
     for era in eras:
-        named = {name: calendars.get(name, ()) for name in calendars_of(era.trigger.spec)}
+        named = {name: calendars.get(name, ()) for name in readable_trigger(era.trigger.spec).schedule.calendars}
         changes = {at for calendar in named.values() for at, _ in calendar if era.holds(at) and at != era.until}
         edges = [era.after, *sorted(changes), era.until]
         for after, until in pairwise(edges):
@@ -180,11 +179,6 @@ def _resumed_at(current: Trigger | None, revision: Revision) -> datetime | None:
     """When the pause was to end that the system ended with this revision, None for any other change."""
     by_itself = revision.action is Action.ACTIVATE and revision.actor == SYSTEM
     return current.until if by_itself and current else None
-
-
-def _inactive_counts(trigger: Trigger) -> bool:
-    said: bool = json.loads(trigger.spec).get("catchup", {}).get("inactive", False)
-    return said
 
 
 def _next(revision: Revision) -> NextRevision:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from reconcile.schedule.notation import ScheduleError, instant, shown
 from revisions.history.chain import canonical
+from revisions.spec.notation import ScheduleError, instant, shown
 
 NEXT_FIRE_KEY: Final = "next_fire_at"
 SOONEST: Final = timedelta(seconds=1)

@@ -1,7 +1,9 @@
 """What a task is told about its input, and what it may do: pure (E-15)."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
+
+from revisions.spec.trigger import TriggerSpec
 
 TRUSTED: Final = frozenset({"schedule", "manual", "backfill"})
 """Sources whose input people wrote who may deploy or fire: what stands in the trigger, or was given by hand."""
@@ -12,14 +14,9 @@ def is_untrusted(source: str) -> bool:
     return source not in TRUSTED
 
 
-def allows_destructive(spec: Mapping[str, Any]) -> bool:
-    """Whether a trigger's spec lets its task destroy or overwrite; off unless it says so itself."""
-    return spec.get("allow_destructive") is True
-
-
-def warnings(spec: Mapping[str, Any]) -> Iterator[str]:
+def warnings(spec: TriggerSpec) -> Iterator[str]:
     """What whoever deploys a spec is to know."""
-    if allows_destructive(spec):
+    if spec.allow_destructive:
         yield (
             "spec.allow_destructive is on: its runs are told that they may destroy and overwrite, whoever caused them "
             "and whatever their input says; leave it out unless the task needs it"

@@ -5,12 +5,13 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from reconcile.launchers.shared import answers, remote_job
-from reconcile.launchers.shared.block_faults import extra_faults, text_faults, unknown_fields
+from reconcile.launchers.shared.block_faults import extra_faults, refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.remote_job import Unreachable
 from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
@@ -29,24 +30,38 @@ _EXAMPLE = "write task: reports.weekly"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
+@dataclass(frozen=True, slots=True)
+class CeleryBlock:
+    """The `celery` block of a task; `broker` and `backend` name variables of the controller's environment."""
+
+    task: str
+    queue: str | None = None
+    broker: str = VARIABLES["broker"]
+    backend: str = VARIABLES["backend"]
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Make a block of one that is right."""
+        return cls(**written)
+
+
 class CeleryLauncher:
     """Sends `{task, queue, broker: VARIABLE, backend: VARIABLE}` once, and asks the backend for its end (X-10)."""
 
     finds_anywhere = False
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return [*extra_faults("celery", "celery"), *_faults(spec)]
+    def read(self, written: Any) -> CeleryBlock:
+        refuse([*extra_faults("celery", "celery"), *_faults(written)])
+        return CeleryBlock.of(written)
 
-    def system(self, spec: Any) -> "CeleryCluster":
-        return _cluster(spec)
+    def system(self, block: CeleryBlock) -> "CeleryCluster":
+        return CeleryCluster(block.broker, block.backend)
 
     def start(self, launch: Launch) -> Work:
-        for fault in self.faults(launch.spec):
-            raise LaunchError(f"celery.{fault.path}: {fault.message}")
-        return remote_job.start(launch, CeleryTask)
+        return remote_job.start(launch, CeleryTask, CeleryBlock.of)
 
     def adopt(self, folder: Path) -> Work | None:
-        return remote_job.adopt(folder, CeleryTask)
+        return remote_job.adopt(folder, CeleryTask, CeleryBlock.of)
 
 
 class CeleryCluster(NamedTuple):
@@ -69,7 +84,8 @@ class CeleryTask:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._cluster = _cluster(launch.spec)
+        self._block: CeleryBlock = launch.block
+        self._cluster = CeleryCluster(self._block.broker, self._block.backend)
         self._id = "-".join(filter(None, ("triggerctl", launch.installation, launch.run_id, str(launch.attempt))))
 
     def reach(self) -> None:
@@ -79,10 +95,10 @@ class CeleryTask:
         with _talking(self._cluster) as apps:
             if _meta(apps.reader.backend, self._id)["status"] != UNKNOWN:
                 return
-            seconds, queue = self._launch.timeout_seconds, self._launch.spec.get("queue")
+            seconds, queue = self._launch.timeout_seconds, self._block.queue
             with apps.connection() as connection:
                 apps.sender.send_task(
-                    self._launch.spec["task"],
+                    self._block.task,
                     args=[self._launch.input],
                     argsrepr=_SHOWN,
                     task_id=self._id,
@@ -128,10 +144,6 @@ class CeleryTask:
 
     def clean(self) -> None:
         """Results expire by themselves."""
-
-
-def _cluster(spec: Mapping[str, Any]) -> CeleryCluster:
-    return CeleryCluster(*(spec.get(field, name) for field, name in VARIABLES.items()))
 
 
 def _meta(backend: Any, id: str) -> dict[str, Any]:
@@ -232,18 +244,18 @@ def _output(result: Any) -> dict[str, Any]:
     return answers.parse_output(text)
 
 
-def _faults(spec: Any) -> Iterator[Fault]:
-    if not isinstance(spec, Mapping):
+def _faults(written: Any) -> Iterator[Fault]:
+    if not isinstance(written, Mapping):
         yield Fault("", "must be a mapping", _EXAMPLE)
         return
-    yield from unknown_fields(spec, ["task", "queue", *VARIABLES])
-    if "task" not in spec:
+    yield from unknown_fields(written, ["task", "queue", *VARIABLES])
+    if "task" not in written:
         yield Fault("task", "is missing", _EXAMPLE)
     for field in ("task", "queue"):
-        if field in spec:
-            yield from text_faults(field, spec[field], empty=False)
+        if field in written:
+            yield from text_faults(field, written[field], empty=False)
     for field, usual in VARIABLES.items():
-        yield from _variable_faults(field, spec.get(field, usual))
+        yield from _variable_faults(field, written.get(field, usual))
 
 
 def _variable_faults(field: str, name: Any) -> Iterator[Fault]:

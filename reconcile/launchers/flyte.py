@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from reconcile.launchers.shared import answers, remote_job
-from reconcile.launchers.shared.block_faults import extra_faults, text_faults, unknown_fields
+from reconcile.launchers.shared.block_faults import extra_faults, refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.remote_job import Unreachable
 from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
@@ -33,24 +33,41 @@ _EXAMPLE = (
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
+@dataclass(frozen=True, slots=True)
+class FlyteBlock:
+    """The `flyte` block of a task; `token` names a variable of the controller's environment."""
+
+    endpoint: str
+    org: str
+    project: str
+    domain: str
+    task: str
+    version: str
+    token: str | None = None
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Make a block of one that is right."""
+        return cls(**written)
+
+
 class FlyteLauncher:
     """Creates a run of `{endpoint, org, project, domain, task, version, token: VARIABLE}`, once (X-10)."""
 
     finds_anywhere = True
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return [*extra_faults("flyte", "flyteidl2", "connectrpc"), *_faults(spec)]
+    def read(self, written: Any) -> FlyteBlock:
+        refuse([*extra_faults("flyte", "flyteidl2", "connectrpc"), *_faults(written)])
+        return FlyteBlock.of(written)
 
-    def system(self, spec: Any) -> "Domain":
-        return Domain(spec["endpoint"], spec["org"], spec["project"], spec["domain"], spec.get("token"))
+    def system(self, block: FlyteBlock) -> "Domain":
+        return Domain(block.endpoint, block.org, block.project, block.domain, block.token)
 
     def start(self, launch: Launch) -> Work:
-        for fault in self.faults(launch.spec):
-            raise LaunchError(f"flyte.{fault.path}: {fault.message}")
-        return remote_job.start(launch, FlyteRun)
+        return remote_job.start(launch, FlyteRun, FlyteBlock.of)
 
     def adopt(self, folder: Path) -> Work | None:
-        return remote_job.adopt(folder, FlyteRun)
+        return remote_job.adopt(folder, FlyteRun, FlyteBlock.of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +97,18 @@ class FlyteRun:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        spec = launch.spec
-        self._run = {field: spec[field] for field in ("org", "project", "domain")}
-        self._run["name"] = f"r{launch.run_id.lower()}{launch.attempt}"
+        self._block: FlyteBlock = launch.block
+        name = f"r{launch.run_id.lower()}{launch.attempt}"
+        self._run = {"org": self._block.org, "project": self._block.project, "domain": self._block.domain, "name": name}
 
     def reach(self) -> None:
         if len(self._run["name"]) > LONGEST_NAME:
             raise LaunchError(f"attempt {self._launch.attempt}: a name in Flyte has no room for more than three digits")
-        _headers(self._launch.spec.get("token"))
+        _headers(self._block.token)
 
     def submit(self) -> None:
         with _asking("CreateRun", but="already_exists"):
-            _client(self._launch.spec["endpoint"]).create_run(self._request(), **self._how())
+            _client(self._block.endpoint).create_run(self._request(), **self._how())
             return
         self._details()
 
@@ -125,7 +142,7 @@ class FlyteRun:
             return
         with _asking("AbortRun", but="not_found"):
             request = messages.AbortRunRequest(run_id=self._run, reason="asked to end by triggerctl")
-            _client(self._launch.spec["endpoint"]).abort_run(request, **self._how())
+            _client(self._block.endpoint).abort_run(request, **self._how())
 
     def clean(self) -> None:
         """Runs are Flyte's own history."""
@@ -137,7 +154,7 @@ class FlyteRun:
         found = None
         with _asking("GetRunDetails", but="not_found"):
             request = messages.GetRunDetailsRequest(run_id=self._run)
-            found = _client(self._launch.spec["endpoint"]).get_run_details(request, **self._how()).details
+            found = _client(self._block.endpoint).get_run_details(request, **self._how()).details
         if found is not None:
             owner = found.run_spec.labels.values.get(OWNER, "").upper()
             remote_job.refuse_foreign(self._launch, f"the run {self._run['name']} in Flyte", owner)
@@ -147,8 +164,9 @@ class FlyteRun:
         from flyteidl2.core.literals_pb2 import KeyValuePair
         from flyteidl2.workflow import run_service_pb2 as messages
 
-        spec = self._launch.spec
-        task = {field: spec[field] for field in ("org", "project", "domain", "version")} | {"name": spec["task"]}
+        block = self._block
+        task = {"org": block.org, "project": block.project, "domain": block.domain, "name": block.task}
+        task["version"] = block.version
         document = json.dumps(self._launch.input, allow_nan=False)
         literal = {"name": INPUT, "value": {"scalar": {"primitive": {"string_value": document}}}}
         variables = [KeyValuePair(key=key, value=value) for key, value in self._launch.environment.items()]
@@ -167,7 +185,7 @@ class FlyteRun:
 
         with _asking("GetActionData"):
             request = messages.GetActionDataRequest(action_id=action.id)
-            outputs = _client(self._launch.spec["endpoint"]).get_action_data(request, **self._how()).outputs
+            outputs = _client(self._block.endpoint).get_action_data(request, **self._how()).outputs
         if not outputs.literals:
             return Succeeded({})
         scalar = outputs.literals[0].value.scalar
@@ -187,12 +205,12 @@ class FlyteRun:
 
         request = messages.TailLogsRequest(action_id=action.id, attempt=action.status.attempts or 1)
         with suppress(ConnectError, OSError), (self._launch.folder / "log").open("wb") as file:
-            for answer in _log_client(self._launch.spec["endpoint"]).tail_logs(request, **self._how()):
+            for answer in _log_client(self._block.endpoint).tail_logs(request, **self._how()):
                 for line in (line for logs in answer.logs for line in logs.lines):
                     file.write(line.message.rstrip("\n").encode() + b"\n")
 
     def _how(self) -> dict[str, Any]:
-        return {"headers": _headers(self._launch.spec.get("token")), "timeout_ms": MILLISECONDS}
+        return {"headers": _headers(self._block.token), "timeout_ms": MILLISECONDS}
 
 
 @contextmanager
@@ -251,22 +269,22 @@ def _output(text: str) -> dict[str, Any]:
     return answers.parse_output(content)
 
 
-def _faults(spec: Any) -> Iterator[Fault]:
-    if not isinstance(spec, Mapping):
+def _faults(written: Any) -> Iterator[Fault]:
+    if not isinstance(written, Mapping):
         yield Fault("", "must be a mapping", _EXAMPLE)
         return
-    yield from unknown_fields(spec, ["endpoint", *NAMES, "token"])
+    yield from unknown_fields(written, ["endpoint", *NAMES, "token"])
     for field in ("endpoint", *NAMES):
-        if field not in spec:
+        if field not in written:
             yield Fault(field, "is missing", _EXAMPLE)
-        elif wrong := list(text_faults(field, spec[field], empty=False)):
+        elif wrong := list(text_faults(field, written[field], empty=False)):
             yield from wrong
-        elif len(spec[field]) > NAMES.get(field, 1000):
+        elif len(written[field]) > NAMES.get(field, 1000):
             yield Fault(field, "is longer than Flyte allows", f"at most {NAMES.get(field, 1000)} characters")
         elif field == "endpoint":
-            yield from _endpoint_faults(spec[field])
-    if "token" in spec:
-        yield from _token_faults(spec["token"])
+            yield from _endpoint_faults(written[field])
+    if "token" in written:
+        yield from _token_faults(written["token"])
 
 
 def _endpoint_faults(endpoint: str) -> Iterator[Fault]:

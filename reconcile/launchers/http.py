@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import field as field_of
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from reconcile.launchers.shared import http_exchange
-from reconcile.launchers.shared.block_faults import text_faults, unknown_fields
+from reconcile.launchers.shared.block_faults import refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.http_request import HttpRequest
-from reconcile.protocols import Launch, Launcher, LaunchError, Work
+from reconcile.protocols import Launch, Launcher, Work
 from revisions.errors import Fault
 
 METHODS = ("POST", "PUT", "PATCH")
@@ -25,36 +27,45 @@ _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _NOT_IN_URLS = re.compile(r"[^!-~]")
 
 
+@dataclass(frozen=True, slots=True)
+class HttpBlock:
+    """The `http` block of a task; without `expects` the answer's status says which it is."""
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = field_of(default_factory=dict)
+    expects: str | None = None
+
+
 class HttpLauncher:
     """Sends the document to `{url, method: POST, headers: {Name: text}, expects: answer|callback}` (X-10)."""
 
     finds_anywhere = False
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return list(_faults(spec))
+    def read(self, written: Any) -> HttpBlock:
+        refuse(_faults(written))
+        return HttpBlock(**written)
 
-    def system(self, spec: Any) -> None:
+    def system(self, block: HttpBlock) -> None:
         """Any request may begin something."""
 
     def start(self, launch: Launch) -> Work:
-        for fault in _faults(launch.spec):
-            raise LaunchError(f"http.{fault.path}: {fault.message}")
-        spec = launch.spec
-        request = HttpRequest(spec.get("method", "POST"), spec["url"], _headers(launch), spec.get("expects"))
+        block: HttpBlock = launch.block
+        request = HttpRequest(block.method, block.url, _headers(launch, block.headers), block.expects)
         return http_exchange.start(launch, request)
 
     def adopt(self, folder: Path) -> Work | None:
         return http_exchange.adopt(folder)
 
 
-def _headers(launch: Launch) -> dict[str, str]:
+def _headers(launch: Launch, written: Mapping[str, str]) -> dict[str, str]:
     """The task's own over the usual, and over both what the contract says.
 
     The key is the same whenever this attempt is sent, also after a hand-back: a service that knows it does nothing
     twice.
     """
     usual = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "triggerctl"}
-    own = {name.lower(): value for name, value in launch.spec.get("headers", {}).items()}
+    own = {name.lower(): value for name, value in written.items()}
     contract = {"content-type": "application/json", "idempotency-key": f"{launch.run_id}/{launch.attempt}"}
     if url := launch.environment.get("TRIGGERCTL_URL"):
         run = f"{url}/api/v1/runs/{launch.run_id}"
@@ -66,16 +77,16 @@ def _headers(launch: Launch) -> dict[str, str]:
     return usual | own | contract
 
 
-def _faults(spec: Any) -> Iterator[Fault]:
-    if not isinstance(spec, Mapping):
+def _faults(written: Any) -> Iterator[Fault]:
+    if not isinstance(written, Mapping):
         yield Fault("", "must be a mapping", _EXAMPLE)
         return
-    yield from unknown_fields(spec, ["url", "method", "headers", "expects"])
-    yield from _url_faults(spec.get("url"))
+    yield from unknown_fields(written, ["url", "method", "headers", "expects"])
+    yield from _url_faults(written.get("url"))
     for field, known in (("method", METHODS), ("expects", EXPECTS)):
-        if field in spec and spec[field] not in known:
-            yield Fault(field, f"{spec[field]!r} is not known", f"one of {', '.join(known)}")
-    yield from _header_faults(spec.get("headers", {}))
+        if field in written and written[field] not in known:
+            yield Fault(field, f"{written[field]!r} is not known", f"one of {', '.join(known)}")
+    yield from _header_faults(written.get("headers", {}))
 
 
 def _url_faults(url: Any) -> Iterator[Fault]:

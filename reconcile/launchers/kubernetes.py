@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from reconcile.launchers.shared import answers, cluster, kubernetes_job, kubernetes_pod, remote_job
-from reconcile.launchers.shared.block_faults import extra_faults
+from reconcile.launchers.shared.block_faults import extra_faults, refuse
 from reconcile.launchers.shared.cluster import KubernetesCluster
+from reconcile.launchers.shared.kubernetes_job import JobBlock
 from reconcile.launchers.shared.remote_job import Unreachable
 from reconcile.protocols import Launch, Launcher, LaunchError, Lost, Work, WorkProgress
-from revisions.errors import Fault
 
 SECONDS_TO_PRINT = 30
 """How long the end of an attempt waits for what is still being copied."""
@@ -27,19 +27,18 @@ class KubernetesLauncher:
 
     finds_anywhere = True
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return [*extra_faults("kubernetes", "kubernetes"), *kubernetes_job.faults(spec)]
+    def read(self, written: Any) -> JobBlock:
+        refuse([*extra_faults("kubernetes", "kubernetes"), *kubernetes_job.faults(written)])
+        return JobBlock.of(written)
 
-    def system(self, spec: Any) -> "Namespace":
-        return Namespace(spec.get("namespace"), cluster.named())
+    def system(self, block: JobBlock) -> "Namespace":
+        return Namespace(block.namespace, cluster.named())
 
     def start(self, launch: Launch) -> Work:
-        for fault in self.faults(launch.spec):
-            raise LaunchError(f"kubernetes.{fault.path}: {fault.message}")
-        return remote_job.start(launch, ClusterJob)
+        return remote_job.start(launch, ClusterJob, JobBlock.of)
 
     def adopt(self, folder: Path) -> Work | None:
-        return remote_job.adopt(folder, ClusterJob)
+        return remote_job.adopt(folder, ClusterJob, JobBlock.of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class ClusterJob:
 
     @property
     def _namespace(self) -> str:
-        return str(self._launch.spec.get("namespace") or self._cluster().namespace)
+        return str(self._launch.block.namespace or self._cluster().namespace)
 
     def _cluster(self) -> KubernetesCluster:
         return _connected(self._kubeconfig)

@@ -3,13 +3,28 @@
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from reconcile.launchers.shared import child_process
-from reconcile.launchers.shared.block_faults import env_faults, folder_faults, text_faults, unknown_fields
+from reconcile.launchers.shared.block_faults import env_faults, folder_faults, refuse, text_faults, unknown_fields
 from reconcile.protocols import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessBlock:
+    """The `process` block of a task; `cwd` is relative to TASK_ROOT."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Make a block of one that is right."""
+        return cls(**{**written, "command": tuple(written["command"])})
 
 
 class ProcessLauncher:
@@ -17,20 +32,20 @@ class ProcessLauncher:
 
     finds_anywhere = False
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return list(_faults(spec))
+    def read(self, written: Any) -> ProcessBlock:
+        refuse(_faults(written))
+        return ProcessBlock.of(written)
 
-    def system(self, spec: Any) -> None:
+    def system(self, block: ProcessBlock) -> None:
         """It stays here."""
 
     def start(self, launch: Launch) -> Work:
-        for fault in _faults(launch.spec):
-            raise LaunchError(f"process.{fault.path}: {fault.message}")
-        cwd = launch.root.absolute() / launch.spec["cwd"] if "cwd" in launch.spec else None
+        block: ProcessBlock = launch.block
+        cwd = launch.root.absolute() / block.cwd if block.cwd is not None else None
         if cwd and not cwd.is_dir():
             raise LaunchError(f"no such folder: {cwd} (cwd)")
-        env = child_process.environment(launch, launch.spec.get("env"))
-        name, *arguments = launch.spec["command"]
+        env = child_process.environment(launch, block.env)
+        name, *arguments = block.command
         return child_process.start(launch, [_find(name, env["PATH"], cwd), *arguments], env, cwd)
 
     def adopt(self, folder: Path) -> Work | None:
@@ -51,16 +66,16 @@ def _find(name: str, search: str, cwd: Path | None) -> str:
     return path
 
 
-def _faults(spec: Any) -> Iterator[Fault]:
-    if not isinstance(spec, Mapping):
+def _faults(written: Any) -> Iterator[Fault]:
+    if not isinstance(written, Mapping):
         yield Fault("", "must be a mapping", "write command: [program, argument]")
         return
-    yield from unknown_fields(spec, ["command", "env", "cwd"])
-    yield from _command_faults(spec.get("command"))
-    yield from env_faults(spec.get("env", {}))
-    if "cwd" in spec:
-        yield from folder_faults("cwd", spec["cwd"])
-    elif _is_relative(spec.get("command")):
+    yield from unknown_fields(written, ["command", "env", "cwd"])
+    yield from _command_faults(written.get("command"))
+    yield from env_faults(written.get("env", {}))
+    if "cwd" in written:
+        yield from folder_faults("cwd", written["cwd"])
+    elif _is_relative(written.get("command")):
         yield Fault("command[0]", "is a relative path without a cwd", "say what it is relative to: cwd: .")
 
 

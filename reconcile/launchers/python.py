@@ -2,15 +2,30 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from reconcile.launchers.shared import child_process, python_child
-from reconcile.launchers.shared.block_faults import folder_faults, text_faults, unknown_fields
+from reconcile.launchers.shared.block_faults import folder_faults, refuse, text_faults, unknown_fields
 from reconcile.protocols import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
 
 _EXAMPLE = 'write callable: "package.module:function"'
+
+
+@dataclass(frozen=True, slots=True)
+class PythonBlock:
+    """The `python` block of a task; `path` holds folders relative to TASK_ROOT."""
+
+    callable: str
+    path: tuple[str, ...] = (".",)
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Make a block of one that is right."""
+        values: dict[str, Any] = {name: tuple(value) if name == "path" else value for name, value in written.items()}
+        return cls(**values)
 
 
 class PythonLauncher:
@@ -18,34 +33,34 @@ class PythonLauncher:
 
     finds_anywhere = False
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return list(_faults(spec))
+    def read(self, written: Any) -> PythonBlock:
+        refuse(_faults(written))
+        return PythonBlock.of(written)
 
-    def system(self, spec: Any) -> None:
+    def system(self, block: PythonBlock) -> None:
         """It stays here."""
 
     def start(self, launch: Launch) -> Work:
-        for fault in _faults(launch.spec):
-            raise LaunchError(f"python.{fault.path}: {fault.message}")
-        folders = [launch.root.absolute() / folder for folder in launch.spec.get("path", ["."])]
+        block: PythonBlock = launch.block
+        folders = [launch.root.absolute() / folder for folder in block.path]
         for folder in folders:
             if not folder.is_dir():
                 raise LaunchError(f"no such folder: {folder} (path)")
         # -P: the folder of the bootstrap must not come to stand in the task's import path.
-        command = [sys.executable, "-P", python_child.__file__, launch.spec["callable"], *map(str, folders)]
+        command = [sys.executable, "-P", python_child.__file__, block.callable, *map(str, folders)]
         return child_process.start(launch, command, child_process.environment(launch))
 
     def adopt(self, folder: Path) -> Work | None:
         return child_process.adopt(folder)
 
 
-def _faults(spec: Any) -> Iterator[Fault]:
-    if not isinstance(spec, Mapping):
+def _faults(written: Any) -> Iterator[Fault]:
+    if not isinstance(written, Mapping):
         yield Fault("", "must be a mapping", _EXAMPLE)
         return
-    yield from unknown_fields(spec, ["callable", "path"])
-    yield from _callable_faults(spec.get("callable"))
-    folders = spec.get("path", ["."])
+    yield from unknown_fields(written, ["callable", "path"])
+    yield from _callable_faults(written.get("callable"))
+    folders = written.get("path", ["."])
     if not isinstance(folders, list):
         yield Fault("path", "must be a list", "write path: [folder]")
         return

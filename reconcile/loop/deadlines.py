@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from reconcile.decide import in_force
-from reconcile.decide.expect import LONGEST
 from reconcile.decide.expectations import Deadline, Life, Occasion, Success, deadlines, is_expected, is_met
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import DeadlineMissed, ExpectationUnreadable
 from reconcile.schedule.ranges import ASKED, MOMENT, SUPERSEDED
 from reconcile.triggers.closed_days import lived
 from revisions.errors import TriggerctlError
-from revisions.history.triggers import Trigger, spec_of
+from revisions.history.triggers import Trigger
+from revisions.spec.stored import readable_trigger
+from revisions.spec.trigger import LONGEST_DEADLINE
 from revisions.store import expectations as store
 from revisions.store import holds, occurrences
 from revisions.store import revisions as revision_store
@@ -28,7 +29,7 @@ AT_ONCE = 500
 """Triggers that one look takes on, and deadlines of each; the next look goes on."""
 HORIZON = timedelta(days=366)
 """How far ahead the next deadline is looked for; what expects something is looked at again then at the latest."""
-BEFORE = LONGEST + timedelta(days=2)
+BEFORE = LONGEST_DEADLINE + timedelta(days=2)
 """How far back the occurrences lie that a deadline may be about."""
 LATER = timedelta(hours=1)
 """Until a trigger whose past cannot be read is looked at again."""
@@ -80,7 +81,7 @@ def _judged(
         found = [one for one in found if one.at <= until]
     missed = [_missed(trigger, one, now) for one in _unmet(connection, trigger, found)]
     ahead = next(deadlines(life, until, until + HORIZON), None)
-    is_expecting = is_expected(trigger) and "expect" in spec_of(trigger.spec)
+    is_expecting = is_expected(trigger) and readable_trigger(trigger.spec).expect is not None
     rest = until + HORIZON if is_expecting else None
     return missed, DeadlineWatch(trigger.trigger_id, until, ahead.at if ahead else rest)
 

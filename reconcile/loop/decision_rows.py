@@ -9,7 +9,6 @@ from reconcile.decide.concurrency import DISPLACING
 from reconcile.loop.facts import TriggerCase
 from reconcile.runs.creation import new_run, outcome_of
 from reconcile.schedule.fires import Fire
-from reconcile.schedule.terms import start_by
 from reconcile.triggers.append import skip_of
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey
@@ -107,9 +106,9 @@ class Records:
             occurrence_id=fire.id,
             scheduled_at=fire.at,
             source="schedule",
-            overlap=case.terms.overlap,
+            overlap=case.terms.overlap.value,
             actor=SYSTEM,
             input=case.terms.input,
-            start_by=start_by(case.terms, self.now),
+            start_by=case.terms.start_by(self.now),
             reserved=case.reserve,
         )

@@ -1,6 +1,5 @@
 """What a pass knows of each trigger that it decides, read under the locks of their status rows."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,11 +10,11 @@ from reconcile.decide.automatic_stops import Stop, still_wanted, worn_out
 from reconcile.decide.blackouts import Blackout
 from reconcile.decide.budget import Spending, affordable, expected, is_used_up
 from reconcile.decide.catchup import Situation
-from reconcile.schedule import bounds
+from reconcile.decide.terms import Terms
 from reconcile.schedule.fires import Fire
-from reconcile.schedule.terms import Terms
 from reconcile.triggers import authors, budgets, closed_days
-from revisions.history.triggers import StopReason, spec_of
+from revisions.history.chain import value_of
+from revisions.history.triggers import StopReason
 from revisions.store import holds, quarantines, runs
 from revisions.store import trigger_facts as facts_store
 from revisions.store.database import Connection
@@ -93,16 +92,16 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
         except ValueError as error:
             found.unreadable[row.trigger_id] = str(error)
             continue
-        if stop := worn_out(spec_of(of.spec), row.consecutive_failures, row.success_count):
+        if stop := worn_out(terms.spec, row.consecutive_failures, row.success_count):
             found.stopping[row.trigger_id] = stop
             continue
         if quarantine:
             found.tried_again.append(row.trigger_id)
         found.waiting += row.rate_waiting_since is not None
-        denied = authority.refusal(terms.scopes, of.scopes, of.project, given)
+        denied = authority.refusal(terms.spec.scopes, of.scopes, of.project, given)
         known.append(_Known(row, of, terms, over, denied))
     spendings = budgets.read(connection, {of.row.trigger_id: b for of in known if (b := of.terms.budget)}, now)
-    live = runs.count_live(connection, [of.row.trigger_id for of in known if of.terms.max_runs])
+    live = runs.count_live(connection, [of.row.trigger_id for of in known if of.terms.spec.limits.max_runs])
     found.cases = [
         _case(one, spendings.get(one.row.trigger_id), live.get(one.row.trigger_id, 0), now, grace) for one in known
     ]
@@ -121,7 +120,8 @@ class _Known(NamedTuple):
 
 def _case(known: _Known, spending: Spending | None, live: int, now: datetime, grace: timedelta) -> TriggerCase:
     row, facts, terms, over, denied = known
-    late = bounds.offset(terms.spread, "/".join((facts.project, facts.domain, facts.task, facts.name)))
+    most = terms.spec.limits.max_runs
+    late = terms.delay("/".join((facts.project, facts.domain, facts.task, facts.name)))
     blackouts = (
         Blackout(hold.from_at, hold.until_at, hold.mode)
         for hold in over
@@ -138,7 +138,7 @@ def _case(known: _Known, spending: Spending | None, live: int, now: datetime, gr
         remaining=None if terms.count is None else max(0, terms.count - row.started_count),
         asked=asked,
         affordable=affordable(terms.budget, spending) if terms.budget and spending else None,
-        wanted=None if terms.max_runs is None else still_wanted(terms.max_runs, row.success_count, live, terms.overlap),
+        wanted=None if most is None else still_wanted(most, row.success_count, live, terms.overlap),
         denied=denied,
         blackouts=tuple(blackout.earlier(late) for blackout in blackouts),
     )
@@ -146,5 +146,5 @@ def _case(known: _Known, spending: Spending | None, live: int, now: datetime, gr
 
 
 def _covers(hold: Hold, facts: TriggerFacts) -> bool:
-    tags = json.loads(facts.tags) if hold.tag is not None else ()
+    tags = value_of(facts.tags) if hold.tag is not None else ()
     return hold.covers(project=facts.project, trigger_id=facts.trigger_id, tags=tags)

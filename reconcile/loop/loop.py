@@ -31,7 +31,7 @@ from reconcile.observations.passes import (
 )
 from reconcile.triggers.activation import resume_paused, stop_trigger
 from revisions.errors import Unavailable
-from revisions.history.triggers import spec_of
+from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import holds, quarantines
 from revisions.store import status as status_store
@@ -245,7 +245,7 @@ class Loop:
         with self._database.read() as connection:
             finished = status_store.finished(connection)
         for trigger_id, spec in finished:
-            stop_trigger(self._database, self._observations, trigger_id, over(spec_of(spec)))
+            stop_trigger(self._database, self._observations, trigger_id, over(readable_trigger(spec)))
 
     def _run(self) -> None:
         clock = self._database.clock

@@ -8,6 +8,7 @@ from reconcile.decide.retention import Needs, Old, Retention, gone_until, runs_t
 from reconcile.loop.deadlines import BEFORE
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import RecordsPruned
+from revisions.spec.stored import readable_trigger
 from revisions.store import retention as store
 from revisions.store.database import Connection, Database
 from revisions.store.retention import Keeper, Record
@@ -83,5 +84,5 @@ def _need(keeper: Keeper) -> Needs:
         judged_from=keeper.judged_until - BEFORE if keeper.judged_until else None,
         newest_from=keeper.newest_from,
         named=frozenset(run_id for run_id in (keeper.last_run_id, keeper.asked_by_run_id) if run_id),
-        counts='"count":' in keeper.spec,
+        counts=readable_trigger(keeper.spec).schedule.count is not None,
     )

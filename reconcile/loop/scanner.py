@@ -12,8 +12,8 @@ from reconcile.observations.passes import FaultFound, FindingKind
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.triggers.activation import stop_trigger
-from revisions.history.triggers import spec_of
 from revisions.ids import utc_text
+from revisions.spec.stored import readable_trigger
 from revisions.store import claims, holds
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
@@ -101,5 +101,5 @@ def worn_triggers(connection: Connection) -> Iterator[tuple[str, Stop]]:
     """Active triggers that are to stop for what their runs came to."""
     for trigger_id, failures, successes in status_store.wearing(connection):
         trigger = trigger_store.by_id(connection, trigger_id)
-        if trigger and (stop := worn_out(spec_of(trigger.spec), failures, successes)):
+        if trigger and (stop := worn_out(readable_trigger(trigger.spec), failures, successes)):
             yield trigger_id, stop

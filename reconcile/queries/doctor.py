@@ -21,9 +21,10 @@ from reconcile.schedule.zones import TZDATA_VERSION
 from reconcile.triggers import authors, budgets
 from reconcile.triggers.closed_days import read_terms
 from revisions.clock import Clock
-from revisions.errors import Fault, Unavailable
-from revisions.history.triggers import StopReason, spec_of
+from revisions.errors import Invalid, Unavailable
+from revisions.history.triggers import StopReason
 from revisions.ids import TriggerKey
+from revisions.spec.stored import readable_task
 from revisions.store import backlogs as backlog_store
 from revisions.store import counts, expectations, guards, holds, quarantines, replicas, runs, servers
 from revisions.store import status as status_store
@@ -148,14 +149,18 @@ def _launchers(specs: Iterable[str]) -> Check:
     """Whether what these tasks are launched by can be used here, and the systems they go to answer."""
     faults: dict[str, str] = {}
     found: dict[System, str] = {}
-    for spec in map(spec_of, specs):
-        kind = spec["launcher"]
-        launcher, block = launchers().get(kind), spec.get(kind)
-        wrong = launcher.faults(block) if launcher else [Fault(kind, "this release has no such launcher")]
-        if wrong:
-            faults.setdefault(kind, wrong[0].message)
-        elif launcher and (system := launcher.system(block)):
-            found[system] = kind
+    for spec in map(readable_task, specs):
+        kind = spec.launcher
+        launcher = launchers().get(kind)
+        if launcher is None:
+            faults.setdefault(kind, "this release has no such launcher")
+            continue
+        try:
+            system = launcher.system(launcher.read(spec.block))
+        except Invalid as error:
+            faults.setdefault(kind, error.errors[0].message)
+        else:
+            found |= {system: kind} if system else {}
     asked = dict(islice(found.items(), MOST))
     return installation_checks.launchers([*faults.items(), *troubles(asked)], len(asked), len(found) - len(asked))
 

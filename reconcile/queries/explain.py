@@ -5,19 +5,19 @@ from datetime import datetime, timedelta
 
 from reconcile.decide.authority import refusal
 from reconcile.decide.in_force import newest
+from reconcile.decide.terms import Terms
 from reconcile.queries.audit import ON_SCHEDULE, TriggerPast, left, past_of, started_before
 from reconcile.report import verdicts
 from reconcile.report.delays import Obstruction, PastHold, PendingRun, RunStart, waits_for
 from reconcile.report.explain import Explanation, explain
 from reconcile.report.verdicts import HoldInForce, InstantFacts, InstantView, Made, Obstacles, QuarantineState
-from reconcile.schedule import bounds
 from reconcile.schedule.ranges import MOMENT, SUPERSEDED
-from reconcile.schedule.terms import Terms
 from reconcile.triggers import authors
 from reconcile.triggers.closed_days import read_terms
-from revisions.history.triggers import Trigger, spec_of
+from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
 from revisions.run_limits import RunLimits, run_limits_of
+from revisions.spec.stored import readable_trigger
 from revisions.store import holds, occurrences, quarantines, queue, status, triggers
 from revisions.store import runs as run_store
 from revisions.store.database import Connection, Database
@@ -51,7 +51,7 @@ class Explaining:
         with self._database.read() as connection:
             past = past_of(self._database, connection, key)
             terms = _terms(connection, past.trigger)
-            late = bounds.offset(terms.spread, str(past.trigger.key)) if terms else timedelta(0)
+            late = terms.delay(str(past.trigger.key)) if terms else timedelta(0)
             by_hand = _by_hand(connection, past, late) if at is None else None
             run: Run | None = by_hand
             skip: Skip | None = None
@@ -130,7 +130,7 @@ def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, l
         and hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
     ]
     given = authors.rights(connection, [trigger.scopes], past.now)
-    denied = refusal(terms.scopes, trigger.scopes, trigger.key.project, given) if terms else None
+    denied = refusal(terms.spec.scopes, trigger.scopes, trigger.key.project, given) if terms else None
     return Obstacles(
         hold=HoldInForce(holding[0].kind, holding[0].owner, holding[0].reason, holding[0].until_at)
         if holding
@@ -163,7 +163,7 @@ def told(connection: Connection, run: Run, now: datetime) -> str:
     task = (run.project, run.domain, run.task)
     row = status.get(connection, run.trigger_id)
     trigger = triggers.by_id(connection, run.trigger_id)
-    key, limit = run_limits_of(spec_of(trigger.spec)) if trigger else RunLimits(None, None)
+    key, limit = run_limits_of(readable_trigger(trigger.spec)) if trigger else RunLimits(None, None)
     held_until = row.over_budget_until if row else None
     frozen = [one for one in holds.frozen(connection, now) if one.project in (None, run.project)]
     ahead = Obstruction(

@@ -11,9 +11,13 @@ from typing import Any
 
 from reconcile.decide.demand import Demanded
 from revisions.errors import Conflict, Fault, Invalid
+from revisions.history.chain import canonical
 from revisions.history.triggers import DifferenceKind, FieldDifference, differences
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
-from revisions.manifests import Calendar, Task, Trigger
+from revisions.spec.calendar import CalendarManifest
+from revisions.spec.stored import readable_trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest, TriggerSpec
 
 Key = TaskKey | CalendarKey | TriggerKey
 _KINDS: Mapping[type, str] = {TaskKey: "Task", CalendarKey: "Calendar", TriggerKey: "Trigger"}
@@ -34,7 +38,7 @@ class Declared:
 
     place: str
     document: Mapping[str, Any]
-    manifest: Task | Trigger | Calendar
+    manifest: TaskManifest | TriggerManifest | CalendarManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,11 @@ class PlannedTrigger:
     is_ours: bool
     pause_reason: str | None = None
     paused_until: str | None = None
+
+    @property
+    def typed(self) -> TriggerSpec:
+        """The spec as a typed object; what this release cannot read of it is left out (L-13)."""
+        return readable_trigger(canonical(self.spec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +164,15 @@ def check(declared: Sequence[Declared], server: ServerState) -> None:
     known = dict(server.tasks)
     moved = []
     for one in declared:
-        if isinstance(one.manifest, Task):
+        if isinstance(one.manifest, TaskManifest):
             key = one.manifest.key
             if key in known and (found := [*differences(known[key], one.manifest.written, "spec")]):
                 paths = ", ".join(difference.path for difference in found)
                 message = f"{key} is registered with another spec ({paths} differs), and a version is immutable"
                 moved.append(Fault(f"{one.place}: metadata.version", message, "give the changed task a new version"))
             known.setdefault(key, one.manifest.written)
-    there = {*server.calendars, *(one.manifest.key for one in declared if isinstance(one.manifest, Calendar))}
-    triggers = [one for one in declared if isinstance(one.manifest, Trigger)]
+    there = {*server.calendars, *(one.manifest.key for one in declared if isinstance(one.manifest, CalendarManifest))}
+    triggers = [one for one in declared if isinstance(one.manifest, TriggerManifest)]
     wrong = [fault for one in triggers for fault in (*_unbound(one, known), *_uncalendared(one, there))]
     if wrong:
         raise Invalid(f"{wrong[0].path}: {wrong[0].message}", [*moved, *wrong])
@@ -176,11 +185,11 @@ def decide(declared: Sequence[Declared], server: ServerState, origin: str | None
     steps: list[PlanStep] = []
     for one in declared:
         match one.manifest:
-            case Task(key=key):
+            case TaskManifest(key=key):
                 step = None if key in server.tasks else _register(one)
-            case Calendar(key=key):
+            case CalendarManifest(key=key):
                 step = _close(one, key, server.calendars.get(key))
-            case Trigger(key=key):
+            case TriggerManifest(key=key):
                 step = _deploy(one, one.manifest, server.triggers.get(key), origin)
         steps += [step] if step else []
     named = {one.manifest.key for one in declared}
@@ -207,7 +216,9 @@ def _close(one: Declared, key: CalendarKey, row: PlannedCalendar | None) -> Plan
     return PlanStep(Verb.CHANGE, key, one, row.revision, found) if found else None
 
 
-def _deploy(one: Declared, manifest: Trigger, row: PlannedTrigger | None, origin: str | None) -> PlanStep | None:
+def _deploy(
+    one: Declared, manifest: TriggerManifest, row: PlannedTrigger | None, origin: str | None
+) -> PlanStep | None:
     """The step for one trigger, None when it is as the file says; `active` counts only where the file names it."""
     named, tags = manifest.spec.active, manifest.metadata.tags
     if row is None:
@@ -234,7 +245,7 @@ def _of_new(spec: Mapping[str, Any]) -> Iterator[FieldDifference]:
 
 def _unbound(one: Declared, known: Mapping[TaskKey, Mapping[str, Any]]) -> Iterator[Fault]:
     """Faults of a trigger whose task version does not exist, or does not declare the inputs that are given."""
-    assert isinstance(one.manifest, Trigger)
+    assert isinstance(one.manifest, TriggerManifest)
     key, spec = one.manifest.key, one.manifest.spec
     task = TaskKey(key.project, key.domain, key.task, spec.task_version)
     if task not in known:
@@ -250,7 +261,7 @@ def _unbound(one: Declared, known: Mapping[TaskKey, Mapping[str, Any]]) -> Itera
 
 def _uncalendared(one: Declared, there: Collection[CalendarKey]) -> Iterator[Fault]:
     """Faults of a trigger that names calendars which are neither in the folder nor on the server."""
-    assert isinstance(one.manifest, Trigger)
+    assert isinstance(one.manifest, TriggerManifest)
     project = one.manifest.key.project
     known = sorted(key.name for key in there if key.project == project)
     for place, name in enumerate(one.manifest.spec.schedule.calendars):
@@ -262,7 +273,7 @@ def _uncalendared(one: Declared, there: Collection[CalendarKey]) -> Iterator[Fau
 
 def _paused(declared: Sequence[Declared], server: ServerState) -> Iterator[Paused]:
     for one in declared:
-        if isinstance(one.manifest, Trigger) and one.manifest.spec.active is None:
+        if isinstance(one.manifest, TriggerManifest) and one.manifest.spec.active is None:
             row = server.triggers.get(one.manifest.key)
             if row and not row.active:
                 yield Paused(one.manifest.key, row.pause_reason, row.paused_until)

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from reconcile.decide.demand import Demanded, per_second
+from reconcile.decide.terms import schedule_of
 from reconcile.report.plan import FolderPlan, LastDeploy, PlannedTrigger, PlanStep, ServerState, Verb, applied, pruned
-from reconcile.schedule.terms import schedule_of
 from revisions.history.triggers import Action, DifferenceKind, FieldDifference
 from revisions.ids import TriggerKey
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest, TriggerSpec
 
 
 def explain(plan: FolderPlan, pasts: Mapping[TriggerKey, LastDeploy]) -> FolderPlan:
@@ -52,7 +51,7 @@ def _change(change: PlanStep, server: ServerState, now: datetime) -> float:
     if not isinstance(change.key, TriggerKey):
         return 0.0
     row = server.triggers.get(change.key)
-    before = _rate(row.spec, now) if row and row.active else 0.0
+    before = _rate(row.typed, now) if row and row.active else 0.0
     return _after(change, row, now) - before
 
 
@@ -60,17 +59,16 @@ def _after(change: PlanStep, row: PlannedTrigger | None, now: datetime) -> float
     if change.verb is Verb.DELETE or change.declared is None:
         return 0.0
     manifest = change.declared.manifest
-    assert isinstance(manifest, Trigger)
+    assert isinstance(manifest, TriggerManifest)
     active = manifest.spec.active
     if active is None:
         active = row.active if row else True
-    return _rate(manifest.written, now) if active else 0.0
+    return _rate(manifest.spec, now) if active else 0.0
 
 
-def _rate(spec: Mapping[str, Any], now: datetime) -> float:
-    """One that cannot be read asks for nothing; nor does one that fires a single time."""
-    block = spec.get("schedule")
-    if not block or "in" in block:
+def _rate(spec: TriggerSpec, now: datetime) -> float:
+    """Return starts a second; a schedule that cannot be read asks for nothing, nor does one that fires only once."""
+    if spec.schedule.in_ is not None:
         return 0.0
     try:
         return per_second(schedule_of(spec, "{}"), now)

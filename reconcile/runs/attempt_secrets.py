@@ -4,7 +4,7 @@ Whoever adopts the attempt hides what it was given, not what the sources hold by
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from reconcile.decide.authority import Sharing
 from reconcile.launchers.shared import attempt_folder
 from reconcile.protocols import LaunchError, SecretPlaces, SecretUnreadable
 from revisions.ids import name_faults
+from revisions.spec.stored import readable_task, readable_trigger
 from revisions.store.claims import Claimed
 
 _ENDING = ".secrets"
@@ -107,11 +108,9 @@ def _called(scope: str | None, name: str) -> str:
 
 
 def _names(claimed: Claimed) -> Sequence[str]:
-    spec: Mapping[str, Sequence[str]] = json.loads(claimed.task_spec or "{}")
-    return spec.get("secrets", ())
+    return readable_task(claimed.task_spec).secrets if claimed.task_spec else ()
 
 
 def _scope(claimed: Claimed) -> str | None:
-    """That of the revision that made the run."""
-    scope: str | None = json.loads(claimed.trigger_spec or "{}").get("secret_scope")
-    return scope
+    """Return the scope that the revision names which made the run."""
+    return readable_trigger(claimed.trigger_spec).secret_scope if claimed.trigger_spec else None

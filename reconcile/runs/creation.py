@@ -3,8 +3,9 @@
 from datetime import datetime
 
 from reconcile.decide.authority import CausingRun
-from reconcile.schedule.terms import TaskTerms, Terms, task_terms
+from reconcile.decide.terms import Terms
 from revisions import ids
+from revisions.spec.stored import readable_task
 from revisions.store.occurrences import PARKED, STARTED
 from revisions.store.runs import NewRun
 from revisions.store.trigger_facts import TriggerFacts
@@ -30,8 +31,8 @@ def new_run(
 
     `cause` is the run that asked for it (X-02).
     """
-    task = task_terms(facts.task_spec) if facts.task_spec else TaskTerms()
-    parked = terms.requires_approval or task.requires_approval
+    task = readable_task(facts.task_spec) if facts.task_spec else None
+    parked = terms.spec.requires_approval or (task is not None and task.requires_approval)
     return NewRun(
         id=ids.fresh(now),
         trigger_id=facts.trigger_id,
@@ -43,13 +44,13 @@ def new_run(
         task_version=facts.task_version,
         source=source,
         overlap=overlap,
-        max_attempts=terms.max_attempts,
+        max_attempts=terms.spec.retry.max_attempts,
         actor=actor,
         scheduled_at=scheduled_at,
         created_at=now,
         input=input,
         start_by=None if parked else start_by,
-        task_limit=task.limit,
+        task_limit=task.concurrency_limit if task else None,
         reserved=reserved,
         parked=parked,
         traceparent=traceparent,

@@ -12,11 +12,11 @@ from reconcile.decide.budget import budget_of, cost_of
 from reconcile.decide.retry import AnotherAttempt, Decision, HandBack
 from reconcile.decide.task_output import ProducedState, RequestedFire
 from reconcile.runs.attempt import Ended
-from reconcile.schedule import bounds
 from reconcile.triggers import budgets
 from revisions.clock import Clock
-from revisions.history.triggers import SYSTEM, StopReason, Trigger, spec_of
+from revisions.history.triggers import SYSTEM, StopReason, Trigger
 from revisions.ids import TriggerKey, utc_text
+from revisions.spec.stored import readable_trigger
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import AttemptResult
 from revisions.store.columns import storable
@@ -153,12 +153,12 @@ class Endings:
         trigger = self._active(run)
         if trigger is None or kept is None:
             return None
-        return worn_out(spec_of(trigger.spec), kept.consecutive_failures, kept.success_count)
+        return worn_out(readable_trigger(trigger.spec), kept.consecutive_failures, kept.success_count)
 
     def _over_budget(self, run: Run) -> Stop | None:
         """Holds back what waits once the budget is used up, also of a trigger that rests."""
         trigger = self._triggers.get(run.trigger_id)
-        if trigger is None or budget_of(spec_of(trigger.spec)) is None:
+        if trigger is None or budget_of(readable_trigger(trigger.spec)) is None:
             return None
         write(self._connection, *self._writes)  # what is set aside for runs that are over is free
         self._writes.clear()
@@ -185,7 +185,7 @@ def _ask(
         return asked
     if trigger is None:
         return RequestedFire(None, f"{task_output.NEXT_FIRE_KEY}: the trigger is not active any more")
-    expires_at = bounds.expires_at(spec_of(trigger.spec))
+    expires_at = readable_trigger(trigger.spec).limits.expires_at
     if expires_at and asked.at >= expires_at:
         return RequestedFire(
             None, f"{task_output.NEXT_FIRE_KEY}: the trigger expires before that, at {utc_text(expires_at)}"

@@ -1,21 +1,22 @@
 """From a claimed run to what its launcher is given: the document and the environment of the contract (INTERFACE)."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.decide.trust import allows_destructive, is_untrusted
+from reconcile.decide.trust import is_untrusted
 from reconcile.protocols import Launch, Launcher, LaunchError
-from reconcile.schedule.notation import duration
+from revisions.errors import Invalid
+from revisions.history import chain
 from revisions.ids import utc_text
+from revisions.spec.stored import readable_task, readable_trigger, task_spec
 from revisions.store.claims import Claimed
 
 
 def launcher_of(claimed: Claimed, launchers: Mapping[str, Launcher]) -> Launcher:
     """The launcher the run's task names. Raises LaunchError when there is no such task or launcher."""
-    kind = task_spec(claimed)["launcher"]
+    kind = readable_task(_task_text(claimed)).launcher
     if kind not in launchers:
         raise LaunchError(f"no launcher {kind!r}; there are {', '.join(sorted(launchers))}")
     return launchers[kind]
@@ -23,11 +24,12 @@ def launcher_of(claimed: Claimed, launchers: Mapping[str, Launcher]) -> Launcher
 
 def timeout_of(claimed: Claimed) -> timedelta:
     """How long an attempt may take."""
-    return duration(task_spec(claimed).get("timeout", "1h"), "timeout")
+    return task_spec(_task_text(claimed)).timeout
 
 
 def launch(
     claimed: Claimed,
+    launcher: Launcher,
     now: datetime,
     folder: Path,
     root: Path,
@@ -40,9 +42,14 @@ def launch(
     """What one attempt is started with; the values of its secrets stand in the document and nowhere else (X-12).
 
     `token` is what the run shows the API at `url` (X-13), `traceparent` what the attempt is part of (O-04),
-    `installation` whose it is.
+    `installation` whose it is. Raises LaunchError for a block that the launcher cannot use.
     """
-    spec = task_spec(claimed)
+    spec = task_spec(_task_text(claimed))
+    try:
+        block = launcher.read(spec.block)
+    except Invalid as error:
+        fault = error.errors[0]
+        raise LaunchError(f"{spec.launcher}.{fault.path}: {fault.message}") from None
     environment = {"TRIGGERCTL_RUN_ID": claimed.run.id}
     if url:
         environment["TRIGGERCTL_URL"] = url
@@ -55,10 +62,10 @@ def launch(
         attempt=claimed.run.attempt,
         folder=folder,
         root=root,
-        spec=spec[spec["launcher"]],
+        block=block,
         input=document(claimed, now, secrets),
         environment=environment,
-        timeout_seconds=timeout_of(claimed).total_seconds(),
+        timeout_seconds=spec.timeout.total_seconds(),
         installation=installation,
     )
 
@@ -67,9 +74,9 @@ def document(claimed: Claimed, now: datetime, secrets: Mapping[str, str]) -> dic
     """What the task sees (X-03, E-15)."""
     run = claimed.run
     scheduled_at = utc_text(run.scheduled_at)
-    given = json.loads(run.input)
-    trigger = json.loads(claimed.trigger_spec or "{}")
-    if name := trigger.get("schedule", {}).get("kickoff_time_input"):
+    given = chain.value_of(run.input)
+    trigger = readable_trigger(claimed.trigger_spec) if claimed.trigger_spec else None
+    if trigger and (name := trigger.schedule.kickoff_time_input):
         given[name] = scheduled_at
     return {
         "run": {
@@ -85,20 +92,19 @@ def document(claimed: Claimed, now: datetime, secrets: Mapping[str, str]) -> dic
             "scheduled_at": scheduled_at,
         },
         "input": given,
-        "state": json.loads(claimed.state) if claimed.state is not None else None,
+        "state": chain.value_of(claimed.state) if claimed.state is not None else None,
         "last_success_at": utc_text(claimed.last_success_at) if claimed.last_success_at else None,
         "now": utc_text(now),
         "is_first_run": claimed.last_success_at is None,
         "event": None,
         "secrets": dict(secrets),
         "untrusted": is_untrusted(run.source),
-        "allow_destructive": allows_destructive(trigger),
+        "allow_destructive": trigger is not None and trigger.allow_destructive,
     }
 
 
-def task_spec(claimed: Claimed) -> dict[str, Any]:
-    """The task's spec. Raises LaunchError when the version is not there."""
+def _task_text(claimed: Claimed) -> str:
+    """Return the task's stored spec. Raises LaunchError when the version is not there."""
     if claimed.task_spec is None:
         raise LaunchError(f"there is no task {claimed.run.task} in version {claimed.run.task_version}")
-    spec: dict[str, Any] = json.loads(claimed.task_spec)
-    return spec
+    return claimed.task_spec

@@ -56,7 +56,9 @@ class Starting:
             mask = Mask(hidden)
             attempt_secrets.keep(folder, hidden)
             part_of = self._traceparent(one.run)
-            given = launch.launch(one, now, folder, self._root, self._url, secrets, token, part_of, place.installation)
+            given = launch.launch(
+                one, launcher, now, folder, self._root, self._url, secrets, token, part_of, place.installation
+            )
             work = launcher.start(given)
         except SecretMissing as error:
             return Ended(AttemptOutcome.FAILED, str(error), is_final=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from reconcile.schedule.notation import ScheduleError, shown
+from revisions.spec.notation import ScheduleError, shown
 
 ALIASES: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",

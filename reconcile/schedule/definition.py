@@ -1,17 +1,14 @@
-"""The `schedule` block of a manifest: what it says, checked and made into a schedule, bounded or not (S-01, S-07)."""
+"""The `schedule` block judged as a whole and made into a schedule, bounded or not (S-01, S-07)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final
 
-from reconcile.schedule import bounds, cron, zones
-from reconcile.schedule.notation import ScheduleError, duration, instant, shown
+from reconcile.schedule import cron, zones
+from revisions.ids import utc_text
+from revisions.spec.notation import ScheduleError
+from revisions.spec.trigger import Fold, Gap, ScheduleSpec
 
-Gap = Literal["skip", "shift"]
-Fold = Literal["auto", "first", "both"]
-
-KINDS: Final = ("cron", "every", "at", "in")
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND: Final = timedelta(seconds=1)
 
@@ -22,8 +19,8 @@ class Cron:
 
     expression: str
     timezone: str = "UTC"
-    gap: Gap = "skip"
-    fold: Fold = "auto"
+    gap: Gap = Gap.SKIP
+    fold: Fold = Fold.AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,88 +58,75 @@ Schedule = Beat | Bounded
 
 
 def parse(
-    block: Mapping[str, Any], at: datetime | None = None, calendars: Closed = (), expires_at: datetime | None = None
+    block: ScheduleSpec, at: datetime | None = None, calendars: Closed = (), expires_at: datetime | None = None
 ) -> Schedule:
-    """Makes a schedule of the block as written.
+    """Make a schedule of a block.
 
     `at` is the instant to which its deploy resolved an `in` (S-15), `calendars` are the days of those the block names
-    (S-13). From `expires_at` on nothing fires (X-08). A key that is null counts as absent. Raises ScheduleError at the
-    key that is wrong (S-02). Whether anything is still to come depends on the time: see `never_fires`.
+    (S-13). From `expires_at` on nothing fires (X-08). Raises ScheduleError at the field that is wrong (S-02). Whether
+    anything is still to come depends on the time: see `never_fires`.
     """
-    given = {key: value for key, value in block.items() if value is not None}
-    beat = _beat(given, at)
-    for key in ("start", "until", "count", "exclude", "calendars"):
-        if key in given and isinstance(beat, Once):
-            raise ScheduleError(key, f"{key} means something only beside cron and every", f"remove {key}")
-    bounds.count(given)
-    bounds.spread(given)
-    start, until = bounds.ends(given)
-    excluded = bounds.excluded(given)
-    closed = ((("exclude", excluded),) if excluded else ()) + calendars
+    beat = _beat(block, at)
     if isinstance(beat, Once):
+        _refuse_bounds(block)
         return beat
+    until = block.until
+    if block.start and until and until < block.start:
+        detail = f"{utc_text(until)} lies before start, {utc_text(block.start)}"
+        raise ScheduleError("until", detail, "swap them")
+    closed = ((("exclude", block.exclude),) if block.exclude else ()) + calendars
     if expires_at:
         final = expires_at - SECOND
         until = min(until, final) if until else final
-    if (start, until, closed) == (None, None, ()):
+    if (block.start, until, closed) == (None, None, ()):
         return beat
-    return Bounded(beat, start, until, closed)
+    return Bounded(beat, block.start, until, closed)
 
 
-def _beat(given: Mapping[str, Any], at: datetime | None) -> Beat:
-    kinds = [kind for kind in KINDS if kind in given]
+def _refuse_bounds(block: ScheduleSpec) -> None:
+    bounds = {
+        "start": block.start,
+        "until": block.until,
+        "count": block.count,
+        "exclude": block.exclude,
+        "calendars": block.calendars,
+    }
+    for field, value in bounds.items():
+        if value:
+            raise ScheduleError(field, f"{field} means something only beside cron and every", f"remove {field}")
+
+
+def _beat(block: ScheduleSpec, at: datetime | None) -> Beat:
+    kinds = block.kinds
     if len(kinds) != 1:
-        said = "none of them stands here" if not kinds else f"here stand {' and '.join(kinds)}"
-        raise ScheduleError(kinds[1] if kinds else "", f"exactly one of cron, every, at, in is needed; {said}")
-    kind = kinds[0]
-    for key, owner in (("timezone", "cron"), ("gap", "cron"), ("fold", "cron"), ("anchor", "every")):
-        if key in given and kind != owner:
-            raise ScheduleError(key, f"{key} means something only beside {owner}", f"remove {key}")
-    match kind:
-        case "cron":
-            return _cron(given)
-        case "every":
-            return _every(given)
-        case "at":
-            return Once(instant(given["at"], "at", whole=True))
-        case _:
-            return _in(given["in"], at)
+        written = "none of them stands here" if not kinds else f"here stand {' and '.join(kinds)}"
+        raise ScheduleError(kinds[1] if kinds else "", f"exactly one of cron, every, at, in is needed; {written}")
+    beside = {
+        "timezone": (block.timezone, "cron"),
+        "gap": (block.gap, "cron"),
+        "fold": (block.fold, "cron"),
+        "anchor": (block.anchor, "every"),
+    }
+    for field, (value, owner) in beside.items():
+        if value is not None and owner != kinds[0]:
+            raise ScheduleError(field, f"{field} means something only beside {owner}", f"remove {field}")
+    if block.cron is not None:
+        return _cron(block, block.cron)
+    if block.every is not None:
+        return Every(block.every, block.anchor or EPOCH)
+    return Once(block.at) if block.at is not None else _in(at)
 
 
-def _cron(given: Mapping[str, Any]) -> Cron:
-    text, name = given["cron"], given.get("timezone", "UTC")
-    gap, fold = given.get("gap", "skip"), given.get("fold", "auto")
-    if not isinstance(text, str):
-        raise ScheduleError("cron", f"{shown(text)} is not an expression", 'write a text such as "0 8 * * 1-5"')
+def _cron(block: ScheduleSpec, text: str) -> Cron:
     cron.expression(text)
+    name = "UTC" if block.timezone is None else block.timezone
     zones.zone(name)
-    if gap not in ("skip", "shift"):
-        raise ScheduleError("gap", f"{shown(gap)} is not a way to treat a gap", "write skip or shift")
-    if fold not in ("auto", "first", "both"):
-        raise ScheduleError("fold", f"{shown(fold)} is not a way to treat a fold", "write auto, first or both")
-    return Cron(text, name, gap, fold)
+    return Cron(text, name, block.gap or Gap.SKIP, block.fold or Fold.AUTO)
 
 
-def _every(given: Mapping[str, Any]) -> Every:
-    every = _whole(given["every"], "every")
-    anchor = instant(given["anchor"], "anchor", whole=True) if "anchor" in given else EPOCH
-    return Every(every, anchor)
-
-
-def _in(text: object, at: datetime | None) -> Once:
-    _whole(text, "in")
+def _in(at: datetime | None) -> Once:
     if at is None:
-        raise ScheduleError("in", f"{shown(text)} has not been resolved to an instant", "a deploy resolves it")
+        raise ScheduleError("in", "it has not been resolved to an instant", "a deploy resolves it")
     if at.tzinfo is None or at.microsecond:
         raise ScheduleError("in", f"{at.isoformat()} is not a whole second with a zone")
     return Once(at.astimezone(UTC))
-
-
-def _whole(text: object, path: str) -> timedelta:
-    """A span of at least one second and of whole seconds."""
-    span = duration(text, path)
-    if span < SECOND:
-        raise ScheduleError(path, f"{shown(text)} is shorter than a second", "write 1s or more")
-    if span % SECOND:
-        raise ScheduleError(path, f"{shown(text)} is not a number of whole seconds", "leave the fraction out")
-    return span

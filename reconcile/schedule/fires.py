@@ -18,9 +18,9 @@ from croniter import croniter
 
 from reconcile.schedule import closed_days, cron, times, zones
 from reconcile.schedule.definition import Beat, Bounded, Closed, Cron, Every, Once, Schedule, parse
-from reconcile.schedule.notation import ScheduleError, duration, instant
 from reconcile.schedule.times import DAY_SECONDS, Course, DayRule, Times, seconds
 from reconcile.schedule.zones import TZDATA_VERSION, Span
+from revisions.spec.notation import ScheduleError, duration, instant
 
 __all__ = [
     "TZDATA_VERSION",

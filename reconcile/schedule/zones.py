@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import tzdata  # type: ignore[import-untyped]  # ships no types
 
-from reconcile.schedule.notation import ScheduleError, shown
+from revisions.spec.notation import ScheduleError, shown
 
 # Before the first zone of the process: a zone read from the host's files would differ between replicas.
 zoneinfo.reset_tzpath(())

@@ -10,7 +10,6 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.specs import TriggerChanged
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
-from reconcile.schedule.terms import calendars_of
 from reconcile.triggers import budgets, closed_days
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.locks import LockedTrigger
@@ -18,6 +17,7 @@ from revisions import ids
 from revisions.errors import Conflict, Fault
 from revisions.history import chain
 from revisions.history.triggers import SYSTEM, Action, Revision, StopReason, Trigger, apply
+from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import revisions as revision_store
 from revisions.store import triggers as store
@@ -113,7 +113,7 @@ def notify_change(
 
 def calendar_days(locked: LockedTrigger, spec: str) -> Closed:
     """Return the closed days of the calendars that a spec names (S-13)."""
-    return closed_days.closed(locked.connection, locked.key.project, calendars_of(spec))
+    return closed_days.closed(locked.connection, locked.key.project, readable_trigger(spec).schedule.calendars)
 
 
 def skip_of(trigger_id: str, revision: int, decided_at: datetime, skipped: Range) -> Skip:

@@ -6,8 +6,8 @@ from datetime import datetime
 from reconcile.decide import budget as rules
 from reconcile.decide.budget import Budget, Spending
 from revisions.errors import Conflict
-from revisions.history.triggers import spec_of
 from revisions.ids import TriggerKey, utc_text
+from revisions.spec.stored import readable_trigger
 from revisions.store import costs
 from revisions.store.costs import SetAside
 from revisions.store.counts import Budgeted
@@ -41,7 +41,7 @@ def spent(connection: Connection, budgets: Mapping[str, Budget], now: datetime) 
 
 def shares(connection: Connection, some: Iterable[Budgeted], now: datetime) -> dict[str, float]:
     """The share of its budget that each of these triggers has spent or set aside, by id."""
-    budgets = {one.trigger_id: budget for one in some if (budget := rules.budget_of(spec_of(one.spec)))}
+    budgets = {one.trigger_id: budget for one in some if (budget := rules.budget_of(readable_trigger(one.spec)))}
     paid = spent(connection, budgets, now)
     aside = costs.set_aside(connection, list(budgets))
     nothing = SetAside(0.0, 0)
@@ -53,7 +53,7 @@ def shares(connection: Connection, some: Iterable[Budgeted], now: datetime) -> d
 
 def used_up_until(connection: Connection, trigger_id: str, spec: str, now: datetime) -> datetime | None:
     """Until when nothing of a trigger may start because its budget is used up; None while that buys something."""
-    budget = rules.budget_of(spec_of(spec))
+    budget = rules.budget_of(readable_trigger(spec))
     if budget is None:
         return None
     spending = read(connection, {trigger_id: budget}, now)[trigger_id]

@@ -6,20 +6,21 @@ from typing import Self
 
 from reconcile.decide.changes import has_occurrences
 from reconcile.decide.preconditions import Expected
+from reconcile.decide.terms import Terms
 from reconcile.observations.observation import Observations
 from reconcile.observations.specs import CalendarRevised
-from reconcile.schedule import bounds, ranges
+from reconcile.schedule import ranges
 from reconcile.schedule.fires import fires
 from reconcile.schedule.ranges import MOMENT
-from reconcile.schedule.terms import Terms, calendars_of
 from reconcile.triggers import closed_days
 from reconcile.triggers.append import skip_of
 from reconcile.triggers.caller import Caller
-from revisions.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed, PreconditionRequired
+from revisions.errors import Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.history import chain
 from revisions.history.triggers import Trigger
 from revisions.ids import CalendarKey
-from revisions.manifests import Calendar as Manifest
+from revisions.spec.calendar import CalendarManifest
+from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import calendars as store
 from revisions.store import notices, occurrences
@@ -50,14 +51,12 @@ class Calendaring:
         self._database = database
         self._observations = observations
 
-    def deploy(self, manifest: Manifest, expected: Expected, caller: Caller) -> CalendarChanged:
+    def deploy(self, manifest: CalendarManifest, expected: Expected, caller: Caller) -> CalendarChanged:
         """A new revision of a calendar, or its first.
 
-        Raises Invalid for what is no date, PreconditionFailed and PreconditionRequired as for a trigger.
+        Raises PreconditionFailed and PreconditionRequired as for a trigger.
         """
         spec = chain.canonical(manifest.written)
-        if faults := closed_days.faults(manifest):
-            raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
         with self._database.write() as connection:
             current = store.get(connection, manifest.key)
             exists = current is not None and not current.deleted
@@ -154,13 +153,13 @@ class _Before:
         return max(row.watermark, first.at - MOMENT if first else nominal)
 
     def _nominal(self, now: datetime) -> datetime:
-        return now - bounds.offset(self.terms.spread, str(self.trigger.key)) if self.terms else now
+        return now - self.terms.delay(str(self.trigger.key)) if self.terms else now
 
 
 def _naming(connection: Connection, key: CalendarKey) -> list[Trigger]:
     """The triggers that name a calendar, deleted ones too: their time may count all the same (R-21)."""
     named = trigger_store.mentioning_calendars(connection, key.project)
-    return [trigger for trigger in named if key.name in calendars_of(trigger.spec)]
+    return [trigger for trigger in named if key.name in readable_trigger(trigger.spec).schedule.calendars]
 
 
 def _check(key: CalendarKey, current: CalendarRow | None, expected: Expected) -> None:

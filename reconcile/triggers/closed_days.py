@@ -1,34 +1,18 @@
 """Calendars as deciding, deploying and previewing need them: right, there, and the days they close (S-13)."""
 
-import json
 from collections.abc import Iterable, Sequence
-from datetime import date
 
 from reconcile.decide.in_force import Era, observing
-from reconcile.schedule import bounds
+from reconcile.decide.terms import Terms, terms
 from reconcile.schedule.definition import Closed
-from reconcile.schedule.notation import ScheduleError, instant
-from reconcile.schedule.terms import Terms, calendars_of, terms
-from revisions.errors import Fault, Invalid
-from revisions.history import chain
+from revisions.errors import Invalid
 from revisions.ids import CalendarKey
-from revisions.manifests import Calendar
+from revisions.spec.stored import calendar_spec, readable_trigger
 from revisions.store import calendars as store
 from revisions.store.database import Connection
 
 KNOWN = 20
 """How many calendars of a project a refusal names at most."""
-
-
-def faults(manifest: Calendar) -> list[Fault]:
-    """What is wrong with the texts of a manifest that only this package can read: its dates and its end."""
-    try:
-        if manifest.spec.until is not None:
-            instant(manifest.spec.until, "spec.until")
-        days_of(chain.canonical(manifest.written))
-    except ScheduleError as error:
-        return [Fault(error.path, error.message, error.hint)]
-    return []
 
 
 def refuse_unknown(connection: Connection, project: str, names: Sequence[str]) -> None:
@@ -48,25 +32,18 @@ def closed(connection: Connection, project: str, names: Iterable[str]) -> Closed
     wanted = tuple(names)
     if not wanted:
         return ()
-    found = {row.name: days_of(row.spec) for row in store.in_force(connection, project, wanted)}
+    found = {row.name: calendar_spec(row.spec).days for row in store.in_force(connection, project, wanted)}
     return tuple((name, found[name]) for name in wanted if name in found)
-
-
-def days_of(spec: str) -> frozenset[date]:
-    """The days that a calendar's text closes, none after its end."""
-    read = json.loads(spec)
-    days = bounds.days(read["dates"], "spec.dates")
-    if "until" not in read:
-        return days
-    end = instant(read["until"]).date()
-    return frozenset(day for day in days if day <= end)
 
 
 def lived(connection: Connection, project: str, through: Sequence[Era]) -> list[Era]:
     """Eras with the days off of the calendars they name, as those were then."""
-    names = {name for era in through for name in calendars_of(era.trigger.spec)}
+    names = {name for era in through for name in readable_trigger(era.trigger.spec).schedule.calendars}
     closing = {
-        name: [(row.at, days_of(row.spec)) for row in reversed(store.history(connection, CalendarKey(project, name)))]
+        name: [
+            (row.at, calendar_spec(row.spec).days)
+            for row in reversed(store.history(connection, CalendarKey(project, name)))
+        ]
         for name in names
     }
     return list(observing(through, closing))
@@ -74,4 +51,4 @@ def lived(connection: Connection, project: str, through: Sequence[Era]) -> list[
 
 def read_terms(connection: Connection, project: str, spec: str, resolved: str) -> Terms:
     """The terms of a stored spec, with the calendars it names. Raises ValueError for one that cannot be read."""
-    return terms(spec, resolved, closed(connection, project, calendars_of(spec)))
+    return terms(spec, resolved, closed(connection, project, readable_trigger(spec).schedule.calendars))

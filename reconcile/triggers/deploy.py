@@ -1,6 +1,5 @@
 """Deploy, roll back, rename and rebase a trigger."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
@@ -18,8 +17,9 @@ from revisions.errors import Conflict, Fault, Invalid, NotFound, few
 from revisions.history import chain
 from revisions.history.triggers import SYSTEM, Action, Revision, Trigger
 from revisions.ids import TaskKey, TriggerKey, name_faults
-from revisions.manifests import Trigger as Manifest
-from revisions.reading import API_VERSION
+from revisions.spec.reading import API_VERSION
+from revisions.spec.stored import readable_task, written
+from revisions.spec.trigger import LimitsSpec, TriggerManifest
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as store
@@ -50,7 +50,7 @@ def _again_when_the_name_was_taken(use_case: Callable[Arguments, Answer]) -> Cal
 def deploy_trigger(
     database: Database,
     observations: Observations,
-    manifest: Manifest,
+    manifest: TriggerManifest,
     expected: Expected,
     caller: Caller,
     *,
@@ -153,11 +153,11 @@ def rebase_watermark(database: Database, observations: Observations, key: Trigge
     return changed
 
 
-def _task_key(manifest: Manifest) -> TaskKey:
+def _task_key(manifest: TriggerManifest) -> TaskKey:
     return TaskKey(manifest.key.project, manifest.key.domain, manifest.key.task, manifest.spec.task_version)
 
 
-def _refuse_faults(manifest: Manifest, caller: Caller, sharing: Sharing) -> None:
+def _refuse_faults(manifest: TriggerManifest, caller: Caller, sharing: Sharing) -> None:
     scope_fault = sharing.fault(manifest.spec.secret_scope, manifest.key.project)
     if faults := [*changes.faults(manifest), *filter(None, [scope_fault])]:
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
@@ -165,7 +165,7 @@ def _refuse_faults(manifest: Manifest, caller: Caller, sharing: Sharing) -> None
         raise Invalid.at("author", "a trigger acts for its author, and there is none", "say who deploys: --actor")
 
 
-def _deploy_request(manifest: Manifest, caller: Caller, origin: str | None) -> Mapping[str, object]:
+def _deploy_request(manifest: TriggerManifest, caller: Caller, origin: str | None) -> Mapping[str, object]:
     """Return the fields of the revision that this deploy determines; it leaves what it does not name (R-04)."""
     request: dict[str, object] = {
         "action": Action.DEPLOY,
@@ -180,7 +180,7 @@ def _deploy_request(manifest: Manifest, caller: Caller, origin: str | None) -> M
     return request
 
 
-def _append_deploy(locked: LockedTrigger, manifest: Manifest, caller: Caller, origin: str | None) -> Changed:
+def _append_deploy(locked: LockedTrigger, manifest: TriggerManifest, caller: Caller, origin: str | None) -> Changed:
     _refuse_task(locked, manifest)
     closed_days.refuse_unknown(locked.connection, manifest.key.project, manifest.spec.schedule.calendars)
     spec = chain.canonical(manifest.written)
@@ -206,7 +206,7 @@ def _takes_over(locked: LockedTrigger, caller: Caller) -> bool:
     return authors.is_gone(locked.connection, current.scopes, current.key.project, locked.now)
 
 
-def _refuse_task(locked: LockedTrigger, manifest: Manifest) -> None:
+def _refuse_task(locked: LockedTrigger, manifest: TriggerManifest) -> None:
     """Raise Invalid unless the task version exists and declares the inputs that are given (R-12, R-14)."""
     key, version = manifest.key, manifest.spec.task_version
     task = locked.tasks.get(_task_key(manifest))
@@ -214,7 +214,7 @@ def _refuse_task(locked: LockedTrigger, manifest: Manifest) -> None:
         versions = task_store.versions(locked.connection, key.project, key.domain, key.task)
         hint = f"registered are {', '.join(versions)}" if versions else "register the task first"
         raise Invalid.at("spec.task_version", f"there is no {key.task} {version}", hint)
-    declared = json.loads(task.spec).get("inputs")
+    declared = readable_task(task.spec).inputs
     unknown = sorted(set(manifest.spec.input) - set(declared)) if declared else []
     if unknown:
         known = f"{key.task} {version} declares {', '.join(sorted(declared))}"
@@ -239,11 +239,11 @@ def _refuse_held_name(locked: LockedTrigger, renamed: TriggerKey) -> None:
         raise Conflict.hinted("name", detail, "choose another name")
 
 
-def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) -> Manifest:
+def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) -> TriggerManifest:
     """Return the manifest that deploys a revision again, under the name that the trigger has now."""
-    spec = json.loads(revision.spec) | ({} if active is None else {"active": active})
+    spec = dict(written(revision.spec)) | ({} if active is None else {"active": active})
     metadata = {"project": key.project, "domain": key.domain, "task": key.task, "name": key.name}
-    return Manifest.read(
+    return TriggerManifest.read(
         {
             "apiVersion": API_VERSION,
             "kind": "Trigger",
@@ -253,8 +253,8 @@ def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) ->
     )
 
 
-def _with_deploy_warnings(database: Database, manifest: Manifest, changed: Changed) -> Changed:
-    warned = replace(changed, warnings=tuple(trust.warnings(manifest.written)))
-    if "limits" not in manifest.written:
+def _with_deploy_warnings(database: Database, manifest: TriggerManifest, changed: Changed) -> Changed:
+    warned = replace(changed, warnings=tuple(trust.warnings(manifest.spec)))
+    if manifest.spec.limits == LimitsSpec():
         return warned
     return limit_warnings.with_warnings(database, [warned])[0]

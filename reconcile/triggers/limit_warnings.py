@@ -1,25 +1,26 @@
 """What a trigger has made of its limits, read for people who deploy, activate or fire it (X-08)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from reconcile.decide.budget import budget_of
 from reconcile.report import limit_warnings as rules
 from reconcile.triggers import budgets
 from reconcile.triggers.append import Changed
-from revisions.history.triggers import StopReason, Trigger, spec_of
+from revisions.history.triggers import StopReason, Trigger
+from revisions.spec.stored import readable_trigger
+from revisions.spec.trigger import LimitsSpec, TriggerSpec
 from revisions.store import status, triggers
 from revisions.store.database import Connection, Database
 
 
-def warnings(connection: Connection, trigger: Trigger | None, spec: Mapping[str, Any], now: datetime) -> list[str]:
+def warnings(connection: Connection, trigger: Trigger | None, spec: TriggerSpec, now: datetime) -> list[str]:
     """What whoever gives a trigger this spec, or has it go on under it, is to know; None is one that is not there yet.
 
     What is deleted, or was stopped for its successes, has them counted anew once it goes on.
     """
-    if "limits" not in spec:
+    if spec.limits == LimitsSpec():
         return []
     anew = trigger is not None and (trigger.deleted or trigger.stopped_for == StopReason.MAX_RUNS)
     row = status.get(connection, trigger.trigger_id) if trigger else None
@@ -33,7 +34,7 @@ def with_warnings(database: Database, changed: Sequence[Changed]) -> list[Change
     """Add to each change the warnings about the limits of its trigger as it stands."""
     with database.read() as connection:
         now = database.clock.now(connection)
-        texts = [warnings(connection, change.trigger, spec_of(change.trigger.spec), now) for change in changed]
+        texts = [warnings(connection, change.trigger, readable_trigger(change.trigger.spec), now) for change in changed]
     return [replace(change, warnings=(*change.warnings, *more)) for change, more in zip(changed, texts, strict=True)]
 
 
@@ -41,4 +42,4 @@ def beyond(database: Database, trigger_id: str) -> list[str]:
     """What whoever has started runs of a trigger by hand is to know."""
     with database.read() as connection:
         trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
-    return list(rules.beyond(spec_of(trigger.spec), row.success_count)) if trigger and row else []
+    return list(rules.beyond(readable_trigger(trigger.spec), row.success_count)) if trigger and row else []

@@ -1,22 +1,20 @@
 """Task versions: registered once, immutable, deleted softly together with the triggers bound to them."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reconcile.decide import task_output
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import WaitEnded
 from reconcile.observations.specs import TaskDeleted, TaskRegistered
 from reconcile.plugins import launchers
-from reconcile.schedule.notation import ScheduleError, duration
 from reconcile.triggers.activation import delete_triggers_of_task
 from reconcile.triggers.caller import Caller
-from revisions.errors import Conflict, Fault, Invalid, NotFound, few
+from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.history import chain
 from revisions.ids import TaskKey, TriggerKey
-from revisions.manifests import Task as Manifest
+from revisions.spec.stored import readable_task
+from revisions.spec.task import TaskManifest, TaskSpec
 from revisions.store import run_orders
 from revisions.store import status as status_store
 from revisions.store import tasks as store
@@ -40,7 +38,7 @@ class Registered:
     warnings: tuple[str, ...] = ()
 
 
-def register_task(database: Database, observations: Observations, manifest: Manifest, caller: Caller) -> Registered:
+def register_task(database: Database, observations: Observations, manifest: TaskManifest, caller: Caller) -> Registered:
     """A new version, or the return of a deleted one with the same spec (R-14, R-23).
 
     Raises Invalid for a spec its launcher cannot use, Conflict for another spec under the same version.
@@ -71,7 +69,7 @@ def register_task(database: Database, observations: Observations, manifest: Mani
         relied_on = store.relied_on(connection, key) if changed else []
     assert registered is not None
     observations.emit(TaskRegistered(key, changed))
-    return Registered(registered, changed, tuple(warnings(key, manifest.written, relied_on)))
+    return Registered(registered, changed, tuple(warnings(key, manifest.spec, relied_on)))
 
 
 def delete_task(database: Database, observations: Observations, key: TaskKey, caller: Caller) -> TaskRow:
@@ -101,34 +99,34 @@ def delete_task(database: Database, observations: Observations, key: TaskKey, ca
     return deleted
 
 
-def warnings(
-    key: TaskKey, spec: Mapping[str, Any], relied_on: Sequence[tuple[str, str, Sequence[str]]]
-) -> Iterator[str]:
-    """What a new version leaves out of a trigger's state that others declare, which active triggers are bound to."""
+def warnings(key: TaskKey, spec: TaskSpec, relied_on: Sequence[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
+    """Say what a new version leaves out of a trigger's state that others declare, which active triggers are bound to.
+
+    `relied_on` are (version, stored spec, names of its active triggers).
+    """
     for other, text, names in relied_on:
-        declared = json.loads(text)
-        for block, one in (("outputs", "output"), ("inputs", "input")):
-            if task_output.STATE_KEY in declared.get(block, {}) and task_output.STATE_KEY not in spec.get(block, {}):
-                told = ", ".join(str(TriggerKey(*key[:3], name)) for name in names[:NAMED])
+        declared = readable_task(text)
+        for block, theirs, ours in (
+            ("output", declared.outputs, spec.outputs),
+            ("input", declared.inputs, spec.inputs),
+        ):
+            if task_output.STATE_KEY in theirs and task_output.STATE_KEY not in ours:
+                named = ", ".join(str(TriggerKey(*key[:3], name)) for name in names[:NAMED])
                 more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
                 yield (
-                    f"{key} has no {one} {task_output.STATE_KEY!r}, which version {other} declares; "
-                    f"active triggers rely on it: {told}{more}"
+                    f"{key} has no {block} {task_output.STATE_KEY!r}, which version {other} declares; "
+                    f"active triggers rely on it: {named}{more}"
                 )
 
 
-def faults(manifest: Manifest) -> list[Fault]:
-    """What is wrong with a task that only its launcher and this package can read (X-10)."""
+def faults(manifest: TaskManifest) -> list[Fault]:
+    """Return what is wrong with a task that only its launcher can read (X-10)."""
     spec, kinds = manifest.spec, launchers()
-    found = []
     if spec.launcher not in kinds:
-        found.append(Fault("spec.launcher", f"{spec.launcher!r} is not known", f"one of {', '.join(sorted(kinds))}"))
-    else:
-        block = f"spec.{spec.launcher}"
-        wrong = few(kinds[spec.launcher].faults(spec.block))
-        found += [Fault(f"{block}.{fault.path}".rstrip("."), fault.message, fault.hint) for fault in wrong]
+        return [Fault("spec.launcher", f"{spec.launcher!r} is not known", f"one of {', '.join(sorted(kinds))}")]
     try:
-        duration(spec.timeout)
-    except ScheduleError as error:
-        found.append(Fault("spec.timeout", error.message, error.hint))
-    return found
+        kinds[spec.launcher].read(spec.block)
+    except Invalid as error:
+        block = f"spec.{spec.launcher}"
+        return [Fault(f"{block}.{fault.path}".rstrip("."), fault.message, fault.hint) for fault in error.errors]
+    return []

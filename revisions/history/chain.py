@@ -35,6 +35,11 @@ def canonical(value: Any) -> str:
     return rfc8785.dumps(value).decode()
 
 
+def value_of(text: str) -> Any:
+    """Return the value of a text that `canonical` made."""
+    return json.loads(text)
+
+
 def texts(values: Iterable[str]) -> str:
     """The canonical text of a list of texts."""
     return f"[{','.join(map(quoted, values))}]"

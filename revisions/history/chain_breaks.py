@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from revisions.history.chain import COLUMNS, ORIGIN, Row, canonical, revision_of, text_of, texts
-from revisions.history.triggers import Trigger, apply, spec_of, stands_alone
+from revisions.history.chain import COLUMNS, ORIGIN, Row, revision_of, text_of, texts
+from revisions.history.triggers import Trigger, apply, stands_alone
 from revisions.ids import TriggerKey
-from revisions.manifests import AUTOMATIONS
 from revisions.run_limits import run_limits_of
+from revisions.spec.stored import automation, readable_trigger
 
 _REVISION, _ACTION, _ACTIVE = (COLUMNS.index(name) for name in ("revision", "action", "active"))
 _TAGS, _RESOLVED, _SCOPES = (COLUMNS.index(name) for name in ("tags", "resolved", "scopes"))
@@ -23,11 +23,11 @@ _UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
 
 def current_row(trigger: Trigger) -> dict[str, Any]:
     """The columns of the current row that a trigger must have (invariant 1)."""
-    spec = spec_of(trigger.spec)
+    spec = readable_trigger(trigger.spec)
     return {
         "trigger_id": trigger.trigger_id,
         **trigger.key._asdict(),
-        "task_version": spec["task_version"],
+        "task_version": spec.task_version,
         "revision": trigger.revision,
         "active": trigger.active,
         "deleted": trigger.deleted,
@@ -38,7 +38,7 @@ def current_row(trigger: Trigger) -> dict[str, Any]:
         "scopes": trigger.scopes,
         "spec": trigger.spec,
         **run_limits_of(spec)._asdict(),
-        "automation": canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec}),
+        "automation": automation(trigger.spec),
         "hash": trigger.hash,
         "changed_at": trigger.changed_at,
         "changed_by": trigger.changed_by,

@@ -2,11 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any
 
 from revisions.ids import TriggerKey, utc_text
@@ -85,13 +84,6 @@ class Trigger:
     changed_by: str
     deactivated_reason: str | None
     stopped_for: str | None
-
-
-@lru_cache(maxsize=1_000)
-def spec_of(text: str) -> Mapping[str, Any]:
-    """A spec's text read; kept, for one change looks at it several times over. Nobody may change what this answers."""
-    spec: Mapping[str, Any] = json.loads(text)
-    return spec
 
 
 def stands_alone(action: str, active: bool) -> bool:

@@ -115,7 +115,10 @@ def _apart(rows: Iterable[Any], frozen: Collection[str] | None) -> list[LateTrig
 
 
 def budgeted(connection: Connection, after: str, limit: int) -> list[Budgeted]:
-    """Triggers with a budget that are active, or rest because it is used up: those after an id, in order."""
+    """Triggers that may have a budget and are active, or rest because it is used up: those after an id, in order.
+
+    Their specs say whether they have one: the text is searched only to leave out most of those without.
+    """
     used_up = triggers.c.stopped_for == StopReason.BUDGET.value
     statement = select(triggers.c.trigger_id, triggers.c.project, triggers.c.spec).where(
         triggers.c.trigger_id > after,

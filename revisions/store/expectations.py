@@ -9,7 +9,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Text, bindparam, delete, func, insert, literal, select, tuple_, update
 
-from revisions.history.triggers import Revision, Trigger, spec_of
+from revisions.history.triggers import Revision, Trigger
+from revisions.spec.stored import readable_trigger
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
 from revisions.store.pipeline import Write
@@ -44,7 +45,8 @@ class MissedDeadline:
 
 def following(previous: Trigger | None, revision: Revision) -> Iterator[Write]:
     """What a change of the trigger means for its deadlines: they are looked at anew, those from before it too."""
-    was, now = (bool(spec and "expect" in spec_of(spec)) for spec in (previous.spec if previous else "", revision.spec))
+    was = previous is not None and readable_trigger(previous.spec).expect is not None
+    now = readable_trigger(revision.spec).expect is not None
     if was:
         yield _LOOK, {"of_trigger": revision.trigger_id, "look_at": revision.at}
     elif now:

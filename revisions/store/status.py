@@ -250,7 +250,10 @@ def ahead(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
 
 
 def wearing(connection: Connection) -> list[tuple[str, int, int]]:
-    """Active triggers of which runs failed lately or succeeded at all: how many in a row, and how many."""
+    """Active triggers that may have to stop: failures in a row, and successes.
+
+    Their specs say whether they do: the text is searched only to leave out those that bound no successes.
+    """
     statement = (
         select(trigger_status.c.trigger_id, trigger_status.c.consecutive_failures, trigger_status.c.success_count)
         .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)

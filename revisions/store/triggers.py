@@ -25,9 +25,10 @@ from revisions.clock import Clock
 from revisions.errors import Conflict
 from revisions.history.chain import canonical
 from revisions.history.chain_breaks import current_row
-from revisions.history.triggers import Revision, StopReason, Trigger, apply, spec_of
+from revisions.history.triggers import Revision, StopReason, Trigger, apply
 from revisions.ids import TaskKey, TriggerKey
 from revisions.run_limits import run_limits_of
+from revisions.spec.stored import readable_trigger
 from revisions.store import expectations, notices, occurrences, runs, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
@@ -62,7 +63,9 @@ class AlreadyThere(Conflict):
 
 def task_key(trigger: Trigger) -> TaskKey:
     """The task version a trigger is bound to."""
-    return TaskKey(trigger.key.project, trigger.key.domain, trigger.key.task, spec_of(trigger.spec)["task_version"])
+    return TaskKey(
+        trigger.key.project, trigger.key.domain, trigger.key.task, readable_trigger(trigger.spec).task_version
+    )
 
 
 def get(connection: Connection, key: TriggerKey) -> Trigger | None:
@@ -207,7 +210,9 @@ def append(
         raise AlreadyThere(f"{revision.key} was created by somebody else in the meantime")
     if previous is not None and previous.key != current.key:
         _rename(connection, current)
-    if previous is not None and run_limits_of(spec_of(previous.spec)) != run_limits_of(spec_of(current.spec)):
+    if previous is not None and run_limits_of(readable_trigger(previous.spec)) != run_limits_of(
+        readable_trigger(current.spec)
+    ):
         runs.lock_queue(connection)  # nothing is claimed under the old bounds once this is answered (X-04)
     replaced = {name: value for name, value in row.items() if name not in _IDENTITY}
     rewrites = [] if previous is None else [(_CURRENT, replaced | {"of_trigger": current.trigger_id})]
@@ -282,7 +287,7 @@ def authored_under(connection: Connection, project: str, scopes: str) -> list[Tr
 
 
 def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
-    """Triggers of a project, deleted ones too, whose spec mentions calendars, of whatever name."""
+    """Triggers of a project, deleted ones too, that may name calendars: their specs say whether they do, and which."""
     statement = select(triggers).where(
         triggers.c.project == project,
         triggers.c.spec.contains('"calendars":', autoescape=True),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from revisions import documents
+from revisions.spec import documents
 from tests.chart.objects import CHART, Rendered, merged, render
 from tests.docs import pages
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import helm_python as helm
 
-from revisions import documents
+from revisions.spec import documents
 
 CHART = Path(__file__).parents[2] / "charts/triggerctl"
 RELEASE, NAMESPACE = "acme", "automation"

@@ -10,7 +10,7 @@ import uvicorn
 from controller.parts import PARTS
 from reconcile.protocols import SecretPlaces
 from reconcile.runs.secrets.files import source
-from revisions import documents
+from revisions.spec import documents
 from tests.chart.modes import EVERYTHING, MODES, ON_POSTGRESQL, release
 from tests.chart.objects import NAMESPACE, at, merged, refusal, render
 from tests.chart.values import default

@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 
 from dashboards.alerts import HERE
-from revisions import documents
+from revisions.spec import documents
 from tests.chart.modes import MODES, release
 from tests.chart.objects import CHART, NAMESPACE, Rendered
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from revisions import documents
+from revisions.spec import documents
 from tests.chart.modes import ON_POSTGRESQL, SPLIT
 from tests.chart.objects import CHART, at, merged
 

@@ -10,8 +10,9 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from reconcile import plugins
-from reconcile.launchers.shared import block_faults
+from reconcile.launchers.shared import block_faults as blocks
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
+from tests.blocks import block_faults, block_of
 from tests.contract.flyte import TOKEN, Flyte, block
 from tests.contract.tasks import TASKS
 from tests.contract.test_launchers import end
@@ -32,7 +33,7 @@ class Caller:
         self.started: list[Work] = []
 
     def start(self, task: str, attempt: int = 2, folder: str = "attempt", **values: Any) -> Work:
-        spec = block(self.flyte.url, task, token="FLYTE_TOKEN")
+        spec = block_of("flyte", block(self.flyte.url, task, token="FLYTE_TOKEN"))
         environment = {"TRIGGERCTL_RUN_ID": RUN}
         launch = Launch(
             RUN, attempt, self.folder / folder, self.folder, spec, {"input": values}, environment, 600, OURS
@@ -191,14 +192,14 @@ def test_a_name_has_room_for_three_digits(caller: Caller) -> None:
 
 def test_a_missing_extra_is_told_with_the_way_out(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
-    [fault] = plugins.launcher("flyte").faults(block("http://a", "b"))
+    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    [fault] = block_faults("flyte", block("http://a", "b"))
     assert fault.hint == "pip install 'triggerctl[flyte]'"
 
 
 def test_a_control_plane_that_lets_nobody_in_is_told_of(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """O-05: by `doctor`, in Flyte's words."""
-    system = plugins.launcher("flyte").system(block(caller.flyte.url, "a", token="FLYTE_TOKEN"))
+    system = plugins.launcher("flyte").system(block_of("flyte", block(caller.flyte.url, "a", token="FLYTE_TOKEN")))
     assert system is not None
     system.reach()
     assert caller.flyte.calls == ["GetRunDetails"]

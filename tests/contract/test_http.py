@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from reconcile import plugins
 from reconcile.launchers.shared import http_exchange, http_request
 from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, Work, WorkProgress
+from tests.blocks import block_of, written_block
 from tests.contract.service import Service
 from tests.contract.test_launchers import CONTROLLER, end
 from tests.waiting import eventually
@@ -35,8 +36,8 @@ class Sender:
         self.started: list[Work] = []
 
     def launch(self, path: str = "say", values: Any = None, environment: Any = None, **block: Any) -> Launch:
-        spec = {"url": f"{self.service.url}/{path}", **block}
-        return Launch("r1", 2, self.folder / "attempt", self.folder, spec, {"input": values or {}}, environment or {})
+        read = block_of("http", {"url": f"{self.service.url}/{path}", **block})
+        return Launch("r1", 2, self.folder / "attempt", self.folder, read, {"input": values or {}}, environment or {})
 
     def start(self, path: str = "say", values: Any = None, environment: Any = None, **block: Any) -> Work:
         self.started.append(plugins.launcher("http").start(self.launch(path, values, environment, **block)))
@@ -54,7 +55,7 @@ class Sender:
             launch.run_id,
             str(launch.folder),
             str(launch.root),
-            json.dumps(launch.spec),
+            json.dumps(written_block(launch.block)),
             json.dumps(launch.input),
         ]
         root = Path(plugins.__file__).parents[1]

@@ -13,8 +13,10 @@ import kubernetes_validate
 import pytest
 
 from reconcile import plugins
-from reconcile.launchers.shared import block_faults, kubernetes_job, kubernetes_pod, kubernetes_watch, remote_job
+from reconcile.launchers.shared import block_faults as blocks
+from reconcile.launchers.shared import kubernetes_job, kubernetes_pod, kubernetes_watch, remote_job
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
+from tests.blocks import block_faults, block_of, written_block
 from tests.contract.cluster import VERSION, Call, Cluster, Status
 from tests.contract.test_launchers import end
 from tests.waiting import eventually
@@ -46,7 +48,8 @@ class Starter:
     def launch(self, code: str = "", *arguments: str, **block: Any) -> Launch:
         spec = {"image": "python:3.12-alpine", "command": ["python", "-S", "-c", code, *arguments], **block}
         environment = {"TRIGGERCTL_RUN_ID": RUN, "TRIGGERCTL_TOKEN": "t0ken", "TRACEPARENT": "00-a-b-01"}
-        return Launch(RUN, 2, self.folder / "attempt", self.folder, spec, DOCUMENT, environment, 600, OURS)
+        read = block_of("kubernetes", spec)
+        return Launch(RUN, 2, self.folder / "attempt", self.folder, read, DOCUMENT, environment, 600, OURS)
 
     def start(self, code: str = "", *arguments: str, **block: Any) -> Work:
         self.started.append(plugins.launcher("kubernetes").start(self.launch(code, *arguments, **block)))
@@ -211,8 +214,16 @@ def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
     launch = starter.launch()
     folder = launch.folder
     folder.mkdir(mode=0o700)
-    facts = {"run_id": RUN, "attempt": 2, "folder": str(folder), "root": str(launch.root), "timeout_seconds": 600}
-    (folder / "launch.json").write_text(json.dumps(facts | {"spec": launch.spec, "environment": launch.environment}))
+    facts: dict[str, Any] = {
+        "run_id": RUN,
+        "attempt": 2,
+        "folder": str(folder),
+        "root": str(launch.root),
+        "timeout_seconds": 600,
+    }
+    (folder / "launch.json").write_text(
+        json.dumps(facts | {"spec": written_block(launch.block), "environment": launch.environment})
+    )
     (folder / "input.json").write_text(json.dumps(launch.input))
     (folder / "started").touch()
     starter.cluster.create_job(kubernetes_job.job(launch))
@@ -488,8 +499,8 @@ def test_in_a_pod_it_is_the_cluster_around_it(starter: Starter, monkeypatch: pyt
 
 def test_a_missing_extra_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
-    [fault] = plugins.launcher("kubernetes").faults({"image": "a"})
+    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
+    [fault] = block_faults("kubernetes", {"image": "a"})
     assert fault.hint == "pip install 'triggerctl[kubernetes]'"
 
 
@@ -555,7 +566,7 @@ def test_the_name_is_another_for_another_attempt(starter: Starter) -> None:
 
 def test_a_cluster_that_lets_nobody_in_is_told_of(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """O-05: by `doctor`, in the cluster's words; it is asked where Jobs would start."""
-    system = plugins.launcher("kubernetes").system({"image": "a", "namespace": "batch"})
+    system = plugins.launcher("kubernetes").system(block_of("kubernetes", {"image": "a", "namespace": "batch"}))
     assert system is not None
     system.reach()
     assert starter.cluster.calls == [Call("GET", "/apis/batch/v1/namespaces/batch/jobs/triggerctl-doctor")]
@@ -563,7 +574,7 @@ def test_a_cluster_that_lets_nobody_in_is_told_of(starter: Starter, monkeypatch:
     with pytest.raises(LaunchError, match=r"the cluster answered 403 Forbidden: jobs\.batch is forbidden"):
         system.reach()
     monkeypatch.setenv("KUBECONFIG", str(starter.folder / "none"))
-    unknown = plugins.launcher("kubernetes").system({"image": "a"})
+    unknown = plugins.launcher("kubernetes").system(block_of("kubernetes", {"image": "a"}))
     assert unknown is not None
     with pytest.raises(LaunchError, match="knows no cluster"):
         unknown.reach()

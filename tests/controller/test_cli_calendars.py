@@ -161,9 +161,9 @@ def world_deploys(world: World, file: str) -> None:
     from reconcile.decide.preconditions import Expected
     from reconcile.triggers.calendars import Calendaring
     from reconcile.triggers.caller import Caller
-    from revisions.manifests import Calendar
+    from revisions.spec.calendar import CalendarManifest
 
     document = json.loads(Path(file).read_text())
     Calendaring(world.database, world.observations).deploy(
-        Calendar.read(document), Expected(absent=True), Caller("bob")
+        CalendarManifest.read(document), Expected(absent=True), Caller("bob")
     )

@@ -19,7 +19,8 @@ from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rollback_trigger
 from revisions.errors import Invalid
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.store.tables import metadata
@@ -286,17 +287,17 @@ def test_a_run_gets_what_is_shared_with_its_project(scene: Scene) -> None:
 def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
     """X-12: when the task is registered; `__` would look like a scope."""
     with pytest.raises(Invalid, match=r"spec\.secrets\[0\]"):
-        Task.read(task_document(secrets=[name]))
+        TaskManifest.read(task_document(secrets=[name]))
 
 
 @pytest.mark.parametrize("scope", ["../client-7", "client/7", "..", ".", "", "Client", "-a", "x" * 64])
 def test_a_scope_that_could_lead_elsewhere_is_refused(scope: str) -> None:
     """X-12: when the trigger is deployed."""
     with pytest.raises(Invalid, match=r"spec\.secret_scope"):
-        Trigger.read(trigger_document(secret_scope=scope))
+        TriggerManifest.read(trigger_document(secret_scope=scope))
 
 
 def test_a_name_that_stands_there_twice_is_refused() -> None:
     """X-12, R-18: with the way out."""
     with pytest.raises(Invalid, match=r"spec\.secrets\[1\]: A stands there twice"):
-        Task.read(task_document(secrets=["A", "A"]))
+        TaskManifest.read(task_document(secrets=["A", "A"]))

@@ -8,8 +8,8 @@ import pytest
 
 from controller import settings
 from controller.settings import Settings
-from revisions import documents
 from revisions.errors import Invalid, Malformed
+from revisions.spec import documents
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,7 +22,8 @@ from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.history.triggers import Revision
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import backlogs as backlog_store
 from revisions.store import occurrences, runs, status, triggers
 from revisions.store import revisions as revision_store
@@ -157,7 +158,7 @@ class Site:
         """Registers a version of task report: a script for `/bin/sh`."""
         process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
         register_task(
-            self.database, self.observations, Task.read(task_document(version, process=process)), Caller("ann")
+            self.database, self.observations, TaskManifest.read(task_document(version, process=process)), Caller("ann")
         )
 
     def deploy(self, name: str, **spec: Any) -> None:
@@ -166,14 +167,14 @@ class Site:
         deploy_trigger(
             self.database,
             self.observations,
-            Trigger.read(trigger_document(name, **spec)),
+            TriggerManifest.read(trigger_document(name, **spec)),
             Expected(absent=True),
             Caller("ann"),
         )
 
     def redeploy(self, name: str, **spec: Any) -> None:
         """A revision more."""
-        manifest = Trigger.read(trigger_document(name, **spec))
+        manifest = TriggerManifest.read(trigger_document(name, **spec))
         deploy_trigger(
             self.database, self.observations, manifest, Expected(revision=self._revision(name)), Caller("ann")
         )

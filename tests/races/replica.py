@@ -29,10 +29,11 @@ from reconcile.triggers.activation import (
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
 from reconcile.triggers.tasks import delete_task, register_task
-from revisions.errors import Fault, TriggerctlError, Unavailable
+from revisions.errors import TriggerctlError, Unavailable
 from revisions.history.triggers import Action
 from revisions.ids import TaskKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import run_orders, runs, triggers
 from revisions.store.database import Database
 from tests.world import key, task_document, trigger_document
@@ -70,10 +71,10 @@ class AtOnce:
 
     finds_anywhere = False
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return []
+    def read(self, written: Any) -> Any:
+        return written
 
-    def system(self, spec: Any) -> None:
+    def system(self, block: Any) -> None:
         return None
 
     def start(self, launch: Launch) -> Over:
@@ -118,7 +119,7 @@ class Replica:
     def deploy(self, chance: random.Random) -> None:
         """Creates, updates or moves."""
         name, version = chance.choice(self._names), chance.choice(self._versions)
-        manifest = Trigger.read(
+        manifest = TriggerManifest.read(
             trigger_document(
                 name,
                 tags=chance.choice([None, ["some"]]),
@@ -201,7 +202,7 @@ class Replica:
 
     def register(self, _: random.Random) -> None:
         """Brings the last version back."""
-        task = Task.read(task_document(self._versions[-1]))
+        task = TaskManifest.read(task_document(self._versions[-1]))
         self._try("register", lambda: register_task(self.database, self.observations, task, ANN).changed)
 
     def delete_task(self, _: random.Random) -> None:

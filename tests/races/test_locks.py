@@ -19,7 +19,8 @@ from reconcile.triggers.append import Changed
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.errors import PreconditionFailed
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import triggers
 from revisions.store.database import ServerClock
 from tests.races.crowd import at_once
@@ -50,7 +51,7 @@ def replicas(database_url: str, tmp_path: Path) -> Iterator[list[Replica]]:
     for replica in made:
         replica.connects()
     for version in VERSIONS:
-        register_task(made[0].database, made[0].observations, Task.read(task_document(version)), ANN)
+        register_task(made[0].database, made[0].observations, TaskManifest.read(task_document(version)), ANN)
     yield made
     for replica in made:
         replica.database.close()
@@ -117,17 +118,17 @@ def test_one_of_many_creations_under_different_task_versions(replicas: list[Repl
     one = replicas[0]
     versions = [f"of-{number}" for number in range(WRITERS)]
     for version in versions:
-        register_task(one.database, one.observations, Task.read(task_document(version)), ANN)
+        register_task(one.database, one.observations, TaskManifest.read(task_document(version)), ANN)
     if was == "deleted":
         deploy_trigger(
-            one.database, one.observations, Trigger.read(trigger_document("tick")), Expected(absent=True), ANN
+            one.database, one.observations, TriggerManifest.read(trigger_document("tick")), Expected(absent=True), ANN
         )
         delete_trigger(one.database, one.observations, key("tick"), Expected(revision=1), ANN)
     if was == "never there, as all of them saw":
         replicas[0].database.clock = replicas[1].database.clock = Meeting(WRITERS)
 
     def create(number: int) -> Changed:
-        manifest = Trigger.read(trigger_document("tick", task_version=versions[number]))
+        manifest = TriggerManifest.read(trigger_document("tick", task_version=versions[number]))
         return deploy_trigger(
             replicas[number % 2].database, replicas[number % 2].observations, manifest, Expected(absent=True), ANN
         )

@@ -15,7 +15,8 @@ from reconcile.triggers.tasks import register_task
 from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.ids import TaskKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import pipeline, sessions, tasks, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Listener
@@ -57,13 +58,13 @@ STALLS = {
 def database(database_url: str) -> Iterator[Database]:
     """With task report v1 and trigger tick."""
     with Database(database_url) as database:
-        register_task(database, Observations(), Task.read(task_document()), ANN)
-        deploy_trigger(database, Observations(), Trigger.read(trigger_document()), Expected(absent=True), ANN)
+        register_task(database, Observations(), TaskManifest.read(task_document()), ANN)
+        deploy_trigger(database, Observations(), TriggerManifest.read(trigger_document()), Expected(absent=True), ANN)
         yield database
 
 
 def redeploy(database: Database) -> Changed:
-    manifest = Trigger.read(trigger_document(description="new"))
+    manifest = TriggerManifest.read(trigger_document(description="new"))
     return deploy_trigger(database, Observations(), manifest, Expected(revision=1), ANN)
 
 

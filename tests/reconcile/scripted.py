@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, System, WorkProgress
-from revisions.errors import Fault
 
 
 class ScriptedLog:
@@ -70,10 +69,10 @@ class ScriptedLauncher:
     def last(self) -> ScriptedWork:
         return self.works[-1]
 
-    def faults(self, spec: Any) -> list[Fault]:
-        return []
+    def read(self, written: Any) -> Any:
+        return written
 
-    def system(self, spec: Any) -> System | None:
+    def system(self, block: Any) -> System | None:
         return None
 
     def start(self, launch: Launch) -> ScriptedWork:

@@ -9,12 +9,12 @@ from reconcile.triggers.calendars import Calendaring
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.errors import Unavailable
-from revisions.manifests import Calendar
+from revisions.spec.calendar import CalendarManifest
 from revisions.store import guards, schema
 from revisions.store.database import Database
 from tests.world import World
 
-CALENDAR = Calendar.read(
+CALENDAR = CalendarManifest.read(
     {
         "apiVersion": "triggerctl/v1",
         "kind": "Calendar",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from reconcile.launchers.shared import attempt_folder
-from revisions import documents
 from revisions.errors import Invalid
+from revisions.spec import documents
 
 LARGEST_OUTPUT = 1024 * 1024
 """Bytes; what is longer belongs into a store of its own, with a reference in the output."""

@@ -1,4 +1,4 @@
-"""Judging a task's own block by hand: what the launchers' `faults` have in common."""
+"""Judging a task's own block by hand: what the launchers have in common."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,10 +6,16 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any
 
-from revisions.errors import Fault
+from revisions.errors import Fault, Invalid, few
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names that a shell hands on; some drop all others."""
+
+
+def refuse(faults: Iterable[Fault]) -> None:
+    """Raise Invalid for the faults of a block, if there are any."""
+    if found := few(faults):
+        raise Invalid(f"{found[0].path}: {found[0].message}", found)
 
 
 def unknown_fields(block: Mapping[str, Any], known: Iterable[str]) -> Iterator[Fault]:

@@ -4,17 +4,14 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from dataclasses import field as field_of
+from typing import Any, Self
 
 from reconcile.launchers.shared.block_faults import env_faults, pairs_faults, text_faults, texts_faults, unknown_fields
 from reconcile.protocols import Launch
 from revisions.errors import Fault
 from revisions.ids import TriggerKey
-
-FIELDS = (
-    *("image", "command", "args", "env", "namespace", "service_account"),
-    *("resources", "node_selector", "image_pull_secrets"),
-)
 
 OURS = "app.kubernetes.io/managed-by=triggerctl"
 """The label that all of them bear."""
@@ -36,6 +33,29 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 
 
+@dataclass(frozen=True, slots=True)
+class JobBlock:
+    """The `kubernetes` block of a task; None is what the block leaves to the image or to the cluster."""
+
+    image: str
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+    env: Mapping[str, str] = field_of(default_factory=dict)
+    namespace: str | None = None
+    service_account: str | None = None
+    resources: Mapping[str, Mapping[str, str]] | None = None
+    node_selector: Mapping[str, str] | None = None
+    image_pull_secrets: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Make a block of one that is right."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in written.items()
+        }
+        return cls(**values)
+
+
 def name(launch: Launch) -> str:
     """The name of the Job and its Secret; it follows from run and attempt."""
     return f"triggerctl-{launch.run_id.lower()}-{launch.attempt}"
@@ -43,7 +63,7 @@ def name(launch: Launch) -> str:
 
 def job(launch: Launch) -> dict[str, Any]:
     """The Job; its pod waits for the Secret, which is made after it, to be owned by it."""
-    spec = launch.spec
+    block: JobBlock = launch.block
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -59,7 +79,7 @@ def job(launch: Launch) -> dict[str, Any]:
                 "spec": {
                     "restartPolicy": "Never",
                     "terminationGracePeriodSeconds": SECONDS_TO_END,
-                    "automountServiceAccountToken": "service_account" in spec,
+                    "automountServiceAccountToken": block.service_account is not None,
                     "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
                     "containers": [_container(launch)],
                     "volumes": [
@@ -68,7 +88,7 @@ def job(launch: Launch) -> dict[str, Any]:
                             "secret": {"secretName": name(launch), "items": [{"key": INPUT, "path": INPUT}]},
                         }
                     ],
-                    **_of_the_pod(spec),
+                    **_of_the_pod(block),
                 },
             },
         },
@@ -108,16 +128,18 @@ def _metadata(launch: Launch) -> dict[str, Any]:
 
 
 def _container(launch: Launch) -> dict[str, Any]:
-    spec = launch.spec
+    block: JobBlock = launch.block
     given = {"TRIGGERCTL_INPUT": f"{FOLDER}/{INPUT}", "TRIGGERCTL_OUTPUT": OUTPUT}
-    own = {key: value for key, value in spec.get("env", {}).items() if key not in {**given, **launch.environment}}
+    own = {key: value for key, value in block.env.items() if key not in {**given, **launch.environment}}
     secrets = [
         {"name": key, "valueFrom": {"secretKeyRef": {"name": name(launch), "key": key}}} for key in launch.environment
     ]
     return {
         "name": CONTAINER,
-        "image": spec["image"],
-        **{field: spec[field] for field in ("command", "args", "resources") if field in spec},
+        "image": block.image,
+        **({} if block.command is None else {"command": [*block.command]}),
+        **({} if block.args is None else {"args": [*block.args]}),
+        **({} if block.resources is None else {"resources": block.resources}),
         "env": [{"name": key, "value": value.replace("$(", "$$(")} for key, value in (own | given).items()] + secrets,
         "securityContext": {"allowPrivilegeEscalation": False},
         "terminationMessagePath": OUTPUT,
@@ -125,40 +147,40 @@ def _container(launch: Launch) -> dict[str, Any]:
     }
 
 
-def _of_the_pod(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _of_the_pod(block: JobBlock) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if "service_account" in spec:
-        found["serviceAccountName"] = spec["service_account"]
-    if "node_selector" in spec:
-        found["nodeSelector"] = spec["node_selector"]
-    if "image_pull_secrets" in spec:
-        found["imagePullSecrets"] = [{"name": one} for one in spec["image_pull_secrets"]]
+    if block.service_account is not None:
+        found["serviceAccountName"] = block.service_account
+    if block.node_selector is not None:
+        found["nodeSelector"] = block.node_selector
+    if block.image_pull_secrets is not None:
+        found["imagePullSecrets"] = [{"name": one} for one in block.image_pull_secrets]
     return found
 
 
-def faults(spec: Any) -> Iterator[Fault]:
+def faults(written: Any) -> Iterator[Fault]:
     """What is wrong with the block of a `kubernetes` task."""
-    if not isinstance(spec, Mapping):
+    if not isinstance(written, Mapping):
         yield Fault("", "must be a mapping", _EXAMPLE)
         return
-    yield from unknown_fields(spec, FIELDS)
-    if "image" not in spec:
+    yield from unknown_fields(written, JobBlock.__slots__)
+    if "image" not in written:
         yield Fault("image", "is missing", _EXAMPLE)
     else:
-        yield from text_faults("image", spec["image"], empty=False)
+        yield from text_faults("image", written["image"], empty=False)
     for field in ("command", "args"):
-        yield from texts_faults(field, spec.get(field, []))
-    yield from env_faults(spec.get("env", {}))
+        yield from texts_faults(field, written.get(field, []))
+    yield from env_faults(written.get("env", {}))
     for field in ("namespace", "service_account"):
-        yield from _name_faults(field, spec.get(field, "default"))
-    names = spec.get("image_pull_secrets", [])
+        yield from _name_faults(field, written.get(field, "default"))
+    names = written.get("image_pull_secrets", [])
     if isinstance(names, list):
         for index, name in enumerate(names):
             yield from _name_faults(f"image_pull_secrets[{index}]", name)
     else:
         yield Fault("image_pull_secrets", "must be a list", "write image_pull_secrets: [name]")
-    yield from pairs_faults("node_selector", spec.get("node_selector", {}), names="label")
-    yield from _resource_faults(spec.get("resources", {}))
+    yield from pairs_faults("node_selector", written.get("node_selector", {}), names="label")
+    yield from _resource_faults(written.get("resources", {}))
 
 
 def _name_faults(path: str, name: Any) -> Iterator[Fault]:

@@ -19,11 +19,11 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from reconcile.launchers.shared import attempt_folder, outcome_file
 from reconcile.launchers.shared.log_file import LogFile
@@ -99,9 +99,11 @@ class Remote(Protocol):
 
 
 Make = Callable[[Launch], Remote]
+Block = Callable[[Mapping[str, Any]], Any]
+"""Makes a launcher's block of what `launch.json` keeps of one."""
 
 
-def start(launch: Launch, make: Make) -> "Errand":
+def start(launch: Launch, make: Make, block: Block) -> "Errand":
     """Submits from a thread, once per folder: asked again, it answers what was started there.
 
     Raises LaunchError when it cannot start, or when `adopt` has ruled out that this attempt ever starts.
@@ -109,11 +111,12 @@ def start(launch: Launch, make: Make) -> "Errand":
     remote, folder = make(launch), launch.folder.absolute()
     try:
         if not attempt_folder.make(folder):
-            return _started_before(folder, make)
+            return _started_before(folder, make, block)
     except OSError as error:
         raise LaunchError(f"cannot use the folder {folder}: {error.strerror}") from None
     try:
         facts = asdict(launch) | {"folder": str(launch.folder), "root": str(launch.root)}
+        facts["spec"] = {name: value for name, value in facts.pop("block").items() if value is not None}
         attempt_folder.write_new(folder / "input.json", json.dumps(facts.pop("input"), allow_nan=False))
         attempt_folder.write_new(folder / "launch.json", json.dumps(facts))
         return Errand(folder, remote)
@@ -122,27 +125,27 @@ def start(launch: Launch, make: Make) -> "Errand":
         raise LaunchError(f"cannot be started: {error}") from None
 
 
-def adopt(folder: Path, make: Make) -> "Errand | None":
+def adopt(folder: Path, make: Make, block: Block) -> "Errand | None":
     """The attempt of an earlier controller; None when the folder shows no start, and then there never will be one."""
     folder = folder.absolute()
     is_ruled_out = attempt_folder.rule_out(folder)
     if outcome_file.recorded(folder) not in (None, Lost(attempt_folder.GIVEN_UP)):
         return Errand(folder)
-    return None if is_ruled_out else Errand(folder, make(_launch(folder)))
+    return None if is_ruled_out else Errand(folder, make(_launch(folder, block)))
 
 
-def _started_before(folder: Path, make: Make) -> "Errand":
-    if errand := adopt(folder, make):
+def _started_before(folder: Path, make: Make, block: Block) -> "Errand":
+    if errand := adopt(folder, make, block):
         return errand
     raise LaunchError(attempt_folder.GIVEN_UP)
 
 
-def _launch(folder: Path) -> Launch:
+def _launch(folder: Path, block: Block) -> Launch:
     """Raises OSError and ValueError for what was cut short, or written by a release that says it otherwise."""
-    facts = json.loads((folder / "launch.json").read_text())
-    document = json.loads((folder / "input.json").read_text())
+    facts, document = (json.loads((folder / name).read_text()) for name in ("launch.json", "input.json"))
     try:
-        return Launch(**facts | {"folder": Path(facts["folder"]), "root": Path(facts["root"])}, input=document)
+        made = {"folder": Path(facts["folder"]), "root": Path(facts["root"]), "block": block(facts.pop("spec"))}
+        return Launch(**facts | made, input=document)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder}/launch.json: {error}") from None
 

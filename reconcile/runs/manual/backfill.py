@@ -12,14 +12,14 @@ from reconcile.report.audit import DecidedSpan
 from reconcile.runs.creation import outcome_of
 from reconcile.runs.manual import targets
 from reconcile.runs.manual.targets import Target
-from reconcile.schedule import bounds
 from reconcile.schedule.fires import Fire, count, fires
 from reconcile.schedule.ranges import MOMENT
 from reconcile.triggers.append import NEW_KEY
 from reconcile.triggers.caller import Caller
-from revisions import documents, ids
+from revisions import ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text
+from revisions.spec import documents
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, retention
 from revisions.store import runs as run_store
@@ -127,7 +127,7 @@ class Backfilling:
             target = targets.read(self._database, connection, key)
             targets.check_input(target, wish.input)
             _refuse_forgotten(connection, target, wish)
-        schedule, late = target.terms.schedule, bounds.offset(target.terms.spread, str(key))
+        schedule, late = target.terms.schedule, target.terms.delay(str(key))
         after, high = wish.since - MOMENT, min(wish.until - MOMENT, target.now - late)
         number = count(schedule, after, high, MOST + 1)
         if number > MOST:

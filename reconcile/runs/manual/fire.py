@@ -11,9 +11,10 @@ from reconcile.runs.creation import outcome_of
 from reconcile.runs.manual import targets
 from reconcile.triggers.append import NEW_KEY
 from reconcile.triggers.caller import Caller
-from revisions import documents, ids
+from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.spec import documents
 from revisions.store import notices, run_orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store

@@ -1,14 +1,12 @@
 """A run that ended badly is run again, because somebody says so (X-11, X-16)."""
 
-import json
-
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import RunApproved, RunRetriedByHand
 from reconcile.runs.manual import targets
 from reconcile.runs.manual.targets import refuse_denied, start_anew_by
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
-from revisions.manifests import Retry
+from revisions.spec.stored import readable_trigger
 from revisions.store import notices, occurrences, run_orders, runs, status, triggers
 from revisions.store import revisions as revision_store
 from revisions.store.database import Connection, Database
@@ -72,8 +70,7 @@ def _max_attempts(connection: Connection, run: Run) -> int:
     """What the revision that the run was made under says."""
     revision = revision_store.get(connection, run.trigger_id, run.revision)
     assert revision is not None
-    said = json.loads(revision.spec).get("retry", {})
-    return int(said.get("max_attempts", Retry().max_attempts))
+    return readable_trigger(revision.spec).retry.max_attempts
 
 
 class Approving:

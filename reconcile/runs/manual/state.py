@@ -7,10 +7,10 @@ from reconcile.decide import task_output
 from reconcile.observations.observation import Observations
 from reconcile.observations.specs import StateChanged
 from reconcile.triggers.caller import Caller
-from revisions import documents
 from revisions.errors import Invalid, NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
+from revisions.spec import documents
 from revisions.store import states as store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store

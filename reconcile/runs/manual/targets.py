@@ -1,6 +1,5 @@
 """What all that people start by hand has in common: the trigger under its lock, its input, and freezes (X-11, S-13)."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,16 +7,16 @@ from typing import Any
 
 from reconcile.decide import authority
 from reconcile.decide.budget import Spending, expected
+from reconcile.decide.terms import Terms
 from reconcile.runs.creation import new_run
-from reconcile.schedule.bounds import start_within
-from reconcile.schedule.terms import Terms, start_by, task_terms
 from reconcile.triggers import authors, budgets
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.closed_days import read_terms
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.history import chain
-from revisions.history.triggers import Trigger, spec_of
+from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
+from revisions.spec.stored import readable_task, readable_trigger
 from revisions.store import holds
 from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
@@ -68,8 +67,8 @@ class Target:
             source=source,
             overlap=overlap,
             actor=caller.actor,
-            input=chain.canonical({**json.loads(self.terms.input), **(input or {})}),
-            start_by=start_by(self.terms, self.now) if source == MANUAL else None,
+            input=chain.canonical({**self.terms.spec.input, **(input or {})}),
+            start_by=self.terms.start_by(self.now) if source == MANUAL else None,
             reserved=expected(self.terms.budget, self.spending) if self.terms.budget and self.spending else None,
             traceparent=caller.traceparent,
             cause=caller.cause,
@@ -97,14 +96,14 @@ def start_anew_by(connection: Connection, run: Run, now: datetime) -> datetime |
     revision = revision_store.get(connection, run.trigger_id, run.revision)
     if revision is None or run.source == BACKFILL:
         return None
-    span = start_within(json.loads(revision.spec).get("start_within"))
+    span = readable_trigger(revision.spec).start_within
     return now + span if span else None
 
 
 def refuse_denied(connection: Connection, trigger: Trigger, now: datetime) -> None:
     """Whoever starts it, a trigger acts with its author's rights (X-15). Raises Forbidden."""
     given = authors.rights(connection, [trigger.scopes], now)
-    wanted = spec_of(trigger.spec).get("scopes", (authority.RUN_START,))
+    wanted = readable_trigger(trigger.spec).scopes
     if why := authority.refusal(wanted, trigger.scopes, trigger.key.project, given):
         detail = f"{trigger.key} may start nothing: {why}"
         raise Forbidden.hinted("scopes", detail, f"see `triggerctl show {trigger.key}`")
@@ -123,10 +122,10 @@ def refuse_frozen(connection: Connection, project: str, now: datetime) -> None:
 
 def check_input(target: Target, input: Mapping[str, Any] | None) -> None:
     """Raises Invalid for an input that the task does not declare."""
-    declared = task_terms(target.facts.task_spec).inputs if target.facts.task_spec else None
-    unknown = sorted(set(input or {}) - declared) if declared else []
+    declared = readable_task(target.facts.task_spec).inputs if target.facts.task_spec else {}
+    unknown = sorted(set(input or {}) - set(declared)) if declared else []
     if unknown:
-        known = f"the task declares {', '.join(sorted(declared or ()))}"
+        known = f"the task declares {', '.join(sorted(declared))}"
         raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", known)
 
 

@@ -6,10 +6,12 @@ import pytest
 
 from reconcile.decide.budget import Budget, Spending, affordable, budget_of, expected, is_used_up
 from reconcile.schedule.zones import zone
+from revisions.spec.trigger import BudgetPeriod
+from tests.blocks import trigger_spec
 
 
 def budget(most: float = 1.0, estimate: float | None = None, period: str = "month", tz: str = "UTC") -> Budget:
-    return Budget(most, period, estimate, zone(tz))
+    return Budget(most, BudgetPeriod(period), estimate, zone(tz))
 
 
 def spending(spent: float = 0.0, reserved: float = 0.0, live: int = 0, dearest: float | None = None) -> Spending:
@@ -36,10 +38,10 @@ def test_a_period_is_the_calendars_in_the_schedules_zone(period: str, tz: str, s
 
 def test_a_spec_says_its_budget() -> None:
     """X-08: a calendar month unless it says otherwise; none without `max_cost`."""
-    assert budget_of({"limits": {"max_runs": 3}}) is None
-    assert budget_of({"limits": {"max_cost": 5}, "schedule": {"every": "1m"}}) == budget(5)
+    assert budget_of(trigger_spec(limits={"max_runs": 3})) is None
+    assert budget_of(trigger_spec(limits={"max_cost": 5})) == budget(5)
     written = {"limits": {"max_cost": 5, "estimate": 1, "budget_period": "day"}, "schedule": {"timezone": "Asia/Tokyo"}}
-    assert budget_of(written) == budget(5, 1, "day", "Asia/Tokyo")
+    assert budget_of(trigger_spec(**written)) == budget(5, 1, "day", "Asia/Tokyo")
 
 
 def test_what_is_spent_and_set_aside_is_no_longer_there() -> None:

@@ -8,9 +8,11 @@ import pytest
 from reconcile.decide.changes import faults
 from reconcile.decide.expectations import Life, Occasion, deadlines
 from reconcile.decide.in_force import eras
+from revisions.errors import Invalid
 from revisions.history.chain import canonical
 from revisions.history.triggers import SYSTEM, Action, Revision
-from revisions.manifests import Trigger
+from revisions.spec import reading
+from revisions.spec.trigger import TriggerManifest
 from tests.world import key, trigger_document
 
 MONDAY = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -157,11 +159,13 @@ def test_what_nobody_expects_is_left_out_and_what_a_run_asked_for_is_not() -> No
 )
 def test_what_can_be_no_expectation_is_refused(expect: dict[str, str], path: str) -> None:
     """X-16, S-02: at deploy, saying which part and how to write it."""
-    [fault] = faults(Trigger.read(trigger_document(expect=expect)))
+    with pytest.raises(Invalid) as refused:
+        reading.refuse(faults(TriggerManifest.read(trigger_document(expect=expect))))
+    [fault] = refused.value.errors
     assert fault.path == path
     assert fault.hint
 
 
 def test_a_time_may_be_written_without_quotes() -> None:
     """X-16: YAML 1.2 reads 09:30 as a text."""
-    assert faults(Trigger.read(trigger_document(expect={"success_by": "09:30", "within": "31d"}))) == []
+    assert faults(TriggerManifest.read(trigger_document(expect={"success_by": "09:30", "within": "31d"}))) == []

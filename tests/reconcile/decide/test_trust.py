@@ -2,7 +2,8 @@
 
 import pytest
 
-from reconcile.decide.trust import allows_destructive, is_untrusted
+from reconcile.decide.trust import is_untrusted, warnings
+from tests.blocks import trigger_spec
 
 
 @pytest.mark.parametrize(
@@ -24,8 +25,7 @@ def test_input_from_outside_is_untrusted(source: str, untrusted: bool) -> None:
     assert is_untrusted(source) is untrusted
 
 
-@pytest.mark.parametrize(("spec", "allowed"), [({}, False), ({"allow_destructive": False}, False)])
-def test_destroying_is_not_allowed_by_silence(spec: dict[str, bool], allowed: bool) -> None:
+def test_whoever_deploys_is_told_that_runs_may_destroy() -> None:
     """E-15: off unless the trigger opts in."""
-    assert allows_destructive(spec) is allowed
-    assert allows_destructive(spec | {"allow_destructive": True})
+    assert list(warnings(trigger_spec())) == []
+    assert len(list(warnings(trigger_spec(allow_destructive=True)))) == 1

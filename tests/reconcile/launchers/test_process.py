@@ -9,12 +9,13 @@ import pytest
 from reconcile.launchers.process import launcher
 from reconcile.protocols import Launch, LaunchError, Running, Succeeded, WorkProgress
 from revisions.errors import Fault
+from tests.blocks import block_faults
 from tests.waiting import eventually
 
 
 def run(root: Path, **block: Any) -> tuple[WorkProgress, str]:
     """How it ended, and its log."""
-    work = launcher.start(Launch("r1", 1, root / "attempt", root, block, {"input": {}}, {}))
+    work = launcher.start(Launch("r1", 1, root / "attempt", root, launcher.read(block), {"input": {}}, {}))
     eventually(lambda: not isinstance(work.poll(), Running))
     try:
         return work.poll(), work.log.read(0, 10_000).decode()
@@ -80,5 +81,5 @@ def test_the_document_is_standard_input_and_a_file(tmp_path: Path) -> None:
 
 def test_a_fault_names_the_nearest_field() -> None:
     """R-18: unknown fields name the nearest known one."""
-    faults = launcher.faults({"comand": ["ls"]})
+    faults = block_faults("process", {"comand": ["ls"]})
     assert Fault("comand", "is not a known field", "did you mean command?") in faults

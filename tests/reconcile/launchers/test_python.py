@@ -38,7 +38,8 @@ def launcher_modules(document):
 
 def run(root: Path, name: str, **block: Any) -> tuple[WorkProgress, str]:
     """How it ended, and its log."""
-    launch = Launch("r1", 1, root / "attempt", root, {"callable": name, **block}, {"input": {}}, {})
+    read = launcher.read({"callable": name, **block})
+    launch = Launch("r1", 1, root / "attempt", root, read, {"input": {}}, {})
     work = launcher.start(launch)
     eventually(lambda: not isinstance(work.poll(), Running))
     try:

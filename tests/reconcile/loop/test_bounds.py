@@ -8,17 +8,17 @@ import pytest
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.decide.task_output import requested_fire
+from reconcile.decide.terms import offset
 from reconcile.observations.passes import PassDecided
 from reconcile.observations.runs import FireRequested
 from reconcile.queries.audit import Auditing
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
-from reconcile.schedule.bounds import offset
 from reconcile.triggers.calendars import Calendaring
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
-from revisions.manifests import Calendar
+from revisions.spec.calendar import CalendarManifest
 from revisions.store.runs import Run
 from tests.observing import only
 from tests.world import World, key
@@ -145,8 +145,8 @@ def test_spread_keeps_the_nominal_time(world: World) -> None:
     assert all(world.status(name).next_fire_at == world.start + timedelta(hours=2) + late[name] for name in names)
 
 
-def holidays(world: World, days: list[str], **spec: Any) -> Calendar:
-    return Calendar.read(
+def holidays(world: World, days: list[str], **spec: Any) -> CalendarManifest:
+    return CalendarManifest.read(
         {
             "apiVersion": "triggerctl/v1",
             "kind": "Calendar",

@@ -90,6 +90,17 @@ def test_old_runs_go(world: World) -> None:
     assert RecordsPruned("runs", 7) in world.observed
 
 
+def test_an_input_named_count_keeps_no_runs(world: World) -> None:
+    """O-07, S-07: only a schedule that counts its starts keeps all of its runs."""
+    world.register("v2", inputs={"count": {}})
+    world.create("input", task_version="v2", input={"count": 3}, **DAILY)
+    world.create("counts", **DAILY | {"schedule": EVERY_DAY | {"count": 100}})
+    live(world, 20)
+    prune(world)
+    assert len(world.runs("input")) == 13
+    assert len(world.runs("counts")) == 20
+
+
 def test_what_is_gone_is_not_called_missing(world: World) -> None:
     """O-07, U-07, U-03: `audit` and `explain` say that nothing is kept of that time; what is missing since still is."""
     world.create(**DAILY)

@@ -9,7 +9,8 @@ from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.holds import Holds
 from reconcile.triggers.tasks import register_task
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import backlogs as backlog_store
 from revisions.store import runs
 from tests.world import World, task_document, trigger_document
@@ -21,8 +22,10 @@ def create_in(world: World, project: str, name: str, **spec: Any) -> None:
     task, trigger = task_document(), trigger_document(name, **spec)
     for document in (task, trigger):
         document["metadata"]["project"] = project
-    register_task(world.database, world.observations, Task.read(task), Caller("ann"))
-    deploy_trigger(world.database, world.observations, Trigger.read(trigger), Expected(absent=True), Caller("ann"))
+    register_task(world.database, world.observations, TaskManifest.read(task), Caller("ann"))
+    deploy_trigger(
+        world.database, world.observations, TriggerManifest.read(trigger), Expected(absent=True), Caller("ann")
+    )
 
 
 def started(world: World) -> Counter[str]:

@@ -24,7 +24,7 @@ from reconcile.triggers.holds import Holds, Scope
 from reconcile.triggers.tasks import register_task
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
-from revisions.manifests import Task
+from revisions.spec.task import TaskManifest
 from revisions.store import guards
 from revisions.store.database import Database, ServerClock
 from revisions.store.tables import runs, trigger_status
@@ -133,7 +133,7 @@ def test_launchers_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyP
     """O-05, X-10: of tasks that something triggers; by what is missing here, told once for each kind."""
     for version in ("v2", "v3"):
         document = task_document(version) | {"spec": {"launcher": "celery", "celery": {"task": "reports.weekly"}}}
-        register_task(world.database, world.observations, Task.read(document), Caller("ann"))
+        register_task(world.database, world.observations, TaskManifest.read(document), Caller("ann"))
     assert examine(world)["launchers"].detail == "all that registered tasks need is here"
     world.create("later", task_version="v2")
     monkeypatch.delenv("CELERY_BROKER_URL", raising=False)
@@ -167,13 +167,13 @@ def test_the_systems_of_tasks_are_asked(world: World, monkeypatch: pytest.Monkey
     used = []
 
     class Elsewhere(ScriptedLauncher):
-        def system(self, spec: Any) -> Faraway:
-            return Faraway(spec["command"][0], lambda: used.append(world.database.pool_use().used))
+        def system(self, block: Any) -> Faraway:
+            return Faraway(block["command"][0], lambda: used.append(world.database.pool_use().used))
 
     monkeypatch.setattr(doctor, "launchers", lambda: {"process": Elsewhere()})
     for version, place in (("v2", "up"), ("v3", "up"), ("v4", "down")):
         document = task_document(version) | {"spec": {"launcher": "process", "process": {"command": [place]}}}
-        register_task(world.database, world.observations, Task.read(document), Caller("ann"))
+        register_task(world.database, world.observations, TaskManifest.read(document), Caller("ann"))
     for version in ("v2", "v3"):
         world.create(version, task_version=version)
     check = examine(world)["launchers"]

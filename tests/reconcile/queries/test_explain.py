@@ -8,11 +8,11 @@ from sqlalchemy import update
 
 from reconcile.decide.admission import Pace
 from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.terms import offset
 from reconcile.queries.explain import Explained, Explaining
 from reconcile.report import wording
 from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual.orders import Approving
-from reconcile.schedule.bounds import offset
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.errors import NotFound

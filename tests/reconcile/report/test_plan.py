@@ -19,10 +19,10 @@ from reconcile.report.plan import (
     twice,
 )
 from reconcile.report.plan_outlook import explain
-from revisions import manifests
 from revisions.errors import Conflict, Invalid
 from revisions.history.triggers import DifferenceKind, FieldDifference
 from revisions.ids import TaskKey
+from revisions.spec import manifest
 from tests.world import key, task_document, trigger_document
 
 REPORT = TaskKey("acme", "production", "report", "v1")
@@ -36,7 +36,7 @@ BY_HAND = replace(APPLIED, actor="ann", reason="")
 
 def said(*found: dict[str, Any]) -> list[Declared]:
     """Documents in files of their own, f0.yaml and so on."""
-    return [Declared(f"f{index}.yaml", each, manifests.read(each)) for index, each in enumerate(found)]
+    return [Declared(f"f{index}.yaml", each, manifest.read(each)) for index, each in enumerate(found)]
 
 
 def steps(*found: dict[str, Any], prune: bool = False, **rows: PlannedTrigger) -> list[tuple[Verb, str]]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reconcile.report.upcoming import HoldSpan, upcoming
-from reconcile.schedule.fires import parse
+from tests.blocks import parse
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 HOURLY = parse({"every": "1h"})

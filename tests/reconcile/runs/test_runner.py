@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from reconcile.decide.retry import AttemptOutcome
+from reconcile.launchers.process import launcher as process
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import (
     AttemptEnded,
@@ -216,7 +217,7 @@ def test_the_task_sees_what_the_contract_says(scene: Scene) -> None:
         "allow_destructive": False,
     }
     assert work.launch.environment == {"TRIGGERCTL_RUN_ID": run_id, "TRIGGERCTL_URL": "http://localhost:8080"}
-    assert (work.launch.run_id, work.launch.attempt, work.launch.spec) == (run_id, 1, {})
+    assert (work.launch.run_id, work.launch.attempt, work.launch.block) == (run_id, 1, {})
     assert work.launch.folder == scene.folder / "here" / f"{run_id}-1"
     work.succeed()
     runner.run_pass()
@@ -298,6 +299,14 @@ def test_what_cannot_be_launched_fails(scene: Scene) -> None:
     run_id = scene.rows.run(scene.trigger, max_attempts=1, task_version="v2")
     runner.run_pass()
     assert scene.run(run_id).error == "no launcher 'celery'; there are scripted"
+
+
+def test_a_block_that_its_launcher_cannot_read_fails_the_run(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: also one that was stored by an older version; the fault is named with its place."""
+    monkeypatch.setattr(scene.launcher, "read", process.read)
+    run_id = scene.rows.run(scene.trigger, max_attempts=1)
+    assert scene.runner().run_pass().live == 0
+    assert scene.run(run_id).error == "scripted.command: is missing"
 
 
 def test_no_more_than_max_running_over_all_workers(scene: Scene) -> None:

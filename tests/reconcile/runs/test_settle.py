@@ -17,7 +17,7 @@ from reconcile.runs.endings import LONGEST_ERROR, Ending, Settled
 from reconcile.runs.settle import settle, settle_all
 from revisions.clock import HandClock
 from revisions.history.triggers import StopReason, Trigger
-from revisions.manifests import LARGEST_COST
+from revisions.spec.fields import LARGEST_COST
 from revisions.store import claims, costs, logs, run_orders, runs, states, status
 from revisions.store.database import Database
 from revisions.store.logs import LogPiece

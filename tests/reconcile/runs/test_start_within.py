@@ -7,11 +7,12 @@ import pytest
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from reconcile.decide import changes
+from reconcile.decide.terms import terms
 from reconcile.runs.claiming import take
-from reconcile.schedule.terms import start_by, terms
 from reconcile.triggers.caller import Caller
+from revisions.errors import Invalid
 from revisions.history.chain import canonical
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import occurrences
 from tests.world import World, key, trigger_document
 
@@ -26,7 +27,7 @@ def pass_of_claims(world: World) -> list[str]:
 @pytest.mark.parametrize("text", ["1s", "10m", "PT1H", "365d"])
 def test_a_span_that_can_be_waited(text: str) -> None:
     """X-18: any span from a second to a year."""
-    assert changes.faults(Trigger.read(trigger_document(start_within=text))) == []
+    assert changes.faults(TriggerManifest.read(trigger_document(start_within=text))) == []
 
 
 @pytest.mark.parametrize(
@@ -39,14 +40,16 @@ def test_a_span_that_can_be_waited(text: str) -> None:
 )
 def test_a_span_that_cannot(text: str, message: str) -> None:
     """X-18, R-18: refused with the path."""
-    [fault] = changes.faults(Trigger.read(trigger_document(start_within=text)))
+    with pytest.raises(Invalid) as refused:
+        TriggerManifest.read(trigger_document(start_within=text))
+    [fault] = refused.value.errors
     assert (fault.path, fault.message) == ("spec.start_within", message)
 
 
 def test_without_one_a_run_may_wait_for_ever(world: World) -> None:
     """X-18: nothing is stored."""
     found = terms(canonical(trigger_document()["spec"]), "{}")
-    assert start_by(found, world.start) is None
+    assert found.start_by(world.start) is None
     world.create()
     world.advance(minutes=1)
     world.resync()

@@ -9,7 +9,9 @@ import pytest
 from croniter import croniter
 
 from reconcile.schedule import fires as schedule
-from reconcile.schedule.fires import Cron, Every, Once, ScheduleError, count, fires, instant, last, left_out, parse
+from reconcile.schedule.fires import Cron, Every, Once, ScheduleError, count, fires, instant, last, left_out
+from revisions.spec.trigger import Fold, Gap
+from tests.blocks import parse
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 SPRING = instant("2026-03-28T12:00:00Z")  # Berlin goes from 02:00 to 03:00 on the 29th
@@ -30,7 +32,7 @@ def ids(due: schedule.Schedule, after: datetime, limit: int) -> list[str]:
 
 def test_each_kind_of_block_makes_its_schedule() -> None:
     """S-01: cron with UTC, skip and auto by default; every with the epoch as anchor; at; in."""
-    assert parse({"cron": "0 8 * * 1-5"}) == Cron("0 8 * * 1-5", "UTC", "skip", "auto")
+    assert parse({"cron": "0 8 * * 1-5"}) == Cron("0 8 * * 1-5", "UTC", Gap.SKIP, Fold.AUTO)
     assert parse({"every": "15m"}) == Every(timedelta(minutes=15), datetime(1970, 1, 1, tzinfo=UTC))
     assert parse({"at": "2026-01-01T01:00:00+01:00"}) == Once(NEW_YEAR)
     assert parse({"in": "48h"}, at=NEW_YEAR) == Once(NEW_YEAR)
@@ -42,7 +44,7 @@ def test_each_kind_of_block_makes_its_schedule() -> None:
     [
         ({}, ""),
         ({"timezone": "UTC"}, ""),
-        ({"cron": None}, ""),
+        ({"cron": None}, "cron"),
         ({"cron": "@daily", "every": "1h"}, "every"),
         ({"at": "2026-01-01T00:00:00Z", "in": "1h"}, "in"),
         ({"cron": 5}, "cron"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconcile.schedule import fires
+from tests.blocks import parse
 
 CASES = Path(__file__).parents[2] / "cases"
 
@@ -22,7 +23,7 @@ def text(at: datetime) -> str:
 
 
 def cron_schedule(case: dict[str, Any]) -> fires.Schedule:
-    return fires.parse({"cron": case["expr"], "timezone": case["timezone"], "gap": case["gap"], "fold": case["fold"]})
+    return parse({"cron": case["expr"], "timezone": case["timezone"], "gap": case["gap"], "fold": case["fold"]})
 
 
 # By the first letters of the case ids, which name where a case comes from.
@@ -69,7 +70,7 @@ def test_the_case_files_are_whole() -> None:
 
 def refusal(block: dict[str, str]) -> fires.ScheduleError | None:
     try:
-        fires.parse(block)
+        parse(block)
     except fires.ScheduleError as error:
         return error
     return None
@@ -81,7 +82,7 @@ def test_every_expression_is_accepted_or_refused_as_listed() -> None:
         block = {"cron": case["expr"]}
         error = refusal(block)
         if error is None:
-            never = fires.never_fires(fires.parse(block), datetime(2026, 1, 1, tzinfo=UTC))
+            never = fires.never_fires(parse(block), datetime(2026, 1, 1, tzinfo=UTC))
             assert never != case["valid"], f"{case['expr']!r}: {case['why']}"
         else:
             assert not case["valid"], f"{case['expr']!r}: {error}"
@@ -100,7 +101,7 @@ def test_every_zone_is_accepted_or_refused_as_listed() -> None:
 @pytest.mark.parametrize("case", cases("intervals"), ids=lambda case: case["id"])
 def test_the_slots_of_every_interval_case(case: dict[str, Any]) -> None:
     """S-06: every case of intervals.jsonl; slots are anchor + k·every, whenever somebody looks."""
-    due = fires.parse({"every": f"{case['every_seconds']}s", "anchor": case["anchor"]})
+    due = parse({"every": f"{case['every_seconds']}s", "anchor": case["anchor"]})
     now, anchor = fires.instant(case["now"]), fires.instant(case["anchor"])
     since = fires.instant(case["last_fired"]) if case["last_fired"] else anchor - timedelta(microseconds=1)
     assert [text(fire.at) for fire in fires.fires(due, now, None, 5)] == case["expected_next"]

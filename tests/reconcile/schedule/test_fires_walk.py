@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile.schedule import fires
+from tests.blocks import parse
 
 MINUTE = timedelta(minutes=1)
 NAMES = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -197,7 +198,7 @@ def test_fires_are_those_of_a_walk_over_every_minute(
 ) -> None:
     """S-03, S-04, S-09: through changes of the clock, forwards, backwards, counted, and what is left out there."""
     zone, after, until = window
-    due = fires.parse({"cron": rule.text, "timezone": zone, "gap": gap, "fold": fold})
+    due = parse({"cron": rule.text, "timezone": zone, "gap": gap, "fold": fold})
     assert isinstance(due, fires.Cron)
     expected, missing = slow_walk(rule, due, after, until)
     found = fires.fires(due, after, until, 10_000)
@@ -215,7 +216,7 @@ def test_fires_are_those_of_a_walk_over_every_minute(
 def test_days_are_those_of_a_walk_over_every_day(day: DayField, month: Field, weekday: DayField, begin: date) -> None:
     """S-01: day of month and day of week are a union, also with L, W and #, over two years both ways."""
     rule = Rule(Field("0", frozenset([0])), Field("12", frozenset([12])), day, month, weekday)
-    due = fires.parse({"cron": rule.text})
+    due = parse({"cron": rule.text})
     after = datetime(begin.year, begin.month, begin.day, tzinfo=UTC)
     until = after + timedelta(days=750)
     expected = [on for k in range(750) if rule.on(on := begin + timedelta(days=k))]
@@ -256,8 +257,8 @@ def test_bounds_take_away_and_change_nothing_else(
     stop = (start or after).replace(microsecond=0) + timedelta(minutes=ends) if ends is not None else None
     block = {"cron": rule.text, "timezone": zone, "gap": gap, "fold": fold, "exclude": [str(day) for day in closed]}
     block |= {name: f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in (("start", start), ("until", stop)) if at}
-    bounded = fires.parse(block)
-    plain = fires.parse({name: block[name] for name in ("cron", "timezone", "gap", "fold")})
+    bounded = parse(block)
+    plain = parse({name: block[name] for name in ("cron", "timezone", "gap", "fold")})
     assert isinstance(plain, fires.Cron)
     low = max(after, start - timedelta(seconds=1)) if start else after
     high = min(until, stop) if stop else until
@@ -293,7 +294,7 @@ def test_an_interval_keeps_its_phase_around_closed_days(every: int, past: int, s
     """S-06, S-07: slots are anchor + k·every whatever is excluded; those on excluded days of UTC are left out."""
     day = datetime(2026, 5, 1, tzinfo=UTC)
     closed = {day.date() + timedelta(days=offset) for offset in shut}
-    due = fires.parse({"every": f"{every}s", "anchor": "2026-04-30T12:00:00Z", "exclude": [str(one) for one in closed]})
+    due = parse({"every": f"{every}s", "anchor": "2026-04-30T12:00:00Z", "exclude": [str(one) for one in closed]})
     after = day + timedelta(seconds=past)
     until, slot = after + timedelta(seconds=span), datetime(2026, 4, 30, 12, tzinfo=UTC)
     expected = []

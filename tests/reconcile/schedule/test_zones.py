@@ -10,7 +10,8 @@ import pytest
 import tzdata  # type: ignore[import-untyped]  # ships no types
 
 from reconcile.schedule import fires, zones
-from reconcile.schedule.notation import ScheduleError
+from revisions.spec.notation import ScheduleError
+from tests.blocks import parse
 
 
 def turns(name: str) -> list[tuple[int, int, int]]:
@@ -79,7 +80,7 @@ def test_a_stretch_that_ends_just_after_a_change_changes_nothing(turn: str, monk
     at = int(fires.instant(turn).timestamp())
     probe = next(probe for probe in range(340_000, 350_000) if 0 < -at % (91 * probe) < 3000)
     cut = at + -at % (91 * probe)
-    due = fires.parse({"cron": "*/5 1,2,3 * * *", "timezone": "Europe/Berlin", "gap": "shift"})
+    due = parse({"cron": "*/5 1,2,3 * * *", "timezone": "Europe/Berlin", "gap": "shift"})
     after, until = datetime.fromtimestamp(at - 7200, UTC), datetime.fromtimestamp(at + 7200, UTC)
     expected = fires.fires(due, after, until, 999)
     monkeypatch.setattr(zones, "PROBE_SECONDS", probe)
@@ -106,6 +107,6 @@ def test_a_misspelt_zone_is_refused_with_the_nearest_name() -> None:
 
 def test_sub_minute_offsets_of_old_clocks_are_kept() -> None:
     """S-03: Monrovia's clock lay 44 min 30 s behind until 1972; a wall time then is right to the second."""
-    due = fires.parse({"cron": "0 12 * * *", "timezone": "Africa/Monrovia"})
+    due = parse({"cron": "0 12 * * *", "timezone": "Africa/Monrovia"})
     after = datetime(1971, 6, 1, tzinfo=UTC)
     assert fires.fires(due, after, None, 1)[0].at == datetime(1971, 6, 1, 12, 44, 30, tzinfo=UTC)

@@ -15,7 +15,7 @@ from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.locks import Selection
 from revisions.errors import Conflict, Invalid, PreconditionFailed, TriggerctlError
 from revisions.history.triggers import Action
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import triggers as store
 from revisions.store.database import Database
 from tests.races.crowd import at_once
@@ -137,7 +137,7 @@ class Tagging:
                     deploy_trigger(
                         self.world.database,
                         self.world.observations,
-                        Trigger.read(document),
+                        TriggerManifest.read(document),
                         Expected(revision=current.revision),
                         WHO,
                     )

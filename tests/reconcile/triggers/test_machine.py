@@ -25,7 +25,8 @@ from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.history.triggers import fold
 from revisions.ids import TaskKey, TriggerKey
-from revisions.manifests import Task, Trigger
+from revisions.spec.task import TaskManifest
+from revisions.spec.trigger import TriggerManifest
 from revisions.store import revisions as revision_store
 from revisions.store import tasks, triggers
 from revisions.store.database import Database
@@ -106,7 +107,10 @@ class Histories(RuleBasedStateMachine):
         self.observations = Observations()
         for version in ("v1", "v2"):
             register_task(
-                self.database, self.observations, Task.read(self._document("Task", "report", version=version)), Caller()
+                self.database,
+                self.observations,
+                TaskManifest.read(self._document("Task", "report", version=version)),
+                Caller(),
             )
         self.model: dict[str, Model] = {}
         self.minutes = 0
@@ -139,7 +143,7 @@ class Histories(RuleBasedStateMachine):
         self._do(
             foreseen,
             lambda: deploy_trigger(
-                self.database, self.observations, Trigger.read(document), expected, Caller(actor, "", key)
+                self.database, self.observations, TriggerManifest.read(document), expected, Caller(actor, "", key)
             ),
         )
         if made:

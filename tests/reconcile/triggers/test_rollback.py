@@ -13,7 +13,7 @@ from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_t
 from reconcile.triggers.tasks import delete_task
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.history.triggers import Action
-from revisions.manifests import Trigger
+from revisions.spec.trigger import TriggerManifest
 from tests.world import World, key, trigger_document
 
 WHO = Caller("bob")
@@ -116,7 +116,7 @@ def test_a_prune_is_undone_by_a_rollback(world: World) -> None:
     deploy_trigger(
         world.database,
         world.observations,
-        Trigger.read(trigger_document()),
+        TriggerManifest.read(trigger_document()),
         Expected(absent=True),
         WHO,
         origin="reports",

@@ -4,7 +4,7 @@ import pytest
 
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.tasks import register_task
-from revisions.manifests import Task
+from revisions.spec.task import TaskManifest
 from tests.world import World, key, task_document
 
 KEEPS = {"outputs": {"state": {"type": "object"}, "rows": {"type": "integer"}}}
@@ -46,7 +46,10 @@ def test_there_is_nothing_to_warn_of(world: World, case: str) -> None:
             world.create()
         case "another task":
             register_task(
-                world.database, world.observations, Task.read(task_document("v3", "other", **KEEPS)), Caller("ann")
+                world.database,
+                world.observations,
+                TaskManifest.read(task_document("v3", "other", **KEEPS)),
+                Caller("ann"),
             )
             world.create("tick", task_version="v1")
         case "again":

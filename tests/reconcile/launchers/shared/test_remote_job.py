@@ -49,7 +49,7 @@ class Office:
 
     def start(self, remote: Remote) -> remote_job.Errand:
         folder = self.folder / str(len(self.started))
-        self.started.append(remote_job.start(Launch("r1", 1, folder, folder, {}, {}, {}), lambda launch: remote))
+        self.started.append(remote_job.start(Launch("r1", 1, folder, folder, {}, {}, {}), lambda launch: remote, dict))
         return self.started[-1]
 
     def silence(self, looks: int) -> WorkProgress:
@@ -115,8 +115,8 @@ def test_an_attempt_that_was_given_up_is_none(office: Office, monkeypatch: pytes
     remote, may_reach = Remote(office.silence), threading.Event()
     monkeypatch.setattr(remote, "reach", may_reach.wait)
     work = office.start(remote)
-    assert remote_job.adopt(office.folder / "0", lambda launch: remote) is None
+    assert remote_job.adopt(office.folder / "0", lambda launch: remote, dict) is None
     may_reach.set()
     assert eventually(lambda: isinstance(end := work.poll(), Lost) and end) == Lost(attempt_folder.GIVEN_UP)
     eventually((office.folder / "0" / "end").exists)
-    assert remote_job.adopt(office.folder / "0", lambda launch: remote) is None
+    assert remote_job.adopt(office.folder / "0", lambda launch: remote, dict) is None

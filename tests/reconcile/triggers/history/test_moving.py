@@ -21,7 +21,7 @@ from revisions.clock import HandClock
 from revisions.errors import Conflict, Invalid
 from revisions.history import checkpoints
 from revisions.history.signing import PrivateKey
-from revisions.manifests import Calendar
+from revisions.spec.calendar import CalendarManifest
 from revisions.store import costs, feed, guards, history_rows, retention, schema, tables, whole_tables
 from revisions.store.database import Database
 from tests import tampering
@@ -30,7 +30,7 @@ from tests.world import World, key
 KEY = PrivateKey.fresh()
 
 
-CALENDAR = Calendar.read(
+CALENDAR = CalendarManifest.read(
     {
         "apiVersion": "triggerctl/v1",
         "kind": "Calendar",

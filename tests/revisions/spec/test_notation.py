@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reconcile.schedule.notation import ScheduleError, duration, instant
+from revisions.spec.notation import ScheduleError, duration, instant
 
 
 @pytest.mark.parametrize(

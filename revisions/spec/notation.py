@@ -1,8 +1,10 @@
-"""How people write spans and instants, and the error that says what is wrong with what they wrote (S-01, S-15)."""
+"""Notation of spans, instants, days and times of day, and the error for text that is none (S-01, S-13, S-15, X-16)."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from typing import Final
 
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 
@@ -27,6 +29,12 @@ LONGEST = timedelta(days=1000 * 365)
 
 _SPAN_HINT = "write <number><unit> with one of s m h d w y, such as 15m, or ISO 8601, such as PT15M"
 _INSTANT_HINT = "write RFC 3339 with a zone, such as 2026-01-01T08:00:00Z or 2026-01-01T09:00:00+01:00"
+
+MOST_DAYS: Final = 4_000
+"""Days that one list may close: more than ten years of them."""
+_DAYS = re.compile(r"(\d{4}-\d{2}-\d{2})(?:/(\d{4}-\d{2}-\d{2}))?", re.ASCII)
+_DAYS_HINT = 'write a date such as "2026-12-25", or a range such as "2026-12-24/2026-12-26"'
+_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d", re.ASCII)
 
 
 class ScheduleError(ValueError):
@@ -97,3 +105,40 @@ def instant(text: object, path: str = "", *, whole: bool = False) -> datetime:
     if not whole and not _FIRST <= at <= _LAST:
         raise ScheduleError(path, f"{shown(text)} lies at the end of the calendar", "name an instant within it")
     return at
+
+
+def days(listed: Sequence[object], path: str = "") -> frozenset[date]:
+    """Return the days of a list of dates and ranges of dates, both ends included (S-13).
+
+    Raises ScheduleError at the entry that is wrong.
+    """
+    found: set[date] = set()
+    for place, text in enumerate(listed):
+        first, final = _range(text, f"{path}[{place}]")
+        found.update(first + timedelta(days=day) for day in range((final - first).days + 1))
+        if len(found) > MOST_DAYS:
+            raise ScheduleError(path, f"closes more than {MOST_DAYS} days", "list fewer, or bound it with until")
+    return frozenset(found)
+
+
+def time_of_day(text: str, path: str = "") -> time:
+    """Return the time of day that `09:30` stands for (X-16). Raises ScheduleError."""
+    if not _TIME.fullmatch(text):
+        raise ScheduleError(path, f"{shown(text)} is not a time of day", 'write "09:30"')
+    return time.fromisoformat(text)
+
+
+def _range(text: object, path: str) -> tuple[date, date]:
+    found = _DAYS.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ScheduleError(path, f"{shown(text)} is not a date", _DAYS_HINT)
+    try:
+        first = date.fromisoformat(found[1])
+        final = date.fromisoformat(found[2]) if found[2] else first
+    except ValueError as error:
+        raise ScheduleError(path, f"{shown(text)} is not a date: {error}", _DAYS_HINT) from None
+    if final < first:
+        raise ScheduleError(path, f"{shown(text)} runs backwards", "swap its ends")
+    if (final - first).days >= MOST_DAYS:
+        raise ScheduleError(path, f"{shown(text)} is longer than {MOST_DAYS} days", "bound the schedule with until")
+    return first, final

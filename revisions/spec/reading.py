@@ -1,13 +1,14 @@
-"""Documents against their models: every fault at its path, in words, with the way out (R-01, R-18)."""
+"""Documents read against their types: every fault at its path, in words, with the way out (R-01, R-18)."""
 
 import json
+from functools import cache
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from revisions import documents
 from revisions.errors import Fault, Invalid, few
+from revisions.spec import documents, fields
 
 API_VERSION = "triggerctl/v1"
 LATER = frozenset(
@@ -17,11 +18,11 @@ LATER = frozenset(
 )  # fmt: skip
 """Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
 
-Model = TypeVar("Model", bound=BaseModel)
+Spec = TypeVar("Spec")
 
 
 def opened(document: Any, kind: str, known: set[str]) -> dict[str, Any]:
-    """The parts of a document of a kind. Raises Invalid where it is none."""
+    """Return the parts of a document of a kind. Raises Invalid for any other document."""
     if not isinstance(document, dict):
         raise Invalid.at(
             kind, f"must be a mapping, not {type(document).__name__}", f"start with apiVersion: {API_VERSION}"
@@ -37,37 +38,55 @@ def opened(document: Any, kind: str, known: set[str]) -> dict[str, Any]:
 
 
 def refuse(faults: list[Fault]) -> None:
-    """Raises Invalid for faults, if there are any."""
+    """Raise Invalid for faults, if there are any."""
     if faults:
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
 
 
-def validated(model: type[Model], value: Any, path: str, faults: list[Fault]) -> Model | None:
-    """A part of a document as its model; what is wrong with it is added to the faults."""
+def validated(kind: type[Spec], value: Any, path: str, faults: list[Fault]) -> Spec | None:
+    """Return a part of a document as its typed object, or None after adding its faults to the list."""
     if not isinstance(value, dict):
         faults.append(Fault(path, "is missing" if value is None else "must be a mapping"))
         return None
     try:
-        return model.model_validate(value)
+        return typed(kind, value)
     except ValidationError as error:
-        faults.extend(few(_fault(model, path, details) for details in error.errors(include_url=False)))
+        faults.extend(few(_fault(kind, path, details) for details in error.errors(include_url=False)))
         return None
 
 
-def _fault(model: type[BaseModel], path: str, details: ErrorDetails) -> Fault:
+def typed(kind: type[Spec], value: Any) -> Spec:
+    """Return a mapping as its typed object. Raises ValidationError."""
+    adapter = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable, whatever its objects are
+    spec: Spec = adapter.validate_python(value)
+    return spec
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Kept, for building one takes milliseconds."""
+    return TypeAdapter(kind)
+
+
+def _fault(kind: type, path: str, details: ErrorDetails) -> Fault:
     location = details["loc"]
     where = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     name = str(location[-1]) if location else path
     given = details["input"]
     match details["type"]:
-        case "extra_forbidden":
-            return unknown(where, name, _known(model, location[:-1]))
+        case fields.NOTATION:
+            facts = details["ctx"]
+            return Fault(where + facts["path"], facts["message"], facts["hint"])
+        case "unexpected_keyword_argument":
+            return unknown(where, name, _known(kind, location[:-1]))
         case "missing":
             return Fault(where, "is missing", _missing_hint(name))
         case "string_type" if isinstance(given, bool | int | float):
             written = getattr(given, "written", None) or json.dumps(given)
             return Fault(where, f"{written} is not a string", f'quote it, so that it stays as written: "{written}"')
-        case "literal_error":
+        case "dataclass_type":
+            return Fault(where, "must be a mapping")
+        case "literal_error" | "enum":
             return Fault(where, f"{given!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
         case _:
             message = details["msg"].removeprefix("Value error, ")
@@ -78,16 +97,16 @@ def _missing_hint(name: str) -> str:
     return "a trigger needs exactly one automation: write schedule: {cron: …}" if name == "schedule" else ""
 
 
-def _known(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The field names of the block at a location."""
+def _known(kind: Any, location: tuple[int | str, ...]) -> list[str]:
+    """Return the field names of the block at a location."""
     for part in location:
-        annotation = model.model_fields[str(part)].annotation
-        model = next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type))
-    return [field.alias or name for name, field in model.model_fields.items()]
+        annotation = kind.__pydantic_fields__[str(part)].annotation
+        kind = next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type))
+    return [field.alias or name for name, field in kind.__pydantic_fields__.items()]
 
 
 def unknown(path: str, name: str, known: list[str]) -> Fault:
-    """The fault of a field that is not known, or not yet."""
+    """Return the fault of a field that is not known, or not yet."""
     if name in LATER:
         return Fault(path, "is not supported by this version", "leave it out")
     return Fault.unknown(path, name, known)

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from revisions import documents
 from revisions.errors import MOST_FAULTS, Invalid, Malformed
-from revisions.manifests import Trigger, read
+from revisions.spec import documents
+from revisions.spec.manifest import read
+from revisions.spec.trigger import TriggerManifest
 from tests.world import trigger_document
 
 MERGED = "a0: &a0 {k: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 20)}]}}\n" for n in range(1, 9))
@@ -116,29 +117,29 @@ def test_names_are_checked_and_never_folded(name: str, valid: bool) -> None:
     """R-01: project, domain and trigger names are 1 to 63 of lower case, digits and - _ . between."""
     document = trigger_document(name)
     if valid:
-        assert Trigger.read(document).key.name == name
+        assert TriggerManifest.read(document).key.name == name
     else:
         with pytest.raises(Invalid) as refused:
-            Trigger.read(document)
+            TriggerManifest.read(document)
         assert refused.value.errors[0].path == "metadata.name"
 
 
 def test_task_names_may_hold_upper_case() -> None:
     """R-01: a task name may be Flyte's `env.Main`."""
-    assert Trigger.read(trigger_document(task="env.Main")).key.task == "env.Main"
+    assert TriggerManifest.read(trigger_document(task="env.Main")).key.task == "env.Main"
 
 
 @pytest.mark.parametrize("version", ["1.10", "v1+build_2", "A" * 128])
 def test_versions(version: str) -> None:
     """R-01: versions are 1 to 128 of letters, digits and . _ + -."""
-    assert Trigger.read(trigger_document(task_version=version)).spec.task_version == version
+    assert TriggerManifest.read(trigger_document(task_version=version)).spec.task_version == version
 
 
 @pytest.mark.parametrize("version", ["", "v 1", "A" * 129, "ü"])
 def test_other_versions_are_refused(version: str) -> None:
     """R-01: anything else is refused at its field."""
     with pytest.raises(Invalid) as refused:
-        Trigger.read(trigger_document(task_version=version))
+        TriggerManifest.read(trigger_document(task_version=version))
     assert refused.value.errors[0].path == "spec.task_version"
 
 
@@ -164,14 +165,14 @@ def test_a_number_where_a_text_belongs_is_told_to_be_quoted() -> None:
 def test_unknown_fields_name_the_nearest_known(spec: dict[str, Any], path: str, hint: str) -> None:
     """R-18: an unknown field is an error that names it and the nearest known one."""
     with pytest.raises(Invalid) as refused:
-        Trigger.read(trigger_document(**spec))
+        TriggerManifest.read(trigger_document(**spec))
     assert (path, hint) in [(fault.path, fault.hint) for fault in refused.value.errors]
 
 
 def test_all_faults_are_told_at_once() -> None:
     """R-18: nobody mends a manifest one error at a time."""
     with pytest.raises(Invalid) as refused:
-        Trigger.read(trigger_document("Bad", task_version=3, overlap="x", retry={"max_attempts": 0}))
+        TriggerManifest.read(trigger_document("Bad", task_version=3, overlap="x", retry={"max_attempts": 0}))
     paths = {fault.path for fault in refused.value.errors}
     assert paths == {"metadata.name", "spec.task_version", "spec.overlap", "spec.retry.max_attempts"}
 
@@ -183,5 +184,5 @@ def test_of_many_faults_some_are_told() -> None:
     inside = whole | {"spec": whole["spec"] | wrong}
     for document in (whole | wrong, inside, trigger_document(input=dict.fromkeys(wrong, 2**60))):
         with pytest.raises(Invalid) as refused:
-            Trigger.read(document)
+            TriggerManifest.read(document)
         assert len(refused.value.errors) == MOST_FAULTS
