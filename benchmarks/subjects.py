@@ -1,4 +1,4 @@
-"""The task and the triggers that are measured."""
+"""Manifests of the task and the triggers that benchmarks use."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from revisions.manifests import Task, Trigger
 
 
 def task(name: str = "report") -> Task:
-    """A task version that no benchmark launches."""
+    """Return the manifest of a task version; no benchmark launches it."""
     return Task.read(
         {
             "apiVersion": "triggerctl/v1",
@@ -18,7 +18,7 @@ def task(name: str = "report") -> Task:
 
 
 def trigger(name: str, task: str = "report", **spec: Any) -> Trigger:
-    """A trigger that is due every minute."""
+    """Return the manifest of a trigger that is due every minute, unless `spec` has another schedule."""
     return Trigger.read(
         {
             "apiVersion": "triggerctl/v1",
