@@ -1,4 +1,4 @@
-"""A burst of occurrences due at one instant, from due to committed runs, against the same rows by bare psycopg."""
+"""Burst of occurrences that are due at one instant, against inserting the same rows of runs with psycopg."""
 
 import time
 from datetime import timedelta
@@ -29,7 +29,10 @@ ROUNDS = 3
 
 
 def measure() -> list[Ratio]:
-    """The median of three bursts of 10,000, each followed by its baseline; no rate limit, overlap allowed."""
+    """Return the median rate of three bursts of 10,000 runs, each followed by its baseline.
+
+    Triggers have no rate limit and allow overlap.
+    """
     with fresh_database() as database:
         with database.read() as connection:
             clock = HandClock(database.clock.now(connection))
@@ -44,7 +47,7 @@ def measure() -> list[Ratio]:
         replica = Replica(database, observations, "bench")
         pruning = Pruning(database, observations, Retention())
         loop = Loop(database, deciding, observations, replica, pruning)
-        loop.timers.start()  # alarms as in the product; a ring only fills a queue that nobody reads here
+        loop.timers.start()  # the cost of setting alarms is part of the measurement
         loop.resync()
         with psycopg.connect(bare_url(database)) as connection:
             connection.execute("CREATE TABLE bare_runs (LIKE runs INCLUDING ALL)")
@@ -70,7 +73,7 @@ def _ours(database: Database, loop: Loop) -> float:
 
 
 def _bare(connection: psycopg.Connection[tuple[object, ...]]) -> float:
-    """The rows of the newest burst once more, into a table of the same shape and indexes."""
+    """Insert the rows of the newest burst into another table with the same columns and indexes."""
     cursor = connection.execute("SELECT * FROM runs ORDER BY id DESC LIMIT %s", (TRIGGERS,))
     rows = cursor.fetchall()
     connection.execute("TRUNCATE bare_runs")

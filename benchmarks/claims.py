@@ -1,4 +1,4 @@
-"""Runs that do nothing, from pending to settled: against the bare claim and update by psycopg, and procrastinate."""
+"""Claiming and settling runs that do nothing, against the same updates with psycopg and against procrastinate."""
 
 import asyncio
 import time
@@ -49,28 +49,27 @@ _UNIQUE = count()
 
 
 def measure() -> list[Ratio]:
-    """Medians of three rounds of 2,000 runs, twenty claimed at once.
+    """Return the medians of three rounds of 2,000 runs, claimed in batches of twenty.
 
-    Ours settles together what ended together, as a worker's pass does; the bare one updates each run in a transaction
-    of its own.
+    Ours settles each batch in one transaction, as a worker's pass does; the baseline settles each run in its own.
     """
     with fresh_database() as database:
         observations = Observations()
         register_task(database, observations, task(), Caller("bench"))
         deployed = [
-            deploy_trigger(database, observations, one, Expected(absent=True), Caller("bench")).trigger
-            for one in _triggers()
+            deploy_trigger(database, observations, manifest, Expected(absent=True), Caller("bench")).trigger
+            for manifest in _triggers()
         ]
-        of, keyed = deployed[:1], deployed[1:]
+        unkeyed, keyed = deployed[:1], deployed[1:]
         with psycopg.connect(bare_url(database)) as connection:
-            bare = _median(lambda: _bare(database, connection, of))
-        free = _median(lambda: _ours(database, observations, of))
+            bare = _median(lambda: _bare(database, connection, unkeyed))
+        free = _median(lambda: _ours(database, observations, unkeyed))
         hot = _median(lambda: _ours(database, observations, keyed))
-        theirs = _median(lambda: asyncio.run(_procrastinate(bare_url(database))))
+        procrastinate = _median(lambda: asyncio.run(_procrastinate(bare_url(database))))
     return [
-        Ratio("claim to settle, no keys", free, bare, goal=0.4),
-        Ratio(f"claim to settle, {HOT} hot keys", hot, bare, goal=0.4),
-        Ratio("claim to settle against procrastinate's worker", free, theirs, goal=1),
+        Ratio("runs claimed and settled, no serialize_key", free, bare, goal=0.4),
+        Ratio(f"runs claimed and settled, {HOT} shared keys", hot, bare, goal=0.4),
+        Ratio("runs claimed and settled, against procrastinate", free, procrastinate, goal=1),
     ]
 
 
@@ -79,27 +78,27 @@ def _median(measured: Callable[[], float]) -> float:
 
 
 def _triggers() -> Iterator[TriggerManifest]:
-    """One whose runs hold no key, and one for each hot key."""
+    """Yield a trigger without `serialize_key`, and one for each of the keys."""
     yield trigger("t", overlap="allow")
     for number in range(HOT):
         yield trigger(f"keyed-{number}", overlap="allow", serialize_key=f"key-{number}")
 
 
-def _ours(database: Database, observations: Observations, of: Sequence[Trigger]) -> float:
-    _fill(database, of)
+def _ours(database: Database, observations: Observations, triggers: Sequence[Trigger]) -> float:
+    _fill(database, triggers)
     began, done = time.monotonic(), 0
     while done < RUNS:
-        taken = claiming.take(
+        batch = claiming.take(
             database, observations, claimed_by="ours", lease=timedelta(seconds=60), limit=AT_ONCE, max_running=AT_ONCE
         )
         ended = Ended(AttemptOutcome.SUCCEEDED, output={})
-        settle_all(database, observations, [Ending(one.run, ended, trigger=one.trigger) for one in taken.claimed])
-        done += len(taken.claimed)
+        settle_all(database, observations, [Ending(claim.run, ended, trigger=claim.trigger) for claim in batch.claimed])
+        done += len(batch.claimed)
     return RUNS / (time.monotonic() - began)
 
 
-def _bare(database: Database, connection: psycopg.Connection[Any], of: Sequence[Trigger]) -> float:
-    _fill(database, of)
+def _bare(database: Database, connection: psycopg.Connection[Any], triggers: Sequence[Trigger]) -> float:
+    _fill(database, triggers)
     began, done = time.monotonic(), 0
     while done < RUNS:
         now = connection.execute("SELECT clock_timestamp()").fetchall()[0][0]
@@ -112,24 +111,24 @@ def _bare(database: Database, connection: psycopg.Connection[Any], of: Sequence[
     return RUNS / (time.monotonic() - began)
 
 
-def _fill(database: Database, of: Sequence[Trigger]) -> None:
-    """The triggers' runs take turns."""
+def _fill(database: Database, triggers: Sequence[Trigger]) -> None:
+    """Create the pending runs, of each trigger in turn."""
     with database.write() as connection:
         now = database.clock.now(connection)
-        runs.create(connection, [_new(of[number % len(of)], now) for number in range(RUNS)])
+        runs.create(connection, [_new(triggers[number % len(triggers)], now) for number in range(RUNS)])
     with psycopg.connect(bare_url(database), autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE runs")
 
 
-def _new(of: Trigger, now: Any) -> NewRun:
+def _new(trigger: Trigger, now: Any) -> NewRun:
     return NewRun(
         id=fresh(now),
-        trigger_id=of.trigger_id,
+        trigger_id=trigger.trigger_id,
         occurrence_id=f"bench/{next(_UNIQUE)}",
         revision=1,
-        project=of.key.project,
-        domain=of.key.domain,
-        task=of.key.task,
+        project=trigger.key.project,
+        domain=trigger.key.domain,
+        task=trigger.key.task,
         task_version="v1",
         source="schedule",
         overlap="allow",
@@ -142,7 +141,7 @@ def _new(of: Trigger, now: Any) -> NewRun:
 
 
 async def _procrastinate(url: str) -> float:
-    """Its own worker over its own tables on the same server, as many tasks at once."""
+    """Return jobs per second of procrastinate's worker on the same server, with the same concurrency."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS theirs CASCADE")
         connection.execute("CREATE SCHEMA theirs")

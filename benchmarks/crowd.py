@@ -1,4 +1,4 @@
-"""Many active triggers made in the database itself, as many deploys of one kind would have left them."""
+"""Many active triggers, copied by SQL from one that was deployed: deploying each would take too long."""
 
 from typing import Any
 
@@ -20,13 +20,12 @@ from revisions.store.database import Database
 
 FIRST = "t0"
 
-
 QUIET: dict[str, Any] = {"schedule": {"cron": "0 0 1 1 *"}, "overlap": "allow"}
-"""A trigger that is not due while a benchmark runs."""
+"""Spec of a trigger that is not due while a benchmark runs."""
 
 
 def gather(database: Database, number: int, **spec: Any) -> None:
-    """So many active triggers of one task, `t0` to `t<number - 1>`; the copies are not chained."""
+    """Create `number` active triggers of one task, named from `t0` on. The hashes of the copies do not verify."""
     register_task(database, Observations(), task(), Caller("bench"))
     deploy_trigger(database, Observations(), trigger(FIRST, **spec), Expected(absent=True), Caller("bench"))
     with database.write() as connection:
@@ -37,7 +36,7 @@ def gather(database: Database, number: int, **spec: Any) -> None:
 
 
 def loop_over(database: Database, pace: Pace | None = None) -> Loop:
-    """A loop whose passes are called by hand, its alarms running as in the product."""
+    """Return a loop whose passes the benchmark calls itself; without `pace` it has no rate limit."""
     observations = Observations()
     deciding = Deciding(database, observations, pace or Pace(execution_qps=0))
     replica = Replica(database, observations, "bench")

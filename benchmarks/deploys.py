@@ -1,5 +1,8 @@
-"""Deploys per second, against the four statements any such deploy must send (lock, append, current row, summary), with
-the same values, by bare psycopg; on one connection and on eight, each with a trigger and a task of its own."""
+"""Deploys per second, against the four statements that any deploy must send: lock, append, current row, summary.
+
+The baseline sends them with psycopg and the same values. Both run on one connection and on eight, each connection with
+a trigger and a task of its own, so that none waits for another's lock.
+"""
 
 import threading
 import time
@@ -24,7 +27,7 @@ CONNECTIONS = (1, 8)
 
 
 def measure() -> list[Ratio]:
-    """For each number of connections the median of three rounds, ours and bare in turn."""
+    """Return, for each number of connections, the medians of three rounds; ours and the baseline alternate."""
     with fresh_database() as database:
         for number in range(max(CONNECTIONS)):
             register_task(database, Observations(), task(f"task{number}"), Caller("bench"))
@@ -42,14 +45,17 @@ def measure() -> list[Ratio]:
 
 
 def _compare(ours: list["_Subject"], bare: list["_Bare"]) -> Ratio:
-    rounds = [(_rate([one.deploy for one in ours]), _rate([one.deploy for one in bare])) for _ in range(ROUNDS)]
+    rounds = [
+        (_rate([subject.deploy for subject in ours]), _rate([subject.deploy for subject in bare]))
+        for _ in range(ROUNDS)
+    ]
     middle = ROUNDS // 2
     name = f"deploys on {len(ours)} connection{'s' if len(ours) > 1 else ''}"
     return Ratio(name, sorted(r[0] for r in rounds)[middle], sorted(r[1] for r in rounds)[middle], goal=0.6)
 
 
 def _rate(deploys: list[Callable[[], None]]) -> float:
-    """Calls per second, each function in a thread of its own."""
+    """Return calls per second of all functions together, each called in a thread of its own."""
     made = [0] * len(deploys)
     end = time.monotonic() + SECONDS
 
@@ -67,12 +73,12 @@ def _rate(deploys: list[Callable[[], None]]) -> float:
 
 
 class _Subject:
-    """One trigger, deployed by the deploying function from a manifest that was read before: every call a revision."""
+    """Trigger that is deployed from manifests parsed beforehand; every call appends a revision."""
 
-    def __init__(self, database: Database, of: str) -> None:
+    def __init__(self, database: Database, task_name: str) -> None:
         self._database = database
         self._observations = Observations()
-        self._manifests = [trigger("subject", task=of, description=word) for word in ("even", "odd")]
+        self._manifests = [trigger("subject", task=task_name, description=word) for word in ("even", "odd")]
         self._revision = 1
 
     def deploy(self) -> None:
@@ -95,11 +101,11 @@ _SUMMARY = f"""UPDATE tasks SET (total_triggers, active_triggers, trigger_name, 
 
 
 class _Bare:
-    """One trigger on one connection: lock, append, current row, summary, commit, without deciding or hashing."""
+    """Trigger whose rows are written directly, without comparing, checking or hashing anything."""
 
-    def __init__(self, database: Database, of: str) -> None:
+    def __init__(self, database: Database, task_name: str) -> None:
         self._connection: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(bare_url(database))
-        self._key, self._task = ("acme", "production", of, "bare"), ("acme", "production", of, "v1")
+        self._key, self._task = ("acme", "production", task_name, "bare"), ("acme", "production", task_name, "v1")
         columns = "trigger_id, tags, resolved, scopes, spec, automation, hash, changed_at"
         row = self._connection.execute(f"SELECT {columns} FROM triggers WHERE {_KEY}", self._key).fetchone()
         self._connection.commit()

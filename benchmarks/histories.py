@@ -1,4 +1,4 @@
-"""Long histories made in the database itself, for what reads them."""
+"""Long histories, copied by SQL from one revision: appending each would take too long."""
 
 from sqlalchemy import text
 
@@ -15,19 +15,19 @@ AT_ONCE = 100_000
 
 
 def begin(database: Database, *triggers: TriggerManifest) -> None:
-    """The task, and each trigger in its first revision, deployed."""
+    """Register the task and deploy the first revision of each trigger."""
     register_task(database, Observations(), task(), Caller("bench"))
     for trigger in triggers:
-        deploy_trigger(database, Observations(), trigger, Expected(absent=True), Caller("ann", "because"))
+        deploy_trigger(database, Observations(), trigger, Expected(absent=True), Caller("ann", "first"))
 
 
 def prolong(database: Database, name: str, revisions: int) -> None:
-    """Copies a trigger's first revision up to a number, a hundred thousand a statement; the copies are not chained."""
+    """Copy a trigger's first revision until it has as many as asked for. The hashes of the copies do not verify."""
     with database.read() as connection:
-        there = connection.execute(
+        newest = connection.execute(
             text("SELECT revision FROM triggers WHERE name = :name"), {"name": name}
         ).scalar_one()
-    for first in range(there + 1, revisions + 1, AT_ONCE):
+    for first in range(newest + 1, revisions + 1, AT_ONCE):
         last = min(first + AT_ONCE - 1, revisions)
         with database.write() as connection:
             connection.execute(text(_COPY), {"name": name, "first": first, "last": last})

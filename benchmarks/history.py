@@ -1,4 +1,4 @@
-"""One page of a trigger's history, with a thousand and with a million revisions of others' and its own in the table."""
+"""Reading pages of a trigger's history, with a million revisions in the table against a thousand."""
 
 import time
 
@@ -21,7 +21,7 @@ GOAL = 1 / 1.5
 
 
 def measure() -> list[Ratio]:
-    """The median of rounds, newest page and a page in the middle, for the trigger that has nearly all revisions."""
+    """Return the medians of five rounds, each reading the newest page and one from the middle in turn."""
     measured: dict[int, list[float]] = {}
     with fresh_database() as database:
         begin(database, trigger("subject"))
@@ -43,7 +43,7 @@ def _pages(database: Database, revisions: int) -> float:
             with database.read() as connection:
                 current = store.get(connection, key)
                 assert current is not None
-                found = revision_store.page(connection, current.trigger_id, before, PAGE)
-            assert len(found) == PAGE
+                rows = revision_store.page(connection, current.trigger_id, before, PAGE)
+            assert len(rows) == PAGE
             done += 1
     return done / (time.monotonic() - began)

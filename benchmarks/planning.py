@@ -1,4 +1,4 @@
-"""Planning: a year of missed minutes against an hour of them, and a single fire against bare croniter."""
+"""Planning a catch-up of a year of minutes against one of an hour, and finding the next fire against croniter."""
 
 import time
 from collections.abc import Callable
@@ -22,9 +22,9 @@ EXPRESSIONS = ("* * * * *", "*/5 * * * *", "0 8 * * 1-5", "30 2 1 * *", "0 0 29 
 
 
 def measure() -> list[Ratio]:
-    """Occurrences planned and fires found per second, the median of seven rounds, in turn.
+    """Return occurrences planned and fires found per second, as medians of seven rounds that alternate.
 
-    An hour of minutes is fewer than the cap, so what is compared is the cost of each occurrence that is planned.
+    Of a year only as many occurrences are started as the cap allows, of an hour all 60; a rate counts the started ones.
     """
     year, hour = timedelta(days=365), timedelta(hours=1)
     ratios = [_compare("a year of missed minutes planned, against an hour", _plan(year), _plan(hour), 1 / 1.2)]
@@ -35,14 +35,14 @@ def measure() -> list[Ratio]:
 
 
 def _plan(missed: timedelta) -> Callable[[int], int]:
-    """The whole plan and the first part of its backlog, under a cap of a hundred; answers how many it starts."""
+    """Return a function that plans a catch-up and the first part of its backlog, and returns the number of starts."""
     spec = {"task_version": "v1", "schedule": {"cron": "* * * * *"}, "catchup": {"policy": "all"}}
-    read, situation = terms(canonical(spec), "{}"), Situation(NOW, timedelta(minutes=1))
+    trigger_terms, situation = terms(canonical(spec), "{}"), Situation(NOW, timedelta(minutes=1))
 
     def plan(call: int) -> int:
-        made = catchup.plan(read, NOW - missed, situation)
+        made = catchup.plan(trigger_terms, NOW - missed, situation)
         assert made.backlog is not None
-        return len(made.starts) + len(catchup.drain(read, *made.backlog, CAP, situation).starts)
+        return len(made.starts) + len(catchup.drain(trigger_terms, *made.backlog, CAP, situation).starts)
 
     return plan
 
@@ -57,7 +57,7 @@ def _croniter(expression: str) -> Callable[[int], int]:
 
 
 def _compare(name: str, ours: Callable[[int], int], bare: Callable[[int], int], goal: float) -> Ratio:
-    """No call is made twice, for ours keeps what it found."""
+    """Compare the medians; every call has another argument, because ours caches what it finds."""
     rounds = [(_rate(ours, round), _rate(bare, round)) for round in range(ROUNDS)]
     middle = ROUNDS // 2
     return Ratio(name, sorted(r[0] for r in rounds)[middle], sorted(r[1] for r in rounds)[middle], goal)

@@ -1,4 +1,4 @@
-"""A measurement beside its bare baseline, and the table they are printed in."""
+"""Rates beside those of a baseline, and the table in which they are printed."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,10 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """`ours` and `bare` are rates (per second); their ratio is what counts, for the machine's speed drops out."""
+    """Our rate and the baseline's, both per second and measured in the same run.
+
+    Their ratio depends little on the speed of the machine. `goal` is the least ratio that is good enough.
+    """
 
     name: str
     ours: float
@@ -21,10 +24,13 @@ class Ratio:
 
 
 def show(ratios: list[Ratio]) -> None:
-    table = Table("benchmark", "ours /s", "bare /s", "ratio", "goal", title="ratios against a bare baseline, same run")
+    """Print the table; ratios that miss their goal are red."""
+    table = Table(
+        "benchmark", "ours per s", "baseline per s", "ratio", "goal", title="Rates against a baseline of the same run"
+    )
     for ratio in ratios:
-        reached = "green" if ratio.value >= ratio.goal else "red"
+        color = "green" if ratio.value >= ratio.goal else "red"
         table.add_row(
-            ratio.name, f"{ratio.ours:,.0f}", f"{ratio.bare:,.0f}", f"[{reached}]{ratio.value:.2f}", f"{ratio.goal:.2f}"
+            ratio.name, f"{ratio.ours:,.0f}", f"{ratio.bare:,.0f}", f"[{color}]{ratio.value:.2f}", f"{ratio.goal:.2f}"
         )
     Console().print(table)

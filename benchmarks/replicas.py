@@ -1,6 +1,7 @@
-"""A burst shared by one, two and three replicas, and the same by APScheduler's own store on the same server.
+"""Burst of due triggers decided by one, two and three replicas, against jobs in APScheduler's own job store.
 
-Every replica is a process that is woken for every trigger, as in the product; the batches' locks split the work.
+Both use the same server. Each replica is a process that is woken for all triggers, as in the product; the row locks of
+the batches split the work between them.
 """
 
 import multiprocessing
@@ -21,22 +22,27 @@ from revisions.store.database import Database
 
 TRIGGERS = 10_000
 STORED_JOBS = 1_000
-"""Of APScheduler's, which are slow; the rate is what is compared."""
+"""Jobs of APScheduler's store. Fewer than ours because they are slow; only rates are compared."""
 
 
 def measure() -> list[Ratio]:
-    """Runs per second from due to committed, against APScheduler's stored jobs per second; the goal is ten times."""
+    """Return committed runs per second against APScheduler's stored jobs per second; the goal is ten times as many."""
     with fresh_database() as database:
         gather(database, TRIGGERS, overlap="allow")
         stored = _stored(database)
         return [
-            Ratio(f"burst of {TRIGGERS:,} on {number} against APScheduler's store", _rate(database, number), stored, 10)
+            Ratio(
+                f"{TRIGGERS:,} due, replicas: {number}, against APScheduler's store",
+                _rate(database, number),
+                stored,
+                10,
+            )
             for number in (1, 2, 3)
         ]
 
 
 def _rate(database: Database, replicas: int) -> float:
-    """All triggers due once, decided by so many processes."""
+    """Return runs per second when all triggers are due at once and this many processes decide them."""
     url = database.url.render_as_string(hide_password=False)
     with database.write() as connection:
         connection.execute(text("TRUNCATE runs"))
@@ -53,8 +59,8 @@ def _rate(database: Database, replicas: int) -> float:
         process.join()
     seconds = time.monotonic() - began
     with database.read() as connection:
-        made: int = connection.execute(text("SELECT count(DISTINCT trigger_id) FROM runs")).scalar_one()
-    assert made == TRIGGERS, f"{made} runs"
+        decided: int = connection.execute(text("SELECT count(DISTINCT trigger_id) FROM runs")).scalar_one()
+    assert decided == TRIGGERS, f"{decided} runs"
     return TRIGGERS / seconds
 
 
@@ -69,7 +75,7 @@ def _decide(url: str, ids: Sequence[str], barrier: Barrier) -> None:
 
 
 def _stored(database: Database) -> float:
-    """Jobs per second that APScheduler takes from its SQLAlchemy store, runs and writes back, each doing nothing."""
+    """Return jobs per second that APScheduler reads from its store, runs and writes back; the jobs do nothing."""
     store = SQLAlchemyJobStore(bare_url(database).replace("postgresql:", "postgresql+psycopg:"))
     defaults = {"misfire_grace_time": None, "coalesce": True}
     executors = {"default": DebugExecutor()}
@@ -94,5 +100,5 @@ ran: list[None] = []
 
 
 def note() -> None:
-    """What a stored job does; stored by its name, so that it must be found in a module."""
+    """Count a run of a stored job. The store keeps the function's name, so it must be importable."""
     ran.append(None)

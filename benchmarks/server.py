@@ -1,4 +1,4 @@
-"""A PostgreSQL of the benchmark's own, with its defaults (every commit reaches the disk)."""
+"""PostgreSQL server for one benchmark, with default settings: every commit is flushed to disk."""
 
 import os
 import tempfile
@@ -12,7 +12,10 @@ from revisions.store.database import Database
 
 @contextmanager
 def fresh_database() -> Iterator[Database]:
-    """A migrated, empty database; `TEST_DATABASE_URL` names another server's, which is emptied."""
+    """Yield a migrated, empty database.
+
+    Where `TEST_DATABASE_URL` is set, that database is used instead, and everything in it is removed.
+    """
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         url = os.environ.get("TEST_DATABASE_URL")
         server = None
@@ -33,5 +36,5 @@ def fresh_database() -> Iterator[Database]:
 
 
 def bare_url(database: Database) -> str:
-    """The same database for psycopg alone."""
+    """Return the URL of the database in the form that psycopg takes."""
     return database.url.set(drivername="postgresql").render_as_string(hide_password=False)

@@ -1,4 +1,4 @@
-"""The task and the triggers that are measured."""
+"""Manifests of the task and the triggers that benchmarks use."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from revisions.spec.trigger import TriggerManifest
 
 
 def task(name: str = "report") -> TaskManifest:
-    """A task version that no benchmark launches."""
+    """Return the manifest of a task version; no benchmark launches it."""
     return TaskManifest.read(
         {
             "apiVersion": "triggerctl/v1",
@@ -19,7 +19,7 @@ def task(name: str = "report") -> TaskManifest:
 
 
 def trigger(name: str, task: str = "report", **spec: Any) -> TriggerManifest:
-    """A trigger that is due every minute."""
+    """Return the manifest of a trigger that is due every minute, unless `spec` has another schedule."""
     return TriggerManifest.read(
         {
             "apiVersion": "triggerctl/v1",

@@ -1,4 +1,4 @@
-"""Verifying 100,000 revisions, against hashing the bytes that they hash, which lie in memory already."""
+"""Verifying 100,000 revisions, against SHA-256 over the same bytes in memory."""
 
 import hashlib
 import time
@@ -31,13 +31,13 @@ SPEC: dict[str, Any] = {
     "retry": {"max_attempts": 3},
     "deactivate_after": 5,
 }
-"""About a kilobyte, which is what people write."""
+"""About a kilobyte, a usual size of manifests."""
 
 
 def measure() -> list[Ratio]:
-    """The walk over rows in memory, by processor time, and all of `verify`, reading included, by the clock on the wall.
+    """Return the ratios of checking rows in memory (processor time) and of `verify` with reading them (wall time).
 
-    The medians of five rounds, each beside its own baseline.
+    Both are medians of five rounds, each with a baseline of its own.
     """
     with fresh_database() as database:
         _chained(database)
@@ -77,7 +77,7 @@ def _verify(database: Database) -> None:
 
 
 def _chained(database: Database) -> None:
-    """Triggers with sound chains: copies in the database, their links made here and written back."""
+    """Create triggers whose chains verify: copy revisions, then compute their hashes and write them back."""
     begin(database, *(trigger(f"t{number}", **SPEC) for number in range(TRIGGERS)))
     for number in range(TRIGGERS):
         prolong(database, f"t{number}", EACH)
@@ -93,9 +93,9 @@ def _write_links(connection: Connection, rows: list[Row]) -> None:
     links, heads, previous = [], {}, chain.ORIGIN
     for row in rows:
         previous = chain.ORIGIN if row[1] == 1 else previous
-        made = chain.digest(chain.text_of((*row[:-2], previous, "")))
-        links.append({"of_trigger": row[0], "of_revision": row[1], "previous_hash": previous, "hash": made})
-        heads[row[0]], previous = made, made
+        digest = chain.digest(chain.text_of((*row[:-2], previous, "")))
+        links.append({"of_trigger": row[0], "of_revision": row[1], "previous_hash": previous, "hash": digest})
+        heads[row[0]], previous = digest, digest
     is_one = (
         trigger_revisions.c.trigger_id == bindparam("of_trigger"),
         trigger_revisions.c.revision == bindparam("of_revision"),
@@ -103,5 +103,6 @@ def _write_links(connection: Connection, rows: list[Row]) -> None:
     connection.execute(trigger_revisions.update().where(*is_one), links)
     head = triggers.c.trigger_id == bindparam("of_trigger")
     connection.execute(
-        triggers.update().where(head), [{"of_trigger": one, "hash": made} for one, made in heads.items()]
+        triggers.update().where(head),
+        [{"of_trigger": trigger_id, "hash": digest} for trigger_id, digest in heads.items()],
     )

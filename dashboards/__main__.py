@@ -1,4 +1,4 @@
-"""Writes the chart's dashboards and rules anew: `make dashboards`."""
+"""Write the dashboards and alert rules of the Helm chart: `make dashboards`."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ BOARDS = {"fleet": fleet, "trigger": trigger, "runs": runs, "database": database
 
 
 def files() -> dict[Path, str]:
-    """Each file, and what is to stand in it."""
-    made = {CHART / "dashboards" / f"{name}.json": as_json(module.board()) for name, module in BOARDS.items()}
-    return made | {CHART / "rules" / "triggerctl.yaml": rules(ALERTS)}
+    """Return the text of each generated file."""
+    boards = {CHART / "dashboards" / f"{name}.json": as_json(module.board()) for name, module in BOARDS.items()}
+    return boards | {CHART / "rules" / "triggerctl.yaml": rules(ALERTS)}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Prometheus' alert rules: faults, not skips (O-03). Each leads to a page of `docs/runbooks`."""
+"""Prometheus alert rules (O-03). They report faults, not skips, and each links to a page of `docs/runbooks`."""
 
 import io
 import re
@@ -11,16 +11,16 @@ from ruamel.yaml import YAML
 from dashboards.runs import FAILED
 
 RUNBOOKS = "docs/runbooks"
-"""Where the pages lie; the chart puts another address in its place."""
+"""Prefix of the runbook's address, which the chart replaces."""
 HERE = 'job=~".+"'
-"""What every selector begins with: any installation. The chart puts its own release in its place."""
+"""First matcher of every selector: any installation. The chart replaces it by its own release."""
 INSTALLATION = "namespace, job"
-"""What one installation's series have in common, api and workers alike; without Kubernetes the first is empty."""
+"""Labels that all series of one installation share. Without Kubernetes the namespace is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """`expr` for as long as `lasts` is a fault; `{{ }}` are Prometheus' own templates."""
+    """Rule that fires when `expr` has been true for `lasts`. Texts may hold Prometheus templates, `{{ }}`."""
 
     name: str
     expr: str
@@ -31,36 +31,36 @@ class Alert:
 
     @property
     def page(self) -> str:
-        """Its runbook's file: `TriggerctlFiresLate` is `fires-late.md`."""
+        """File name of the runbook: `fires-late.md` for `TriggerctlFiresLate`."""
         words = re.findall(r"[A-Z][a-z]+", self.name.removeprefix("Triggerctl"))
         return "-".join(words).lower() + ".md"
 
 
-def _read(metric: str, *labels: str) -> str:
+def _series(metric: str, *labels: str) -> str:
     return f"triggerctl_{metric}{{{','.join((HERE, *labels))}}}"
 
 
 def _highest(metric: str, *labels: str) -> str:
-    """Every process answers it of the whole database, or with what it goes by itself."""
-    return f"max by ({INSTALLATION}) ({_read(metric, *labels)})"
+    """Highest value among the processes: each reports the whole database, or its own setting."""
+    return f"max by ({INSTALLATION}) ({_series(metric, *labels)})"
 
 
-def _added(what: str, *by: str) -> str:
-    return f"sum by ({', '.join((INSTALLATION, *by))}) ({what})"
+def _sum(expr: str, *by: str) -> str:
+    return f"sum by ({', '.join((INSTALLATION, *by))}) ({expr})"
 
 
 def _before(metric: str, *labels: str) -> str:
-    return f"max by ({INSTALLATION}) ({_read(metric, *labels)} offset 30m)"
+    return f"max by ({INSTALLATION}) ({_series(metric, *labels)} offset 30m)"
 
 
-_AGE = _read("resync_age_seconds")
+_AGE = _series("resync_age_seconds")
 _MISSED, _MISSED_BEFORE = _highest("catchup_oldest_seconds"), _before("catchup_oldest_seconds")
-_PENDING, _PENDING_BEFORE = (asked("queue_depth", 'state="pending"') for asked in (_highest, _before))
-_RUNS, _FAILED = _read("runs_total"), _read("runs_total", FAILED)
+_PENDING, _PENDING_BEFORE = (value("queue_depth", 'state="pending"') for value in (_highest, _before))
+_RUNS, _FAILED = _series("runs_total"), _series("runs_total", FAILED)
 _LATE = _highest("late_seconds", 'cause=~"rate|undecided"')
-_BUCKETS = _added(f"rate({_read('fire_lateness_seconds_bucket')}[10m])", "le")
+_BUCKETS = _sum(f"rate({_series('fire_lateness_seconds_bucket')}[10m])", "le")
 _INTERVAL, _QPS = (_highest("setting", f'name="{name}"') for name in ("resync_interval", "execution_qps"))
-_POSTGRESQL = _read("build_info", 'database="postgresql"')
+_POSTGRESQL = _series("build_info", 'database="postgresql"')
 
 ALERTS = (
     Alert(
@@ -90,8 +90,8 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlRunsFail",
-        f"{_added(f'rate({_FAILED}[15m])')} / {_added(f'rate({_RUNS}[15m])')} > 0.25"
-        f" and {_added(f'increase({_FAILED}[15m])')} > 5",
+        f"{_sum(f'rate({_FAILED}[15m])')} / {_sum(f'rate({_RUNS}[15m])')} > 0.25"
+        f" and {_sum(f'increase({_FAILED}[15m])')} > 5",
         "5m",
         "warning",
         "{{ $value | humanizePercentage }} of the runs fail",
@@ -115,7 +115,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlListenerDown",
-        f"{_read('listener_connected')} == 0 and on ({INSTALLATION}, instance) {_POSTGRESQL}",
+        f"{_series('listener_connected')} == 0 and on ({INSTALLATION}, instance) {_POSTGRESQL}",
         "2m",
         "warning",
         "{{ $labels.instance }} does not hear the database's notices",
@@ -123,7 +123,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlBudgetNearEnd",
-        f"max by ({INSTALLATION}, project) ({_read('budget_used_ratio')}) > 0.9",
+        f"max by ({INSTALLATION}, project) ({_series('budget_used_ratio')}) > 0.9",
         "0s",
         "warning",
         "A trigger of {{ $labels.project }} has used {{ $value | humanizePercentage }} of its budget",
@@ -131,7 +131,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlDeadlineMissed",
-        _added(f"increase({_read('deadlines_missed_total')}[15m])", "kind") + " > 0",
+        _sum(f"increase({_series('deadlines_missed_total')}[15m])", "kind") + " > 0",
         "0s",
         "warning",
         "A deadline ({{ $labels.kind }}) came, and no run had succeeded",
@@ -147,7 +147,7 @@ ALERTS = (
     ),
     Alert(
         "TriggerctlPassesFail",
-        _added(f"increase({_read('pass_failures_total')}[10m])", "part") + " > 5",
+        _sum(f"increase({_series('pass_failures_total')}[10m])", "part") + " > 5",
         "5m",
         "warning",
         "The {{ $labels.part }} fails again and again",
@@ -157,7 +157,7 @@ ALERTS = (
 
 
 def rules(alerts: Sequence[Alert]) -> str:
-    """As a file of Prometheus' rules."""
+    """Return the text of a Prometheus rules file."""
     group: dict[str, Any] = {"name": "triggerctl", "rules": [_rule(alert) for alert in alerts]}
     yaml, text = YAML(), io.StringIO()
     yaml.width = 120

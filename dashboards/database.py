@@ -1,4 +1,4 @@
-"""The database as the controller feels it, and what the loop does with it."""
+"""Dashboard of the database: its speed, connections and notices, and whether the loop keeps up."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.builders.timeseries import Panel
@@ -8,9 +8,9 @@ from dashboards.panels import HERE, RATE, empty, graph, quantiles, row
 
 
 def board() -> Dashboard:
-    made = empty("database", "database", "Is the database quick enough, is it heard, and does the loop keep up?")
-    made = row(made, "How quick it is", late.transactions(), *_use())
-    return row(made, "Does the loop keep up?", *_loop())
+    dashboard = empty("database", "database", "Is the database quick enough, is it heard, and does the loop keep up?")
+    dashboard = row(dashboard, "How quick it is", late.transactions(), *_use())
+    return row(dashboard, "Does the loop keep up?", *_loop())
 
 
 def _use() -> list[Panel]:
@@ -19,19 +19,19 @@ def _use() -> list[Panel]:
             "Transactions a second",
             "ops",
             {"{{kind}}": f"sum by (kind) (rate(triggerctl_transaction_seconds_count{{{HERE}}}[{RATE}]))"},
-            "Of deciding, of claims that took something, and of settling.",
+            "Transactions that decide, that claim at least one run, and that settle.",
         ),
         graph(
             "Connections",
             "short",
             {"{{state}} {{instance}}": f"triggerctl_pool_connections{{{HERE}}}"},
-            "Of each process. With no free one left, whoever asks waits up to ten seconds.",
+            "Connections of each process. When none is free, a request for one waits up to ten seconds.",
         ),
         graph(
             "Listener",
             "short",
             {"{{instance}}": f"triggerctl_listener_connected{{{HERE}}}"},
-            "1 while notices are heard. Without them changes are found by polling.",
+            "1 while the process receives notifications (LISTEN). Without them it finds changes by polling.",
             most=1,
         ),
     ]
@@ -40,7 +40,12 @@ def _use() -> list[Panel]:
 def _loop() -> list[Panel]:
     failures = f"sum by (part) (increase(triggerctl_pass_failures_total{{{HERE}}}[{RATE}]))"
     return [
-        graph("Duration of a resync", "s", quantiles("triggerctl_resync_seconds"), "Goes with what changed."),
+        graph(
+            "Duration of a resync",
+            "s",
+            quantiles("triggerctl_resync_seconds"),
+            "Depends on how much changed since the resync before.",
+        ),
         graph(
             "Since the last resync",
             "s",
@@ -48,20 +53,22 @@ def _loop() -> list[Panel]:
                 "{{instance}}": f"triggerctl_resync_age_seconds{{{HERE}}}",
                 "interval": f'max(triggerctl_setting{{{HERE}, name="resync_interval"}})',
             },
-            "A saw's teeth as high as the interval, unless something wakes the loop.",
+            "Rises to the resync interval and falls to zero, earlier when a change wakes the loop.",
         ),
-        graph("Passes that failed", "short", {"{{part}}": failures}, "They are tried again; the log says why."),
+        graph(
+            "Passes that failed", "short", {"{{part}}": failures}, "A failed pass is repeated; the log has the error."
+        ),
         graph(
             "Lag of the change feed",
             "s",
             {"{{instance}}": f"triggerctl_feed_lag_seconds{{{HERE}}}"},
-            "How old the oldest change was when the loop last read some.",
+            "Age of the oldest change when the loop last read changes.",
         ),
         graph(
             "Alarms set and removed",
             "ops",
             {"{{change}}": f"sum by (change) (rate(triggerctl_resync_changes_total{{{HERE}}}[{RATE}]))"},
-            "What changed since the resync before.",
+            "Triggers that were added, replaced or removed, per second.",
         ),
         graph(
             "Alarms held",
@@ -70,6 +77,6 @@ def _loop() -> list[Panel]:
                 "{{instance}}": f"triggerctl_jobs{{{HERE}}}",
                 "active triggers": f"max(triggerctl_triggers_active{{{HERE}}})",
             },
-            "Every replica holds one for each active trigger.",
+            "Every replica holds one alarm for each active trigger.",
         ),
     ]

@@ -1,4 +1,4 @@
-"""All of one installation at a glance."""
+"""Dashboard of a whole installation at a glance."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.builders.stat import Panel as Number
@@ -9,29 +9,37 @@ from dashboards.panels import HERE, RATE, empty, graph, number, quantiles, row
 
 
 def board() -> Dashboard:
-    made = empty("fleet", "fleet", "All of an installation: is it well, and if not, where to look.")
-    made = row(made, "Is all well?", *_numbers())
-    made = row(
-        made, "Do triggers fire in time?", late.causes(), late.since(), late.asked(), late.frozen(), *_lateness()
+    dashboard = empty("fleet", "fleet", "All of an installation: is it well, and if not, where to look.")
+    dashboard = row(dashboard, "Is all well?", *_numbers())
+    dashboard = row(
+        dashboard,
+        "Do triggers fire in time?",
+        late.causes(),
+        late.due_since(),
+        late.demand(),
+        late.frozen(),
+        *_lateness(),
     )
-    made = row(made, "What becomes of it?", work.ended(), work.skipped(), late.queue(), work.backlog())
-    return row(made, "Triggers", *_triggers())
+    dashboard = row(dashboard, "What becomes of it?", work.ended(), work.skipped(), late.queue(), work.backlog())
+    return row(dashboard, "Triggers", *_triggers())
 
 
 def _numbers() -> list[Number]:
     late_now = f'max by (project, cause) (triggerctl_late_triggers{{{HERE}, cause!="freeze"}})'
     failed = f'max(triggerctl_triggers_deactivated{{{HERE}, reason="failures"}})'
     return [
-        number("Active triggers", f"max(triggerctl_triggers_active{{{HERE}}})", "Of all projects together."),
+        number("Active triggers", f"max(triggerctl_triggers_active{{{HERE}}})", "In all projects."),
         number("Replicas", f"max(triggerctl_replicas{{{HERE}}})", "Processes that run the loop."),
         number(
             "Last resync",
             f"min(triggerctl_resync_age_seconds{{{HERE}}})",
-            "How long ago any replica compared its alarms with the database.",
+            "Time since a replica last compared its alarms with the database.",
             unit="s",
             bad_from=300,
         ),
-        number("Late", f"sum({late_now})", "Due and undecided, but for frozen ones; a few are for a moment."),
+        number(
+            "Late", f"sum({late_now})", "Due and undecided triggers without frozen ones. A few for a moment are normal."
+        ),
         number(
             "Cannot be decided",
             f"max(triggerctl_quarantined{{{HERE}}})",
@@ -49,13 +57,13 @@ def _lateness() -> list[Graph]:
             "How late runs are made",
             "s",
             quantiles("triggerctl_fire_lateness_seconds"),
-            "From the scheduled instant to the committed run, but for what backlogs come to.",
+            "From the scheduled instant to the committed run, without runs of a catch-up.",
         ),
         graph(
             "Due since, by project",
             "s",
             {"{{project}}": f"topk(10, {by_project})"},
-            "The ten projects whose triggers wait the longest, for whatever cause.",
+            "The ten projects whose triggers have been due the longest, whatever the cause.",
         ),
     ]
 
@@ -67,30 +75,30 @@ def _triggers() -> list[Graph]:
             "Deactivated, by reason",
             "short",
             {"{{reason}}": f"max by (reason) (triggerctl_triggers_deactivated{{{HERE}}})"},
-            "Triggers that rest. Only failures are a fault; budget ends by itself with the period.",
+            "Deactivated triggers. Only `failures` is a fault; `budget` ends by itself with the period.",
         ),
         graph(
             "Budget used, by project",
             "percentunit",
             {"{{project}}": f"topk(10, {budgets})"},
-            "The highest share of any trigger's budget that is spent or set aside; looked at with each scan.",
+            "The highest share of a trigger's budget that is spent or reserved, updated with each scan.",
         ),
         graph(
             "What the scanner mended",
             "short",
             {"{{kind}}": f"sum by (kind) (increase(triggerctl_findings_total{{{HERE}}}[{RATE}]))"},
-            "One that comes back is a fault; see docs/operations.md.",
+            "A finding that returns is a fault; see docs/operations.md.",
         ),
         graph(
             "Deadlines missed",
             "short",
             {"{{kind}}": f"sum by (kind) (increase(triggerctl_deadlines_missed_total{{{HERE}}}[{RATE}]))"},
-            "Of `expect`, at which no run had succeeded: `triggerctl deadlines T` lists those of a trigger.",
+            "Deadlines of `expect` by which no run had succeeded; `triggerctl deadlines T` lists those of a trigger.",
         ),
         graph(
             "Requests refused",
             "reqps",
             {"{{reason}}": f"sum by (reason) (rate(triggerctl_access_refused_total{{{HERE}}}[{RATE}]))"},
-            "By the guard of API and web page.",
+            "Requests that API and web page refused for lack of valid credentials or rights, per second.",
         ),
     ]

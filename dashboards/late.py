@@ -1,4 +1,4 @@
-"""Why something is late: the panels that `docs/runbooks/fires-late.md` reads, on more than one dashboard."""
+"""Panels that show why something is late, used by several dashboards and by `docs/runbooks/fires-late.md`."""
 
 from grafana_foundation_sdk.builders import timeseries
 
@@ -6,29 +6,29 @@ from dashboards.panels import HERE, RATE, graph, quantiles
 
 
 def causes(also: str = "") -> timeseries.Panel:
-    """Triggers that are due and undecided, by what keeps them."""
-    of = f"max by (project, cause) (triggerctl_late_triggers{{{HERE}{also}}})"
+    """Number of triggers that are due and undecided, by cause; `also` is a further label matcher."""
+    by_project = f"max by (project, cause) (triggerctl_late_triggers{{{HERE}{also}}})"
     return graph(
         "Due and undecided, by cause",
         "short",
-        {"{{cause}}": f"sum by (cause) ({of})"},
+        {"{{cause}}": f"sum by (cause) ({by_project})"},
         "freeze: somebody froze the project. rate: there is no token, more is asked for than execution_qps. "
         "quarantine: it cannot be decided. undecided: no pass came to it yet, the loop or the database is slow.",
     )
 
 
-def since(also: str = "") -> timeseries.Panel:
-    """How long the first of them has been due."""
+def due_since(also: str = "") -> timeseries.Panel:
+    """Time for which the longest waiting trigger has been due, by cause."""
     return graph(
         "Due since, by cause",
         "s",
         {"{{cause}}": f"max by (cause) (triggerctl_late_seconds{{{HERE}{also}}})"},
-        "How long the trigger that waits the longest has been due.",
+        "Time for which the longest waiting trigger has been due.",
     )
 
 
-def asked() -> timeseries.Panel:
-    """What is asked for, against the rate limit."""
+def demand() -> timeseries.Panel:
+    """Starts per second that the schedules ask for, beside the rate limit."""
     waited = f"sum(rate(triggerctl_rate_limit_wait_seconds_count{{{HERE}}}[{RATE}]))"
     return graph(
         "Starts a second: asked for, limit, tokens waited for",
@@ -38,12 +38,12 @@ def asked() -> timeseries.Panel:
             "limit (execution_qps)": f'max(triggerctl_setting{{{HERE}, name="execution_qps"}})',
             "started after waiting for a token": waited,
         },
-        "Above 70 % of the limit a burst makes starts late. A limit of 0 is none.",
+        "Above 70 % of the limit a burst makes starts late. A limit of 0 means unlimited.",
     )
 
 
 def transactions() -> timeseries.Panel:
-    """How long what the loop and the runner do in the database takes."""
+    """Duration of the transactions of loop and runner."""
     return graph(
         "Database: duration of transactions",
         "s",
@@ -55,7 +55,7 @@ def transactions() -> timeseries.Panel:
 
 
 def queue() -> timeseries.Panel:
-    """Runs that were made and have not ended."""
+    """Number of runs that have not ended, by state."""
     return graph(
         "Runs that go on",
         "short",
@@ -69,7 +69,7 @@ def queue() -> timeseries.Panel:
 
 
 def frozen(also: str = "") -> timeseries.Panel:
-    """Freezes in force."""
+    """Projects that are frozen."""
     return graph(
         "Frozen",
         "short",

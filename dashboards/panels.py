@@ -1,4 +1,4 @@
-"""The few kinds of panels that the dashboards are made of; a query is named by its legend."""
+"""Builders for the kinds of panels that the dashboards use. Queries are given as a mapping from legend to PromQL."""
 
 import json
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ from grafana_foundation_sdk.models.dashboard import (
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 HERE = 'job="$job"'
-"""What every selector holds: the installation that is looked at."""
+"""Label matcher that every selector contains: the chosen installation."""
 RATE = "$__rate_interval"
 
 
 def empty(name: str, title: str, about: str) -> grafana.Dashboard:
-    """An empty dashboard, with links to the others and the choice of what is looked at."""
+    """Return a dashboard without panels, with links to the others and variables for data source and installation."""
     others = grafana.DashboardLink("triggerctl").type(DashboardLinkType.DASHBOARDS).tags(["triggerctl"])
     return (
         grafana.Dashboard(f"triggerctl: {title}")
@@ -48,25 +48,25 @@ def empty(name: str, title: str, about: str) -> grafana.Dashboard:
 
 
 def choice(name: str, label: str, query: str) -> grafana.QueryVariable:
-    """A variable whose values are asked of Prometheus."""
+    """Return a variable whose values come from a Prometheus query."""
     variable = grafana.QueryVariable(name).label(label).query(query).datasource(SOURCE)
     return variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
 
 
 def typed(name: str, label: str, value: str) -> grafana.TextBoxVariable:
-    """A variable that people type."""
+    """Return a variable that people type in."""
     return grafana.TextBoxVariable(name).label(label).default_value(value)
 
 
-def way(title: str, url: str) -> grafana.DashboardLink:
-    """A link to a page elsewhere, which may name variables."""
+def link(title: str, url: str) -> grafana.DashboardLink:
+    """Return a link to another page; the URL may contain variables of the dashboard."""
     return grafana.DashboardLink(title).type(DashboardLinkType.LINK).url(url).target_blank(True)
 
 
 def graph(
     title: str, unit: str, queries: Mapping[str, str], about: str, *, width: int = 12, most: float | None = None
 ) -> timeseries.Panel:
-    """Lines over time; the legend may name labels (`{{cause}}`)."""
+    """Return a panel of lines over time; legends may contain labels (`{{cause}}`), `most` fixes the axis."""
     legend = common.VizLegendOptions().show_legend(True).placement(LegendPlacement.BOTTOM)
     panel = (
         timeseries.Panel()
@@ -88,7 +88,7 @@ def graph(
 
 
 def number(title: str, query: str, about: str, *, unit: str = "short", bad_from: float | None = None) -> stat.Panel:
-    """One number as it is now, red from `bad_from` on."""
+    """Return a panel with the current value as a number, red from `bad_from` on."""
     steps = [Threshold(color="green")]
     if bad_from is not None:
         steps.append(Threshold(value=bad_from, color="red"))
@@ -108,32 +108,32 @@ def number(title: str, query: str, about: str, *, unit: str = "short", bad_from:
 
 
 def note(title: str, markdown: str, *, height: int) -> text.Panel:
-    """Words for whoever looks."""
+    """Return a panel of text over the whole width."""
     return text.Panel().title(title).content(markdown).span(24).height(height)
 
 
-def row(made: grafana.Dashboard, title: str, *panels: Builder[Panel]) -> grafana.Dashboard:
-    """The dashboard with one more row of panels, under a title."""
-    made = made.with_row(grafana.Row(title))
+def row(dashboard: grafana.Dashboard, title: str, *panels: Builder[Panel]) -> grafana.Dashboard:
+    """Add a row of panels under a title, and return the dashboard."""
+    dashboard = dashboard.with_row(grafana.Row(title))
     for panel in panels:
-        made = made.with_panel(panel)
-    return made
+        dashboard = dashboard.with_panel(panel)
+    return dashboard
 
 
 def quantiles(metric: str, by: str = "", also: str = "") -> dict[str, str]:
-    """Median and 95th percentile of a histogram, apart by a label where one is named."""
-    shown = f"{{{{{by}}}}} " if by else ""
+    """Return queries for median and 95th percentile of a histogram, separately for each value of the label `by`."""
+    prefix = f"{{{{{by}}}}} " if by else ""
     labels = f"le, {by}" if by else "le"
     inner = f"sum by ({labels}) (rate({metric}_bucket{{{HERE}{also}}}[{RATE}]))"
     return {
-        f"{shown}median": f"histogram_quantile(0.5, {inner})",
-        f"{shown}95 %": f"histogram_quantile(0.95, {inner})",
+        f"{prefix}median": f"histogram_quantile(0.5, {inner})",
+        f"{prefix}95 %": f"histogram_quantile(0.95, {inner})",
     }
 
 
-def as_json(made: grafana.Dashboard) -> str:
-    """As it lies in the chart; panels are numbered by their place."""
-    built: dict[str, Any] = json.loads(json.dumps(made.build(), cls=JSONEncoder))
+def as_json(dashboard: grafana.Dashboard) -> str:
+    """Return the dashboard as JSON with sorted keys; panels get their position as id."""
+    built: dict[str, Any] = json.loads(json.dumps(dashboard.build(), cls=JSONEncoder))
     for place, panel in enumerate(built["panels"], 1):
         panel["id"] = place
     return json.dumps(built, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

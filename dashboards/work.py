@@ -1,4 +1,4 @@
-"""What becomes of occurrences: the panels that the fleet's and the runs' dashboards share."""
+"""Panels about runs, skips and backlogs that the dashboards of fleet and runs share."""
 
 from grafana_foundation_sdk.builders.timeseries import Panel
 
@@ -6,27 +6,28 @@ from dashboards.panels import HERE, RATE, graph
 
 
 def ended() -> Panel:
-    """Runs by outcome."""
+    """Runs that ended per second, by outcome."""
     return graph(
         "Runs that ended, by outcome",
         "ops",
         {"{{outcome}}": f"sum by (outcome) (rate(triggerctl_runs_total{{{HERE}}}[{RATE}]))"},
-        "A second, after all their attempts.",
+        "Per second, after all attempts.",
     )
 
 
 def skipped() -> Panel:
-    """Occurrences that became no run."""
+    """Skipped occurrences per second, by reason."""
     return graph(
         "Occurrences that became no run, by reason",
         "ops",
         {"{{reason}}": f"sum by (reason) (rate(triggerctl_skips_total{{{HERE}}}[{RATE}]))"},
-        "Policies at work; no fault by themselves. rate: a newer occurrence came before there was a token.",
+        "Skips follow from policies and are no fault by themselves. rate: a newer occurrence came before there was a "
+        "token.",
     )
 
 
 def backlog() -> Panel:
-    """What is caught up."""
+    """Missed ranges that wait, and runs made of them."""
     return graph(
         "Catching up",
         "short",
@@ -34,12 +35,12 @@ def backlog() -> Panel:
             "ranges that wait": f"max(triggerctl_catchup_backlog{{{HERE}}})",
             "runs a second": f"sum(rate(triggerctl_caught_up_total{{{HERE}}}[{RATE}]))",
         },
-        "Under `catchup: {policy: all}`; at most max_catchup_runs_per_loop in each resync interval.",
+        "Catch-up under `catchup: {policy: all}`, at most max_catchup_runs_per_loop runs in each resync interval.",
     )
 
 
 def backlog_age() -> Panel:
-    """How far back what is caught up lies."""
+    """Age of the oldest missed occurrence and of the longest waiting run."""
     return graph(
         "Age of what waits",
         "s",
@@ -47,5 +48,5 @@ def backlog_age() -> Panel:
             "oldest missed occurrence": f"max(triggerctl_catchup_oldest_seconds{{{HERE}}})",
             "longest waiting run": f"max(triggerctl_queue_oldest_seconds{{{HERE}}})",
         },
-        "An age that grows as fast as time says that nothing is done about it.",
+        "A line that rises as fast as time passes means that nothing is being done.",
     )

@@ -11,8 +11,8 @@ SESSION_TIMEOUTS = {
 }
 """Below the lease, so that a stalled participant cannot hold up the others (O-08)."""
 TRANSACTION_TIMEOUT = "40s"
-"""Ends whoever stalls where nobody is idle by the server's account: in the middle of a turn (`wire`), with some of its
-statements sent and some not. PostgreSQL has it since version 17."""
+"""Ends a client that stalls in the middle of a pipeline, with some statements sent and some not: the server does not
+count it as idle. PostgreSQL has this timeout since version 17."""
 TCP_USER_TIMEOUT_MILLISECONDS = 10_000
 CONNECT_SECONDS = 5
 _REFUSED = "unsupported startup parameter"

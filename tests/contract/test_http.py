@@ -283,7 +283,7 @@ def test_a_stranger_in_place_of_the_service_is_told_nothing(secured: Service, se
     http_request._trusted.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE")
-        patch.setattr(http_request, "PAUSES", ())
+        patch.setattr(http_request, "PAUSES", (0.01,))
         failed = end(sender.start(url=f"{secured.url}/say"))
     assert isinstance(failed, Failed)
     assert "CERTIFICATE_VERIFY_FAILED" in failed.error

@@ -11,16 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_attempt,
+    wait_chain,
+    wait_fixed,
+)
 
 from reconcile.launchers.shared import answers
 from reconcile.protocols import Failed, Succeeded
 
 SECONDS_TO_CONNECT = 10.0
 PAUSES = (0.5, 1.0, 2.0)
-"""Seconds between tries to connect; what is down for longer is for the run's own retries."""
+"""Seconds between attempts to connect; what is down for longer is for the run's own retries."""
 LONGEST_QUOTE = 300
 """Characters of a failure's body that its error holds."""
 
+_NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout)
+"""Not a byte was sent, so trying again cannot make the service do it twice."""
 _STOPPED = "was abandoned before it was sent"
 
 
@@ -50,30 +61,35 @@ class Sending:
         self._socket: socket.socket | None = None
 
     def send(self) -> Accepted | Succeeded | Failed:
-        """Raises OSError when the log cannot be written."""
-        for pause in (*PAUSES, None):
-            if self._abandoned.is_set():
-                break
-            try:
-                return self._once()
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                # No connection, so not a byte was sent: trying again cannot make the service do it twice.
-                self._write(f"cannot be reached: {_said(error)}\n".encode())
-                if pause is None:
-                    return Failed(f"{self._request.url} cannot be reached: {_said(error)}")
-                self._abandoned.wait(pause)
-            except UnicodeError as error:  # the resolver's, for a name that can be none
-                return Failed(f"{self._request.url} cannot be reached: {_said(error)}")
-            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-                return Failed(f"no whole answer, and whether the service carried it out is not known: {_said(error)}")
-        return Failed(_STOPPED)
+        """Send the request, again where no connection came about. Raises OSError when the log cannot be written."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(_NO_CONNECTION),
+            wait=wait_chain(*map(wait_fixed, PAUSES)),
+            stop=stop_after_attempt(len(PAUSES) + 1),
+            sleep=sleep_using_event(self._abandoned),
+            after=self._log_failure,
+            reraise=True,
+        )
+        try:
+            return retrying(self._once)
+        except (*_NO_CONNECTION, UnicodeError) as error:  # UnicodeError: the resolver refuses the host's name
+            return Failed(f"{self._request.url} cannot be reached: {_said(error)}")
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            return Failed(f"no whole answer, and whether the service carried it out is not known: {_said(error)}")
 
     def abandon(self) -> None:
         """Hangs up. Harmless before and after."""
         self._abandoned.set()
         self._hang_up()
 
+    def _log_failure(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        assert isinstance(error, Exception)
+        self._write(f"cannot be reached: {_said(error)}\n".encode())
+
     def _once(self) -> Accepted | Succeeded | Failed:
+        if self._abandoned.is_set():  # during the pause before, too
+            return Failed(_STOPPED)
         request = self._request
         limits = httpx.Timeout(None, connect=SECONDS_TO_CONNECT)  # the attempt's own timeout is the worker's
         with (

@@ -25,12 +25,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+from tenacity import Retrying, retry_if_exception_type, sleep_using_event, stop_after_attempt, wait_chain, wait_fixed
+
 from reconcile.launchers.shared import attempt_folder, outcome_file
 from reconcile.launchers.shared.log_file import LogFile
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds between tries to submit; what is down for longer is for the run's own retries."""
+"""Seconds between attempts to submit; what is down for longer is for the run's own retries."""
 FIRST_LOOK, LAST_LOOK = 0.05, 2.0
 """Seconds between two looks, at first and in the long run."""
 LOOK_WHEN_TOLD = 30.0
@@ -251,19 +253,28 @@ class _Carrier(threading.Thread):
             (self._folder / "submitted").touch()
 
     def _insist(self, step: Callable[[], None]) -> bool:
-        """False when the end was asked for first. Raises LaunchError when the system is away for long."""
-        for pause in (*PAUSES, None):
+        """Carry out a step, again while its system cannot be reached; False when the end was asked for first.
+
+        Raises LaunchError when the system stays unreachable.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception_type(Unreachable),
+            wait=wait_chain(*map(wait_fixed, PAUSES)),
+            stop=stop_after_attempt(len(PAUSES) + 1),
+            sleep=sleep_using_event(self._wake),
+            reraise=True,
+        )
+
+        def attempt() -> bool:
             if self._asked:
                 return False
-            try:
-                step()
-            except Unreachable as error:
-                if pause is None:
-                    raise LaunchError(str(error)) from None
-                self._wake.wait(pause)
-            else:
-                return True
-        return False
+            step()
+            return True
+
+        try:
+            return retrying(attempt)
+        except Unreachable as error:
+            raise LaunchError(str(error)) from None
 
     def _watch(self) -> Succeeded | Failed | Lost:
         pause = FIRST_LOOK
