@@ -26,6 +26,7 @@ from reconcile.triggers.tasks import Registering
 from revisions.history.triggers import Trigger
 from revisions.ids import fresh
 from revisions.manifests import Trigger as Manifest
+from revisions.outcomes import RunSource
 from revisions.store import runs
 from revisions.store.database import Database
 from revisions.store.runs import NewRun
@@ -129,7 +130,7 @@ def _new(of: Trigger, now: Any) -> NewRun:
         domain=of.key.domain,
         task=of.key.task,
         task_version="v1",
-        source="schedule",
+        source=RunSource.SCHEDULE,
         overlap="allow",
         max_attempts=3,
         actor="system",

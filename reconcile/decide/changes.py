@@ -11,12 +11,13 @@ from reconcile.schedule import bounds, ranges
 from reconcile.schedule.definition import Closed, Once, parse
 from reconcile.schedule.fires import fires, never_fires
 from reconcile.schedule.notation import ScheduleError, duration, instant
-from reconcile.schedule.ranges import SUPERSEDED, Range
+from reconcile.schedule.ranges import Range
 from reconcile.schedule.terms import ends_by_expiry, resolve, schedule_of, timing
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.history.triggers import Action, Trigger, spec_of
 from revisions.ids import TriggerKey, utc_text
 from revisions.manifests import Trigger as Manifest
+from revisions.outcomes import OccurrenceOutcome
 
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 """Stands for the deploy's time where only the form of an `in` is judged."""
@@ -190,7 +191,7 @@ def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], cal
         schedule = schedule_of(spec_of(current.spec), current.resolved, calendars)
     except ScheduleError:
         return None
-    return ranges.joined(schedule, spans, SUPERSEDED)
+    return ranges.joined(schedule, spans, OccurrenceOutcome.SUPERSEDED)
 
 
 def keeps_watermark(current: Trigger | None, following: NextRevision) -> bool:

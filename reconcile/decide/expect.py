@@ -7,8 +7,8 @@ from datetime import time, timedelta
 from typing import Any, Final
 
 from reconcile.schedule.notation import ScheduleError, duration, shown
+from revisions.outcomes import DeadlineKind
 
-SUCCESS_BY, WITHIN = "success_by", "within"
 LONGEST: Final = timedelta(days=31)
 
 _TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d", re.ASCII)
@@ -29,7 +29,7 @@ def expectation(spec: Mapping[str, Any]) -> Expectation | None:
         return None
     if not said:
         raise ScheduleError("expect", "names nothing", 'write success_by: "09:30", or within: 2h, or both')
-    by, within = said.get(SUCCESS_BY), said.get(WITHIN)
+    by, within = said.get(DeadlineKind.SUCCESS_BY), said.get(DeadlineKind.WITHIN)
     if by is not None and not _TIME.fullmatch(by):
         raise ScheduleError("expect.success_by", f"{shown(by)} is not a time of day", 'write "09:30"')
     span = duration(within, "expect.within") if within is not None else None

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-TRUSTED: Final = frozenset({"schedule", "manual", "backfill"})
+from revisions.outcomes import RunSource
+
+TRUSTED: Final = frozenset({RunSource.SCHEDULE, RunSource.MANUAL, RunSource.BACKFILL})
 """Sources whose input people wrote who may deploy or fire: what stands in the trigger, or was given by hand."""
 
 
-def is_untrusted(source: str) -> bool:
+def is_untrusted(source: RunSource) -> bool:
     """Whether a run's input comes from outside: an event, a webhook, a file, a table, and whatever is not known."""
     return source not in TRUSTED
 

@@ -13,6 +13,7 @@ from reconcile.schedule.terms import start_by
 from reconcile.triggers.revising import skip_of
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunSource
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, occurrences, run_orders
 from revisions.store import runs as run_store
@@ -106,7 +107,7 @@ class Records:
             self.now,
             occurrence_id=fire.id,
             scheduled_at=fire.at,
-            source="schedule",
+            source=RunSource.SCHEDULE,
             overlap=case.terms.overlap,
             actor=SYSTEM,
             input=case.terms.input,

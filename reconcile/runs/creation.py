@@ -5,7 +5,7 @@ from datetime import datetime
 from reconcile.decide.authority import CausingRun
 from reconcile.schedule.terms import TaskTerms, Terms, task_terms
 from revisions import ids
-from revisions.store.occurrences import PARKED, STARTED
+from revisions.outcomes import OccurrenceOutcome, RunSource
 from revisions.store.runs import NewRun
 from revisions.store.trigger_facts import TriggerFacts
 
@@ -17,7 +17,7 @@ def new_run(
     *,
     occurrence_id: str,
     scheduled_at: datetime,
-    source: str,
+    source: RunSource,
     overlap: str,
     actor: str,
     input: str,
@@ -58,6 +58,6 @@ def new_run(
     )
 
 
-def outcome_of(new: NewRun) -> str:
+def outcome_of(new: NewRun) -> OccurrenceOutcome:
     """What becomes of an occurrence that has this run (E-05)."""
-    return PARKED if new.parked else STARTED
+    return OccurrenceOutcome.PARKED if new.parked else OccurrenceOutcome.STARTED

@@ -27,6 +27,7 @@ from revisions.errors import Fault, TriggerctlError, Unavailable
 from revisions.history.triggers import Action
 from revisions.ids import TaskKey
 from revisions.manifests import Task, Trigger
+from revisions.outcomes import RunStatus
 from revisions.store import run_orders, runs, triggers
 from revisions.store.database import Database
 from tests.world import key, task_document, trigger_document
@@ -184,7 +185,7 @@ class Replica:
 
     def cancel(self, _: random.Random) -> None:
         with self.database.read() as connection:
-            live = runs.page(connection, None, 1, status="pending")
+            live = runs.page(connection, None, 1, status=RunStatus.PENDING)
         if live:
             self._try("cancel", lambda: self._cancel(live[0].id))
 

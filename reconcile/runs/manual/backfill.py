@@ -19,6 +19,7 @@ from reconcile.triggers.revising import NEW_KEY, Caller
 from revisions import documents, ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import RunSource
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, retention
 from revisions.store import runs as run_store
@@ -178,7 +179,7 @@ def _run(target: Target, order: _Order, fire: Fire) -> NewRun:
     return target.run(
         order.prefix + fire.id,
         fire.at,
-        source=targets.BACKFILL,
+        source=RunSource.BACKFILL,
         overlap=order.wish.overlap or "queue_all",
         caller=order.caller,
         input=order.wish.input,

@@ -13,6 +13,7 @@ from reconcile.triggers.revising import NEW_KEY, Caller
 from revisions import documents, ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunSource
 from revisions.store import notices, run_orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
@@ -53,7 +54,7 @@ class Firing:
             new = target.run(
                 f"manual/{caller.idempotency_key or ids.fresh(target.now)}",
                 target.now,
-                source=targets.MANUAL,
+                source=RunSource.MANUAL,
                 overlap=overlap or "allow",
                 caller=caller,
                 input=input,

@@ -3,6 +3,7 @@
 import pytest
 
 from reconcile.decide.trust import allows_destructive, is_untrusted
+from revisions.outcomes import RunSource
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from reconcile.decide.trust import allows_destructive, is_untrusted
 )
 def test_input_from_outside_is_untrusted(source: str, untrusted: bool) -> None:
     """E-15: what nobody wrote who may deploy or fire; what is not known is not trusted."""
-    assert is_untrusted(source) is untrusted
+    assert is_untrusted(RunSource(source)) is untrusted
 
 
 @pytest.mark.parametrize(("spec", "allowed"), [({}, False), ({"allow_destructive": False}, False)])
