@@ -25,6 +25,7 @@ from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.history.triggers import Trigger
 from revisions.ids import fresh
+from revisions.outcomes import RunSource
 from revisions.spec.trigger import TriggerManifest
 from revisions.store import runs
 from revisions.store.database import Database
@@ -130,7 +131,7 @@ def _new(trigger: Trigger, now: Any) -> NewRun:
         domain=trigger.key.domain,
         task=trigger.key.task,
         task_version="v1",
-        source="schedule",
+        source=RunSource.SCHEDULE,
         overlap="allow",
         max_attempts=3,
         actor="system",

@@ -234,9 +234,9 @@ def _runner(
 def _spans(settings: Settings, observations: Observations) -> "Spans":
     """Loaded here, for whoever keeps no traces is not to wait for it."""
     from controller.telemetry.spans import Spans
-    from controller.telemetry.tracing import sending
+    from controller.telemetry.tracing import exporting
 
-    spans = Spans(sending(settings.tracing_url, settings.tracing_ratio))
+    spans = Spans(exporting(settings.tracing_url, settings.tracing_ratio))
     observations.subscribe(spans.subscriber)
     return spans
 

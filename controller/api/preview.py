@@ -20,11 +20,12 @@ from reconcile.triggers import closed_days, limit_warnings
 from revisions.errors import Invalid, NotFound
 from revisions.history.chain import canonical
 from revisions.ids import TriggerKey
+from revisions.outcomes import HoldKind
 from revisions.spec.trigger import TriggerManifest
 from revisions.store import holds
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
-from revisions.store.holds import FREEZE, Hold
+from revisions.store.holds import Hold
 
 router = APIRouter(tags=["preview"])
 
@@ -89,7 +90,7 @@ def _over(connection: Any, now: datetime, key: TriggerKey, trigger_id: str, tags
     """What holds a trigger now or later, freezes first."""
     lasting = holds.lasting(connection, now)
     over = [one for one in lasting if one.covers(project=key.project, trigger_id=trigger_id, tags=tags)]
-    return sorted(over, key=lambda one: one.kind != FREEZE)
+    return sorted(over, key=lambda one: one.kind != HoldKind.FREEZE)
 
 
 def _preview(

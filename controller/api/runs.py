@@ -18,6 +18,7 @@ from reconcile.runs.attempt import Ended
 from reconcile.triggers import limit_warnings
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunSource, RunStatus
 from revisions.store import logs, run_orders
 from revisions.store import runs as store
 from revisions.store import triggers as trigger_store
@@ -58,8 +59,8 @@ def listing(
             project=project,
             domain=domain,
             task=task,
-            status=status,
-            source=source,
+            status=RunStatus(status) if status else None,
+            source=RunSource(source) if source is not None else None,
             dead=dead,
             ids=id.split(",") if id is not None else None,
             projects=projects,

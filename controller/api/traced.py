@@ -1,6 +1,6 @@
-"""A span for each request that changes something, in the trace that it is part of, else in one of its own (O-04).
+"""A span for each request that changes something, in the caller's trace or in a trace of its own (O-04).
 
-One that only reads is recorded where somebody follows it: pages and probes ask all the time.
+A request that only reads is recorded if it has a `traceparent`; pages and probes ask all the time.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,10 @@ _NAMES_OF_TRIGGERS = frozenset(TriggerKey._fields)
 
 
 class Traced:
-    """Outermost, so that a refusal is seen as well; nothing of a query, a header or a body is told."""
+    """Outermost middleware, so that refusals are recorded as well.
+
+    Queries, headers and bodies are not recorded, for they may hold secrets.
+    """
 
     def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
         self._app = app
@@ -42,18 +45,18 @@ class Traced:
                 status = message["status"]
             await send(message)
 
-        with self._tracing.request(f"{method} {route}" if route else method, attributes, parent) as asked:
-            scope[TRACEPARENT] = str(asked.context)
+        with self._tracing.request(f"{method} {route}" if route else method, attributes, parent) as span:
+            scope[TRACEPARENT] = str(span.context)
             try:
-                with bound_contextvars(trace_id=asked.context.trace):
+                with bound_contextvars(trace_id=span.context.trace):
                     await self._app(scope, receive, watched)
             finally:
                 names = found.names if found else {}
-                asked.answered(status, {**_named(names), "triggerctl.actor": _actor(scope)})
+                span.set_answer(status, {**_named(names), "triggerctl.actor": _actor(scope)})
 
 
 def _named(names: Mapping[str, str]) -> dict[str, str]:
-    """Whom a path names, where that is a trigger; other parts of paths may be secret."""
+    """Return the trigger that a path names; other parts of paths may be secrets."""
     return {"triggerctl.trigger": str(TriggerKey(**names))} if names.keys() == _NAMES_OF_TRIGGERS else {}
 
 

@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from controller.cli import screen
+from revisions.outcomes import RunStatus
 
 if TYPE_CHECKING:
     from controller.cli.client import Client
 
 LOOK_SECONDS = 0.5
-LIVE = ("pending", "running", "waiting", "parked")
+LIVE = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PARKED)
 
 
 def follow(client: "Client", path: str, attempt: int | None) -> None:

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli import session as sessions
+from revisions.outcomes import HoldKind
 
 app = typer.Typer()
 
-HELD = ("freeze", "blackout")
+HELD = tuple(HoldKind)
 """Reasons that end: what they hold may start then."""
 SHOWN = 3
 """Up to so many wall times that are left out for one reason are named one by one."""

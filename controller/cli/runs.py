@@ -6,6 +6,7 @@ import typer
 
 from controller.cli import session as sessions
 from controller.cli.session import ByDomain, ByProject, ByTask, Cursor
+from revisions.outcomes import RunStatus
 
 app = typer.Typer(no_args_is_help=True, help="Runs and what they printed.")
 
@@ -103,9 +104,9 @@ def cancel(
     path = files.run_path(run)
     with session.client() as client:
         answer = client.post(f"{path}/cancel", {"reason": reason} if reason else None)
-    if answer["status"] == "running":
+    if answer["status"] == RunStatus.RUNNING:
         screen.note("note: it is asked to end, and runs until it has")
-    elif answer["status"] != "cancelled":
+    elif answer["status"] != RunStatus.CANCELLED:
         screen.note(f"note: it had {answer['status'].replace('_', ' ')} before, and stays so")
     screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
 

@@ -17,6 +17,7 @@ from controller.cli.session import (
     Session,
     TriggerName,
 )
+from revisions.outcomes import OccurrenceOutcome
 
 if TYPE_CHECKING:
     from controller.cli.client import Client
@@ -155,7 +156,7 @@ def outcome(item: Any, last: Mapping[str, str]) -> str | None:
     status = item["status"]
     said: str | None = status["last_outcome"]
     run = last.get(status["last_run_id"])
-    return f"{said}, run {run.replace('_', ' ')}" if said == "started" and run else said
+    return f"{said}, run {run.replace('_', ' ')}" if said == OccurrenceOutcome.STARTED and run else said
 
 
 def _apart(item: Any) -> str | None:
@@ -200,7 +201,11 @@ def _held_and_why(item: Any) -> str | None:
 
 def _last_runs(client: "Client", triggers: Sequence[Any]) -> dict[str, str]:
     """How the last run of each trigger stands, by the run's id; a few requests for many triggers."""
-    ids = [item["status"]["last_run_id"] for item in triggers if item["status"]["last_outcome"] == "started"]
+    ids = [
+        item["status"]["last_run_id"]
+        for item in triggers
+        if item["status"]["last_outcome"] == OccurrenceOutcome.STARTED
+    ]
     wanted = [id for id in ids if id]
     parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
     runs = [run for part in parts for run in client.get("/runs", id=",".join(part), limit=_AT_ONCE)["items"]]

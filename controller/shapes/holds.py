@@ -8,7 +8,8 @@ from typing_extensions import TypedDict
 
 from controller.shapes.common import Since, Time, time_text
 from revisions.ids import TriggerKey, utc_text
-from revisions.store.holds import BLACKOUT, FREEZE, Hold
+from revisions.outcomes import HoldKind
+from revisions.store.holds import Hold
 
 
 class HeldShape(TypedDict):
@@ -46,7 +47,7 @@ class HoldShape(Since):
 def held_shape(by: Hold) -> HeldShape:
     return {
         "id": by.hold_id,
-        "kind": FREEZE if by.kind == FREEZE else BLACKOUT,
+        "kind": "freeze" if by.kind == HoldKind.FREEZE else "blackout",
         "mode": by.mode or None,
         "until": time_text(by.until_at),
         "owner": by.owner,
@@ -59,7 +60,7 @@ def hold_shape(made: Hold, now: datetime, triggers: Mapping[str, TriggerKey]) ->
     is_over = made.until_at is not None and (made.until_at <= now or made.until_at <= made.from_at)
     return {
         "id": made.hold_id,
-        "kind": FREEZE if made.kind == FREEZE else BLACKOUT,
+        "kind": "freeze" if made.kind == HoldKind.FREEZE else "blackout",
         "state": "over" if is_over else "in_force" if made.from_at <= now else "to_come",
         "project": made.project,
         "tag": made.tag,

@@ -1,4 +1,4 @@
-"""Metrics that are true of the whole installation: read from the database, in one short transaction a scrape."""
+"""Metrics of the whole installation, read from the database in one short transaction per scrape."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,19 +15,19 @@ from revisions.store.database import Database
 from revisions.store.runs import LIVE
 
 PROJECTS = 50
-"""Projects that bear a label of their own at most; those that are late the longest go first."""
+"""Greatest number of projects with a label of their own; those that are late the longest come first."""
 OTHERS, EVERYTHING = "(others)", "(everything)"
-"""What all other projects are called together; what a freeze of everything is of. No project can bear such a name."""
+"""Labels of all other projects together, and of a freeze of everything; no project can have such a name."""
 
 
-class Stored(Collector):
-    """Left out while the database cannot be reached: a scrape then shows what the process knows by itself."""
+class InstallationMetrics(Collector):
+    """Collector of these metrics; it yields nothing while the database cannot be reached."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing, so that registering asks no database."""
+        """Describe nothing, so that registering does not query the database."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -46,14 +46,14 @@ class Stored(Collector):
 
 
 def _triggers(census: InstallationCounts) -> Iterator[GaugeMetricFamily]:
-    active = sum(one.number for one in census.standings if one.reason is None)
+    active = sum(standing.number for standing in census.standings if standing.reason is None)
     yield _gauge("triggers_active", "Active triggers.", active)
     reasons = Counter(dict.fromkeys(map(str, (*StopReason, BY_HAND)), 0))
-    for one in census.standings:
-        if one.reason is not None:
-            reasons[one.reason] += one.number
-    resting = {(reason,): number for reason, number in reasons.items()}
-    yield _labelled("triggers_deactivated", "Triggers that rest.", ["reason"], resting)
+    for standing in census.standings:
+        if standing.reason is not None:
+            reasons[standing.reason] += standing.number
+    deactivated = {(reason,): number for reason, number in reasons.items()}
+    yield _labelled("triggers_deactivated", "Triggers that rest.", ["reason"], deactivated)
     yield _gauge("quarantined", "Triggers that could not be decided and are left alone.", census.quarantined)
     frozen = [EVERYTHING] if census.frozen is None else sorted(census.frozen)[:PROJECTS]
     yield _labelled(
@@ -62,7 +62,7 @@ def _triggers(census: InstallationCounts) -> Iterator[GaugeMetricFamily]:
 
 
 def _lateness(census: InstallationCounts) -> Iterator[GaugeMetricFamily]:
-    active = [one.project for one in census.standings if one.reason is None]
+    active = [standing.project for standing in census.standings if standing.reason is None]
     numbers, seconds = lateness(active, census.late, census.now)
     labels = ["project", "cause"]
     yield _labelled("late_triggers", "Triggers that are due and undecided, by what keeps them.", labels, numbers)
@@ -72,21 +72,21 @@ def _lateness(census: InstallationCounts) -> Iterator[GaugeMetricFamily]:
 def lateness(
     active: Iterable[str], late: Sequence[LateTriggers], now: datetime
 ) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
-    """How many triggers are late, and for how long, by project and cause.
+    """Return the number of late triggers, and the seconds since the first was due, by (project, cause).
 
-    At most 50 projects bear their own name, those that are late the longest first; the other late ones are one.
+    At most 50 projects have their own name, those that are late the longest first; the others count as one.
     """
     since: dict[str, datetime] = {}
-    for one in late:
-        since[one.project] = min(one.since, since.get(one.project, one.since))
+    for group in late:
+        since[group.project] = min(group.since, since.get(group.project, group.since))
     first = sorted(since, key=lambda project: (since[project], project))
     named = [*first, *sorted(set(active) - set(since))][:PROJECTS]
     numbers = {(project, cause.value): 0.0 for project in named for cause in DelayCause}
     seconds = dict(numbers)
-    for one in late:
-        key = (one.project if one.project in named else OTHERS, one.cause.value)
-        numbers[key] = numbers.get(key, 0.0) + one.number
-        seconds[key] = max(seconds.get(key, 0.0), (now - one.since).total_seconds())
+    for group in late:
+        key = (group.project if group.project in named else OTHERS, group.cause.value)
+        numbers[key] = numbers.get(key, 0.0) + group.number
+        seconds[key] = max(seconds.get(key, 0.0), (now - group.since).total_seconds())
     return numbers, seconds
 
 

@@ -9,9 +9,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from controller.settings import Settings
-from controller.telemetry.installation_metrics import PROJECTS, Stored
+from controller.telemetry.installation_metrics import PROJECTS, InstallationMetrics
 from controller.version import VERSION
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.observation import Observation
 from reconcile.observations.passes import (
     BudgetsSurveyed,
@@ -29,9 +28,8 @@ from reconcile.observations.passes import (
 from reconcile.observations.process import AccessRefused, AccessThrottled, RunnerFailed, RunnerUnavailable
 from reconcile.observations.runs import AttemptEnded, RunExpired, RunsClaimed, RunSettled, WaitEnded
 from reconcile.observations.specs import BacklogDropped
-from reconcile.schedule.ranges import BLACKOUT, BUDGET, CONCURRENCY, DENIED, MISSED, RATE, SUPERSEDED
 from reconcile.schedule.zones import TZDATA_VERSION
-from revisions.store import expiry
+from revisions.outcomes import DeadlineKind, OccurrenceOutcome, RunSource, RunStatus, SkipReason
 from revisions.store.database import Database
 
 _LATENESS_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
@@ -39,13 +37,13 @@ _TRANSACTION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 _RUN_BUCKETS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 
 OUTCOMES = (
-    AttemptOutcome.SUCCEEDED,
-    AttemptOutcome.FAILED,
-    AttemptOutcome.TIMED_OUT,
-    AttemptOutcome.CANCELLED,
-    expiry.EXPIRED,
+    RunStatus.SUCCEEDED,
+    RunStatus.FAILED,
+    RunStatus.TIMED_OUT,
+    RunStatus.CANCELLED,
+    RunStatus.EXPIRED,
 )
-SOURCES = ("schedule", "manual", "backfill")
+SOURCES = tuple(RunSource)
 CHANGES = ("added", "replaced", "removed")
 TRANSACTIONS = ("decide", "claim", "settle")
 
@@ -75,7 +73,7 @@ class Metrics:
         self._resynced = _LastResync(self._now)
         registry.register(self._resynced)
         registry.register(_Pool(database))
-        registry.register(Stored(database))
+        registry.register(InstallationMetrics(database))
 
     def _make_loops(self, registry: CollectorRegistry) -> None:
         self._jobs = Gauge("triggerctl_jobs", "Alarms held by this process.", registry=registry)
@@ -115,7 +113,15 @@ class Metrics:
             "triggerctl_run_seconds", "From the last start to the end.", buckets=_RUN_BUCKETS, registry=registry
         )
         self._caught_up = Counter("triggerctl_caught_up", "Runs that backlogs came to.", registry=registry)
-        reasons = (MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT, BUDGET, DENIED, RATE)
+        reasons = (
+            OccurrenceOutcome.MISSED,
+            OccurrenceOutcome.SUPERSEDED,
+            OccurrenceOutcome.CONCURRENCY,
+            OccurrenceOutcome.BLACKOUT,
+            OccurrenceOutcome.BUDGET,
+            OccurrenceOutcome.DENIED,
+            SkipReason.RATE,
+        )
         self._skips = _counter(registry, "triggerctl_skips", "Occurrences that became no run.", reason=reasons)
         self._transactions = Histogram(
             "triggerctl_transaction_seconds",
@@ -135,7 +141,7 @@ class Metrics:
             registry,
             "triggerctl_deadlines_missed",
             "Deadlines at which no run had succeeded.",
-            kind=("success_by", "within"),
+            kind=tuple(DeadlineKind),
         )
         self._failures = _counter(
             registry, "triggerctl_pass_failures", "Passes of loop and runner that failed.", part=("loop", "runner")
@@ -163,7 +169,7 @@ class Metrics:
             case PassDecided():
                 self._count_pass(observation)
             case BacklogDropped():
-                self._skips.labels(MISSED).inc(_number(observation.count))
+                self._skips.labels(OccurrenceOutcome.MISSED).inc(_number(observation.count))
             case DeadlineMissed():
                 self._missed.labels(observation.kind).inc()
             case FaultFound(kind):
@@ -181,10 +187,10 @@ class Metrics:
             case RunSettled():
                 self._runs.labels(observation.status, observation.run.source).inc()
                 self._run_seconds.observe(observation.seconds)
-            case WaitEnded(run) if run.status == AttemptOutcome.CANCELLED:
-                self._runs.labels(AttemptOutcome.CANCELLED, run.source).inc()
+            case WaitEnded(run) if run.status == RunStatus.CANCELLED:
+                self._runs.labels(RunStatus.CANCELLED, run.source).inc()
             case RunExpired(run):
-                self._runs.labels(expiry.EXPIRED, run.source).inc()
+                self._runs.labels(RunStatus.EXPIRED, run.source).inc()
             case AccessRefused(reason):
                 self._refused.labels(reason).inc()
             case AccessThrottled():
@@ -203,7 +209,9 @@ class Metrics:
             for seconds in decided.lateness:
                 self._lateness.observe(max(0.0, seconds))
         for skip in decided.skips:
-            self._skips.labels(RATE if skip.reason == RATE else skip.outcome).inc(_number(skip.count))
+            self._skips.labels(SkipReason.RATE if skip.reason == SkipReason.RATE else skip.outcome).inc(
+                _number(skip.count)
+            )
         for seconds in decided.waited:
             self._rate_wait.observe(seconds)
 

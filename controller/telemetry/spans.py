@@ -12,6 +12,7 @@ from reconcile.observations.passes import PassDecided
 from reconcile.observations.runs import AttemptEnded, LaunchTried, WaitEnded
 from reconcile.observations.specs import TriggerChanged
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import RunStatus
 from revisions.store.runs import NewRun, Run
 
 BAD = (AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT, AttemptOutcome.LOST)
@@ -104,7 +105,7 @@ class Spans:
             self._record_run(run, ended.trigger, ended.decision.status, at, error)
 
     def _record_run(
-        self, run: Run, trigger: TriggerKey | None, status: str, at: datetime, error: str | None = None
+        self, run: Run, trigger: TriggerKey | None, status: RunStatus, at: datetime, error: str | None = None
     ) -> None:
         """Record a run from its creation to its end, whatever restarts lay between."""
         parent, cause = _parent(run), trace_context.parse(run.traceparent)

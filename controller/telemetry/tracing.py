@@ -1,7 +1,8 @@
-"""Spans by OpenTelemetry, sent as OTLP over HTTP; nothing else knows that library, nor loads it without need.
+"""Spans recorded with OpenTelemetry and sent as OTLP over HTTP.
 
-The names of runs' traces and spans come from `reconcile.decide.trace_context`; here they are recorded and sent. Sending
-is done in a thread of the library's own, from a bounded queue: a collector that is away costs spans and nothing else.
+No other module imports that library, so that a process without traces never loads it. The ids of runs' traces and spans
+come from `reconcile.decide.trace_context`. The library sends from a bounded queue in its own thread: while the
+collector is away, spans are lost and nothing else happens.
 """
 
 import threading
@@ -24,13 +25,16 @@ from controller.version import VERSION
 from reconcile.decide.trace_context import Context
 
 SECONDS_TO_SEND = 3.0
-"""How long a process that stops waits for what was not sent yet."""
+"""How long a stopping process waits until the remaining spans are sent."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = 1_000
 
 
 class Tracing:
-    """Where spans are recorded: `ratio` of the traces that begin here; None: as OTEL_TRACES_SAMPLER says, else all."""
+    """Recorder of spans.
+
+    `ratio` is the share of the traces begun here that are recorded; None leaves it to OTEL_TRACES_SAMPLER, else all.
+    """
 
     def __init__(self, processor: SpanProcessor, ratio: float | None = None) -> None:
         self._ids = _Ids()
@@ -44,7 +48,7 @@ class Tracing:
         self._tracer = self._provider.get_tracer("triggerctl", VERSION)
 
     def sampled(self, own: Context, parent: Context | None) -> Context:
-        """A span's own context with the decision whether it is recorded, which every process comes to alike."""
+        """Return a span's context with the decision whether it is recorded; every process decides the same."""
         result = self._provider.sampler.should_sample(_within(parent), own.trace_id, "")
         return own.sampled(result.decision is Decision.RECORD_AND_SAMPLE)
 
@@ -60,96 +64,98 @@ class Tracing:
         links: Sequence[Context] = (),
         error: str | None = None,
     ) -> Context:
-        """Records a span that is over, `own` being what it is called; `error` says that, and why, it ended badly.
+        """Record a span that has ended and return its context; `own` has the ids it is to have, random ones if None.
 
-        A link to what is not recorded would lead nowhere, so there is none.
+        `error` marks it as failed, for this reason. Links to spans that are not recorded are left out.
         """
-        with self._ids.named(own):
+        with self._ids.using(own):
             span = self._tracer.start_span(
                 name,
                 _within(parent),
                 attributes=_known(attributes),
-                links=[Link(_as_theirs(one)) for one in links if one.is_sampled],
+                links=[Link(_to_library(link)) for link in links if link.is_sampled],
                 start_time=_nanoseconds(start),
             )
         if error is not None:
             span.set_status(Status(StatusCode.ERROR, error))
         span.end(_nanoseconds(max(start, end)))
-        return _as_ours(span)
+        return _from_library(span)
 
     @contextmanager
-    def request(self, name: str, attributes: Mapping[str, Any], parent: Context | None) -> "Iterator[Asked]":
-        """A span around the answer to a request."""
+    def request(self, name: str, attributes: Mapping[str, Any], parent: Context | None) -> "Iterator[RequestSpan]":
+        """Open a span for a request that lasts until the context is left."""
         span = self._tracer.start_span(name, _within(parent), SpanKind.SERVER, _known(attributes))
         try:
-            yield Asked(span)
+            yield RequestSpan(span)
         finally:
             span.end()
 
     def close(self) -> None:
-        """Sends what is left, as far as the collector takes it in time."""
+        """Send the remaining spans, for three seconds at most."""
         closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         closing.join(SECONDS_TO_SEND)
 
 
-class Asked:
-    """A request that is being answered."""
+class RequestSpan:
+    """Span of a request that is being answered."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
-        self.context = _as_ours(span)
+        self.context = _from_library(span)
 
-    def answered(self, status: int, attributes: Mapping[str, Any]) -> None:
-        """Notes the answer; only what went wrong here is an error."""
+    def set_answer(self, status: int, attributes: Mapping[str, Any]) -> None:
+        """Record the answer's HTTP status; only those from 500 on mark the span as failed."""
         self._span.set_attributes(_known({"http.response.status_code": status, **attributes}))
         if status >= 500:
             self._span.set_status(Status(StatusCode.ERROR))
 
 
-def sending(url: str | None, ratio: float | None) -> Tracing:
-    """Traces to the collector at a URL, None: where OTEL_EXPORTER_OTLP_ENDPOINT says."""
+def exporting(url: str | None, ratio: float | None) -> Tracing:
+    """Return a recorder that sends to the collector at a URL; None: where OTEL_EXPORTER_OTLP_ENDPOINT says."""
     endpoint = f"{url.rstrip('/')}/v1/traces" if url else None
     return Tracing(BatchSpanProcessor(OTLPSpanExporter(endpoint)), ratio)
 
 
 class _Ids(RandomIdGenerator):
-    """Random ones, but for a span that has a name already; each thread names its own."""
+    """Generator of random ids, except within `using`, which fixes the ids of the spans that this thread starts."""
 
     def __init__(self) -> None:
-        self._named = threading.local()
+        self._local = threading.local()
 
     @contextmanager
-    def named(self, own: Context | None) -> Iterator[None]:
-        self._named.own = own
+    def using(self, own: Context | None) -> Iterator[None]:
+        self._local.own = own
         try:
             yield
         finally:
-            self._named.own = None
+            self._local.own = None
 
     def generate_trace_id(self) -> int:
-        own: Context | None = getattr(self._named, "own", None)
+        own: Context | None = getattr(self._local, "own", None)
         return own.trace_id if own else super().generate_trace_id()
 
     def generate_span_id(self) -> int:
-        own: Context | None = getattr(self._named, "own", None)
+        own: Context | None = getattr(self._local, "own", None)
         return own.span_id if own else super().generate_span_id()
 
 
 def _resource() -> Resource:
-    """Who sends, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise."""
+    """Return name and version of the service; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override them."""
     return Resource({"service.name": "triggerctl", "service.version": VERSION}).merge(OTELResourceDetector().detect())
 
 
 def _within(parent: Context | None) -> Surroundings:
-    return trace.set_span_in_context(NonRecordingSpan(_as_theirs(parent)), Surroundings()) if parent else Surroundings()
+    if parent is None:
+        return Surroundings()
+    return trace.set_span_in_context(NonRecordingSpan(_to_library(parent)), Surroundings())
 
 
-def _as_theirs(context: Context) -> SpanContext:
+def _to_library(context: Context) -> SpanContext:
     return SpanContext(context.trace_id, context.span_id, is_remote=True, trace_flags=TraceFlags(context.flags))
 
 
-def _as_ours(span: Span) -> Context:
+def _from_library(span: Span) -> Context:
     context = span.get_span_context()
     return Context(context.trace_id, context.span_id, int(context.trace_flags))
 

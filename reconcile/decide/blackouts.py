@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
 
 from reconcile.schedule.ranges import MOMENT
+from revisions.outcomes import HoldMode
 
-MODES: Final = ("drop", "one", "defer")
-"""Drop what falls into it; start the newest at its end; start all of it then. Where two meet, the first named rules."""
+_MODES = tuple(HoldMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +16,7 @@ class Blackout:
 
     from_at: datetime
     until_at: datetime
-    mode: str
+    mode: HoldMode
 
     def earlier(self, span: timedelta) -> "Blackout":
         return replace(self, from_at=self.from_at - span, until_at=self.until_at - span)
@@ -50,4 +49,4 @@ def piece(blackouts: Sequence[Blackout], watermark: datetime, now: datetime) -> 
     ruling = [one for one in blackouts if one.from_at <= first < one.until_at]
     edges = [edge for one in blackouts for edge in (one.from_at, one.until_at) if edge > first]
     until = min([now, *(edge - MOMENT for edge in edges)])
-    return BlackoutSpan(until, min(ruling, key=lambda one: MODES.index(one.mode), default=None))
+    return BlackoutSpan(until, min(ruling, key=lambda one: _MODES.index(one.mode), default=None))

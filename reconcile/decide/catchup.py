@@ -12,20 +12,12 @@ from reconcile.schedule import ranges
 from reconcile.schedule.definition import Schedule
 from reconcile.schedule.fires import Fire, fires, last
 from reconcile.schedule.ranges import (
-    ASKED,
-    BLACKOUT,
-    BUDGET,
-    CONCURRENCY,
-    COUNT,
-    DENIED,
-    MAX_RUNS,
-    MISSED,
     MOMENT,
-    RATE,
-    SUPERSEDED,
     Range,
     span,
 )
+from revisions.outcomes import HoldMode, OccurrenceOutcome, SkipReason
+from revisions.spec.trigger import CatchupPolicy
 
 MOST_DEFERRED = 500
 """What one pass starts of a blackout's deferred occurrences; the next pass goes on."""
@@ -127,14 +119,14 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
     """The next part of a backlog (cursor, until], oldest first, at most `limit` occurrences; what lies before the
     window is given up (L-06). Costs as much as the limit, however long the backlog is (L-08)."""
     if at.remaining == 0:
-        return _decided(until, *span(terms.schedule, cursor, until, MISSED, COUNT))
+        return _decided(until, *span(terms.schedule, cursor, until, OccurrenceOutcome.MISSED, SkipReason.COUNT))
     if blackouts.held_until(at.blackouts, at.now):
         return _decided(cursor)
     if at.denied is not None:
-        return _decided(until, *span(terms.schedule, cursor, until, DENIED, at.denied))
+        return _decided(until, *span(terms.schedule, cursor, until, OccurrenceOutcome.DENIED, at.denied))
     edge = at.now - terms.spec.catchup.window - MOMENT if terms.spec.catchup.window else cursor
     base = min(max(cursor, edge), until)
-    given_up = span(terms.schedule, cursor, base, MISSED)
+    given_up = span(terms.schedule, cursor, base, OccurrenceOutcome.MISSED)
     if terms.overlap in concurrency.DISPLACING:
         return _drain_newest(terms, base, until, at, given_up)
     if 0 in (at.affordable, at.wanted):
@@ -151,8 +143,8 @@ def _drain_newest(
     """Of a backlog whose runs would displace each other only the newest starts, and never in place of one after it."""
     newest = last(terms.schedule, base, until)
     if newest is None or at.live:
-        return _decided(until, *given_up, *span(terms.schedule, base, until, CONCURRENCY))
-    older = span(terms.schedule, base, newest.at - MOMENT, CONCURRENCY)
+        return _decided(until, *given_up, *span(terms.schedule, base, until, OccurrenceOutcome.CONCURRENCY))
+    older = span(terms.schedule, base, newest.at - MOMENT, OccurrenceOutcome.CONCURRENCY)
     return _starting(terms, at, [newest], before=given_up, base=base, watermark=until, older=older)
 
 
@@ -174,15 +166,15 @@ def _starting(
 ) -> CatchupPlan:
     """What is wanted starts as far as the overlap policy lets it; `older` is skipped along with the last start."""
     if terms.overlap in concurrency.DISPLACING:
-        older, wanted = (*older, *ranges.of(wanted[:-1], CONCURRENCY)), wanted[-1:]
+        older, wanted = (*older, *ranges.of(wanted[:-1], OccurrenceOutcome.CONCURRENCY)), wanted[-1:]
     beside = wanted[: concurrency.room(terms.overlap, at.live)]
     lacking = beside[: at.wanted]
     starts = tuple(lacking[: at.affordable])
     left = (
         *older,
-        *ranges.of(lacking[len(starts) :], BUDGET),
-        *ranges.of(beside[len(lacking) :], CONCURRENCY, MAX_RUNS),
-        *ranges.of(wanted[len(beside) :], CONCURRENCY),
+        *ranges.of(lacking[len(starts) :], OccurrenceOutcome.BUDGET),
+        *ranges.of(beside[len(lacking) :], OccurrenceOutcome.CONCURRENCY, SkipReason.MAX_RUNS),
+        *ranges.of(wanted[len(beside) :], OccurrenceOutcome.CONCURRENCY),
     )
     if not starts:
         return CatchupPlan((*before, *left), watermark, (), (), watermark, **more)
@@ -215,7 +207,7 @@ def _is_outdone(terms: Terms, end: datetime, at: Situation) -> bool:
     """Whether something newer will start: an occurrence after `end` that no blackout drops."""
     while end < at.now:
         piece = blackouts.piece(at.blackouts, end, at.now)
-        drops = piece.blackout is not None and piece.blackout.mode == "drop"
+        drops = piece.blackout is not None and piece.blackout.mode == HoldMode.DROP
         if not drops and fires(terms.schedule, end, piece.until, 1):
             return True
         end = piece.until
@@ -225,9 +217,12 @@ def _is_outdone(terms: Terms, end: datetime, at: Situation) -> bool:
 def _missed(schedule: Schedule, after: datetime, until: datetime, at: Situation) -> tuple[Range, ...]:
     limited = at.rate_waiting_since - at.live_grace if at.rate_waiting_since else None
     if limited is None or limited >= until:
-        return span(schedule, after, until, MISSED)
+        return span(schedule, after, until, OccurrenceOutcome.MISSED)
     edge = max(after, limited)
-    return (*span(schedule, after, edge, MISSED), *span(schedule, edge, until, MISSED, RATE))
+    return (
+        *span(schedule, after, edge, OccurrenceOutcome.MISSED),
+        *span(schedule, edge, until, OccurrenceOutcome.MISSED, SkipReason.RATE),
+    )
 
 
 def _all(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> CatchupPlan:
@@ -245,11 +240,11 @@ def _after_blackout(
 ) -> CatchupPlan | None:
     """What a blackout that is over makes of the piece it covered; None where that is left to the catch-up policy."""
     end, is_fresh = piece.until, at.now - blackouts.over_at(at.blackouts, over) <= at.live_grace
-    if over.mode == "drop":
-        return _decided(end, *span(terms.schedule, watermark, end, BLACKOUT))
-    if not is_fresh and terms.spec.catchup.policy != "all":
+    if over.mode == HoldMode.DROP:
+        return _decided(end, *span(terms.schedule, watermark, end, OccurrenceOutcome.BLACKOUT))
+    if not is_fresh and terms.spec.catchup.policy is not CatchupPolicy.ALL:
         return None
-    if over.mode == "defer":
+    if over.mode == HoldMode.DEFER:
         if not is_fresh:
             return None
         wanted = fires(terms.schedule, watermark, end, MOST_DEFERRED)
@@ -258,7 +253,7 @@ def _after_blackout(
     newest = last(terms.schedule, watermark, end)
     if newest is None:
         return _decided(end)
-    older = span(terms.schedule, watermark, newest.at - MOMENT, BLACKOUT)
+    older = span(terms.schedule, watermark, newest.at - MOMENT, OccurrenceOutcome.BLACKOUT)
     return _starting(terms, at, [newest], base=watermark, watermark=end, older=older)
 
 
@@ -266,13 +261,13 @@ def _denied(terms: Terms, watermark: datetime, at: Situation, why: str) -> Catch
     """Nothing starts, and each occurrence says why; the fire that a run asked for is one of them."""
     asked = at.asked
     if asked is None:
-        return _decided(at.now, *span(terms.schedule, watermark, at.now, DENIED, why))
+        return _decided(at.now, *span(terms.schedule, watermark, at.now, OccurrenceOutcome.DENIED, why))
     if asked.at > at.now:
         return _decided(watermark, ahead=asked)
     end = max(watermark, asked.at - MOMENT)
-    before = span(terms.schedule, watermark, end, SUPERSEDED, ASKED)
-    later = span(terms.schedule, end, at.now, DENIED, why)
-    return replace(_decided(at.now, *before, *ranges.of([asked], DENIED, why), *later), is_asked=True)
+    before = span(terms.schedule, watermark, end, OccurrenceOutcome.SUPERSEDED, SkipReason.NEXT_FIRE_AT)
+    later = span(terms.schedule, end, at.now, OccurrenceOutcome.DENIED, why)
+    return replace(_decided(at.now, *before, *ranges.of([asked], OccurrenceOutcome.DENIED, why), *later), is_asked=True)
 
 
 def _asked(terms: Terms, watermark: datetime, asked: Fire, at: Situation) -> CatchupPlan:
@@ -280,7 +275,7 @@ def _asked(terms: Terms, watermark: datetime, asked: Fire, at: Situation) -> Cat
     if asked.at > at.now:
         return _decided(watermark, ahead=asked)
     end = max(watermark, asked.at - MOMENT)
-    before = span(terms.schedule, watermark, end, SUPERSEDED, ASKED)
-    if terms.spec.catchup.policy == "none" and asked.at < at.now - at.live_grace:
-        return replace(_decided(end, *before, *ranges.of([asked], MISSED)), is_asked=True)
+    before = span(terms.schedule, watermark, end, OccurrenceOutcome.SUPERSEDED, SkipReason.NEXT_FIRE_AT)
+    if terms.spec.catchup.policy is CatchupPolicy.NONE and asked.at < at.now - at.live_grace:
+        return replace(_decided(end, *before, *ranges.of([asked], OccurrenceOutcome.MISSED)), is_asked=True)
     return replace(_starting(terms, at, [asked], before=before, base=end, watermark=end), is_asked=True)

@@ -9,10 +9,11 @@ from reconcile.decide.terms import resolve, schedule_of, terms
 from reconcile.schedule import ranges
 from reconcile.schedule.definition import Bounded, Closed, Once, parse
 from reconcile.schedule.fires import fires, never_fires
-from reconcile.schedule.ranges import SUPERSEDED, Range
+from reconcile.schedule.ranges import Range
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.history.triggers import Action, Trigger
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import OccurrenceOutcome
 from revisions.spec.notation import ScheduleError
 from revisions.spec.stored import readable_trigger, same_timing, trigger_spec, written_schedule
 from revisions.spec.trigger import ExpectSpec, TriggerManifest, TriggerSpec
@@ -187,7 +188,7 @@ def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], cal
         schedule = schedule_of(trigger_spec(current.spec), current.resolved, calendars)
     except ValueError:
         return None
-    return ranges.joined(schedule, spans, SUPERSEDED)
+    return ranges.joined(schedule, spans, OccurrenceOutcome.SUPERSEDED)
 
 
 def keeps_watermark(current: Trigger | None, following: NextRevision) -> bool:

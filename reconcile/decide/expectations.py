@@ -19,6 +19,7 @@ from reconcile.schedule.definition import Bounded, Cron, Schedule
 from reconcile.schedule.ranges import MOMENT
 from reconcile.schedule.zones import span_at, zone
 from revisions.history.triggers import SYSTEM, StopReason, Trigger
+from revisions.outcomes import DeadlineKind
 from revisions.spec.stored import readable_trigger
 
 TROUBLE: Final = (StopReason.FAILURES, StopReason.BUDGET)
@@ -39,7 +40,7 @@ class Deadline:
     """That a run scheduled at `since` or later is to have succeeded `at` an instant; `occurrence_id` is the first's."""
 
     at: datetime
-    kind: str
+    kind: DeadlineKind
     since: datetime
     occurrence_id: str
     revision: int
@@ -96,7 +97,7 @@ def _is_off(era: Era) -> bool:
 
 def _within(life: Life, era: Era, low: datetime, high: datetime, span: timedelta) -> Iterator[Deadline]:
     for one in _expected(life, low - span, high - span):
-        yield Deadline(one.at + span, WITHIN, *one, era.trigger.revision)
+        yield Deadline(one.at + span, DeadlineKind.WITHIN, *one, era.trigger.revision)
 
 
 def _by(life: Life, era: Era, low: datetime, high: datetime, by: time) -> Iterator[Deadline]:
@@ -108,7 +109,7 @@ def _by(life: Life, era: Era, low: datetime, high: datetime, by: time) -> Iterat
             begins = (_instant(here, day, time()), _instant(here, day - DAY, by))
             found = (next(_expected(life, begin - MOMENT, at - MOMENT), None) for begin in begins)
             if first := next(filter(None, found), None):
-                yield Deadline(at, SUCCESS_BY, *first, era.trigger.revision)
+                yield Deadline(at, DeadlineKind.SUCCESS_BY, *first, era.trigger.revision)
         day += DAY
 
 

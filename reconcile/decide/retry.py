@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from revisions.outcomes import RunStatus
+
 LONGEST_BACKOFF_SECONDS = 300
 
 
@@ -22,7 +24,7 @@ class AttemptOutcome(StrEnum):
 class RunEnd:
     """The run is over."""
 
-    status: str
+    status: RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +55,25 @@ def decide(
     """What follows. Whoever asked for an end gets it: no attempt comes after a cancellation, but a success stands."""
     match outcome:
         case AttemptOutcome.SUCCEEDED | AttemptOutcome.CANCELLED:
-            return RunEnd(outcome.value)
+            return RunEnd(RunStatus(outcome))
         case _ if cancel_requested:
-            return RunEnd(AttemptOutcome.CANCELLED.value)
+            return RunEnd(RunStatus.CANCELLED)
         case AttemptOutcome.HANDED_BACK:
             return HandBack(now)
         case _ if attempt < max_attempts:
             return AnotherAttempt(now + backoff(attempt))
         case AttemptOutcome.TIMED_OUT:
-            return RunEnd(outcome.value)
+            return RunEnd(RunStatus.TIMED_OUT)
         case _:
-            return RunEnd(AttemptOutcome.FAILED.value)
+            return RunEnd(RunStatus.FAILED)
 
 
-def failures(consecutive: int, status: str, *, run_revision: int, current_revision: int) -> int:
+def failures(consecutive: int, status: RunStatus, *, run_revision: int, current_revision: int) -> int:
     """Consecutive failed runs after one more has ended; a failure of an older revision tells nothing of this one."""
     match status:
-        case "succeeded":
+        case RunStatus.SUCCEEDED:
             return 0
-        case "failed" | "timed_out" if run_revision == current_revision:
+        case RunStatus.FAILED | RunStatus.TIMED_OUT if run_revision == current_revision:
             return consecutive + 1
         case _:
             return consecutive

@@ -12,9 +12,11 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 
+from revisions.outcomes import RunSource
+
 SAMPLED, RANDOM = 1, 2
 """Flags: that the trace is recorded, and that its id ends in bits by which a share can be chosen."""
-MANY = frozenset({"backfill"})
+MANY = frozenset({RunSource.BACKFILL})
 """Sources of which one request makes many runs: each has a trace of its own, with a link to the request's."""
 
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -54,7 +56,7 @@ def parse(text: str | None) -> Context | None:
     return found if found.trace_id and found.span_id else None
 
 
-def continued(source: str, traceparent: str | None) -> str | None:
+def continued(source: RunSource, traceparent: str | None) -> str | None:
     """What a run's trace goes on with, of what its request was part of."""
     return None if source in MANY else traceparent
 

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from typing import Final
 
+from revisions.outcomes import RunSource
 from revisions.spec.trigger import TriggerSpec
 
-TRUSTED: Final = frozenset({"schedule", "manual", "backfill"})
+TRUSTED: Final = frozenset({RunSource.SCHEDULE, RunSource.MANUAL, RunSource.BACKFILL})
 """Sources whose input people wrote who may deploy or fire: what stands in the trigger, or was given by hand."""
 
 
-def is_untrusted(source: str) -> bool:
+def is_untrusted(source: RunSource) -> bool:
     """Whether a run's input comes from outside: an event, a webhook, a file, a table, and whatever is not known."""
     return source not in TRUSTED
 

@@ -9,10 +9,11 @@ from reconcile.decide import in_force
 from reconcile.decide.expectations import Deadline, Life, Occasion, Success, deadlines, is_expected, is_met
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import DeadlineMissed, ExpectationUnreadable
-from reconcile.schedule.ranges import ASKED, MOMENT, SUPERSEDED
+from reconcile.schedule.ranges import MOMENT
 from reconcile.triggers.closed_days import lived
 from revisions.errors import TriggerctlError
 from revisions.history.triggers import Trigger
+from revisions.outcomes import HoldKind, OccurrenceOutcome, SkipReason
 from revisions.spec.stored import readable_trigger
 from revisions.spec.trigger import LONGEST_DEADLINE
 from revisions.store import expectations as store
@@ -102,11 +103,11 @@ def _voided(
     connection: Connection, trigger: Trigger, row: StatusRow, since: datetime, now: datetime, delay: timedelta
 ) -> Iterator[tuple[datetime, datetime]]:
     """What a blackout keeps from starting, and what a run's own next fire takes the place of."""
-    for hold in holds.lasting(connection, since, holds.BLACKOUT):
+    for hold in holds.lasting(connection, since, HoldKind.BLACKOUT):
         if hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags) and hold.until_at:
             yield hold.from_at - delay, hold.until_at - delay - MOMENT
     for skip in occurrences.skips_within(connection, trigger.trigger_id, since, now):
-        if (skip.outcome, skip.reason) == (SUPERSEDED, ASKED):
+        if (skip.outcome, skip.reason) == (OccurrenceOutcome.SUPERSEDED, SkipReason.NEXT_FIRE_AT):
             yield skip.scheduled_at, skip.scheduled_until
     if row.asked_fire_at is not None:
         yield row.watermark + MOMENT, row.asked_fire_at - MOMENT

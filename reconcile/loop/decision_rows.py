@@ -12,6 +12,7 @@ from reconcile.schedule.fires import Fire
 from reconcile.triggers.append import skip_of
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunSource
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, occurrences, run_orders
 from revisions.store import runs as run_store
@@ -105,7 +106,7 @@ class Records:
             self.now,
             occurrence_id=fire.id,
             scheduled_at=fire.at,
-            source="schedule",
+            source=RunSource.SCHEDULE,
             overlap=case.terms.overlap.value,
             actor=SYSTEM,
             input=case.terms.input,

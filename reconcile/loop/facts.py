@@ -15,6 +15,7 @@ from reconcile.schedule.fires import Fire
 from reconcile.triggers import authors, budgets, closed_days
 from revisions.history.chain import value_of
 from revisions.history.triggers import StopReason
+from revisions.outcomes import HoldKind, HoldMode
 from revisions.store import holds, quarantines, runs
 from revisions.store import trigger_facts as facts_store
 from revisions.store.database import Connection
@@ -82,7 +83,7 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
             found.held.append((row, quarantine.until_at))
             continue
         over = [hold for hold in holding if _covers(hold, of)]
-        freezes = [hold for hold in over if hold.kind == holds.FREEZE and hold.is_on(now)]
+        freezes = [hold for hold in over if hold.kind == HoldKind.FREEZE and hold.is_on(now)]
         if freezes:
             ends = [hold.until_at for hold in freezes]
             found.held.append((row, None if None in ends else max(end for end in ends if end)))
@@ -123,9 +124,9 @@ def _case(known: _Known, spending: Spending | None, live: int, now: datetime, gr
     most = terms.spec.limits.max_runs
     late = terms.delay("/".join((facts.project, facts.domain, facts.task, facts.name)))
     blackouts = (
-        Blackout(hold.from_at, hold.until_at, hold.mode)
+        Blackout(hold.from_at, hold.until_at, HoldMode(hold.mode))
         for hold in over
-        if hold.kind == holds.BLACKOUT and hold.until_at is not None
+        if hold.kind == HoldKind.BLACKOUT and hold.until_at is not None
     )
     asked = None
     if row.asked_fire_at is not None:

@@ -14,12 +14,12 @@ from reconcile.report.installation_checks import span
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.schedule import ranges
-from reconcile.schedule.ranges import RESTORE, SUPERSEDED
 from reconcile.triggers.activation import resume_paused
 from reconcile.triggers.append import skip_of
 from reconcile.triggers.closed_days import read_terms
 from revisions.errors import Conflict
 from revisions.history.triggers import SYSTEM, Trigger
+from revisions.outcomes import OccurrenceOutcome, SkipReason
 from revisions.store import backlogs as backlog_store
 from revisions.store import claims, feed, installations, notices, occurrences, replicas, run_orders
 from revisions.store import runs as run_store
@@ -134,12 +134,14 @@ def _lost(connection: Connection, trigger: Trigger, row: StatusRow, now: datetim
     """What would have fired: by the schedule as one range, and as a run asked for it."""
     spans = [(one.cursor_at, one.until_at) for one in backlog_store.get(connection, [row.trigger_id])]
     schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
-    left = ranges.joined(schedule, [*spans, (row.watermark, now)], SUPERSEDED, RESTORE)
+    left = ranges.joined(schedule, [*spans, (row.watermark, now)], OccurrenceOutcome.SUPERSEDED, SkipReason.RESTORE)
     if left:
         yield skip_of(row.trigger_id, row.revision, now, left)
     if row.asked_fire_at is not None and row.asked_fire_at <= now:
         asked_id, at = f"next/{row.asked_by_run_id}", row.asked_fire_at
-        yield Skip(row.trigger_id, asked_id, at, at, now, SUPERSEDED, RESTORE, row.revision, 1)
+        yield Skip(
+            row.trigger_id, asked_id, at, at, now, OccurrenceOutcome.SUPERSEDED, SkipReason.RESTORE, row.revision, 1
+        )
 
 
 def separate(database: Database, interval: timedelta) -> str:

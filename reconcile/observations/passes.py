@@ -8,6 +8,7 @@ from enum import StrEnum
 from reconcile.decide.job_changes import JobChanges
 from reconcile.observations.observation import Observation
 from revisions.ids import TriggerKey
+from revisions.outcomes import DeadlineKind
 from revisions.store.backlogs import Backlog
 from revisions.store.occurrences import Skip
 from revisions.store.runs import NewRun
@@ -147,7 +148,7 @@ class DeadlineMissed(Observation):
     name = "trigger.deadline_missed"
     trigger: TriggerKey
     trigger_id: str
-    kind: str
+    kind: DeadlineKind
     due_at: datetime
     scheduled_at: datetime | None
     revision: int

@@ -6,6 +6,7 @@ from datetime import datetime
 from reconcile.decide.retry import AttemptOutcome, Decision
 from reconcile.observations.observation import Observation, RunObservation
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunStatus
 
 _WITH_SOURCE = ("trigger_id", "attempt", "source")
 
@@ -35,7 +36,7 @@ class RunRetriedByHand(RunObservation):
 
     name = "run.retried_by_hand"
     logged = ("attempt",)
-    ended_as: str
+    ended_as: RunStatus
     actor: str
 
 
@@ -195,7 +196,7 @@ class RunSettled(RunObservation):
 
     name = "run.settled"
     logged = _WITH_SOURCE
-    status: str
+    status: RunStatus
     error: str | None
     seconds: float
 

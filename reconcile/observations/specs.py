@@ -8,6 +8,7 @@ from typing import Any
 from reconcile.observations.observation import Observation
 from revisions.history.triggers import Trigger
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
+from revisions.outcomes import HoldKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class HoldChanged(Observation):
     """
 
     name = "hold.changed"
-    kind: str
+    kind: HoldKind
     project: str | None
     tag: str | None
     until: datetime | None

@@ -15,6 +15,7 @@ from reconcile.triggers.closed_days import lived
 from revisions.errors import Invalid, NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunSource
 from revisions.store import backlogs as backlog_store
 from revisions.store import history_rows, occurrences, retention
 from revisions.store import revisions as revision_store
@@ -28,7 +29,6 @@ from revisions.store.status import StatusRow
 
 MOST = 1_000_000
 """Occurrences that are judged in one call."""
-ON_SCHEDULE = "schedule"
 """The source of a run that the loop made."""
 
 
@@ -171,12 +171,14 @@ def started_before(connection: Connection, past: TriggerPast, after: datetime) -
     era = in_force.era_at(past.eras, after + MOMENT)
     if era is None or era.terms.count is None:
         return 0
-    return run_store.count_scheduled(connection, past.trigger.trigger_id, era.baseline, after, source=ON_SCHEDULE)
+    return run_store.count_scheduled(
+        connection, past.trigger.trigger_id, era.baseline, after, source=RunSource.SCHEDULE
+    )
 
 
 def started(run: Run | RunMade) -> RecordedRun:
     """A run as the rules see it."""
-    by_hand = run.source != ON_SCHEDULE
+    by_hand = run.source != RunSource.SCHEDULE
     return RecordedRun(run.scheduled_at, run.occurrence_id, run.created_at, run.revision, run.id, by_hand)
 
 

@@ -24,6 +24,7 @@ from revisions.clock import Clock
 from revisions.errors import Invalid, Unavailable
 from revisions.history.triggers import StopReason
 from revisions.ids import TriggerKey
+from revisions.outcomes import HoldKind
 from revisions.spec.stored import readable_task
 from revisions.store import backlogs as backlog_store
 from revisions.store import counts, expectations, guards, holds, quarantines, replicas, runs, servers
@@ -206,7 +207,7 @@ def _holds(connection: Connection, now: datetime) -> Check:
     on = [hold for hold in holds.lasting(connection, now) if hold.is_on(now)]
     named = trigger_store.keys(connection, [hold.trigger_id for hold in on if hold.trigger_id])
     told = [ActiveHold(hold.kind, _whom(hold, named), hold.until_at, hold.owner, hold.reason) for hold in on]
-    return trigger_checks.holds(sorted(told, key=lambda one: one.kind != holds.FREEZE))
+    return trigger_checks.holds(sorted(told, key=lambda one: one.kind != HoldKind.FREEZE))
 
 
 def _failures(connection: Connection, now: datetime) -> Check:

@@ -6,16 +6,17 @@ from datetime import datetime, timedelta
 from reconcile.decide.authority import refusal
 from reconcile.decide.in_force import newest
 from reconcile.decide.terms import Terms
-from reconcile.queries.audit import ON_SCHEDULE, TriggerPast, left, past_of, started_before
+from reconcile.queries.audit import TriggerPast, left, past_of, started_before
 from reconcile.report import verdicts
 from reconcile.report.delays import Obstruction, PastHold, PendingRun, RunStart, waits_for
 from reconcile.report.explain import Explanation, explain
 from reconcile.report.verdicts import HoldInForce, InstantFacts, InstantView, Made, Obstacles, QuarantineState
-from reconcile.schedule.ranges import MOMENT, SUPERSEDED
+from reconcile.schedule.ranges import MOMENT
 from reconcile.triggers import authors
 from reconcile.triggers.closed_days import read_terms
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
+from revisions.outcomes import OccurrenceOutcome, RunSource, RunStatus
 from revisions.run_limits import RunLimits, run_limits_of
 from revisions.spec.stored import readable_trigger
 from revisions.store import holds, occurrences, quarantines, queue, status, triggers
@@ -77,11 +78,11 @@ def _by_hand(connection: Connection, past: TriggerPast, late: timedelta) -> Run 
     """The run that somebody asked for where it is the newest there is to tell of: later than what was on schedule,
     or not begun yet."""
     run = next(iter(run_store.page(connection, None, 1, trigger_id=past.trigger.trigger_id)), None)
-    if run is None or run.source == ON_SCHEDULE:
+    if run is None or run.source == RunSource.SCHEDULE:
         return None
     named = newest(past.eras, past.now - late)
     since = named.at if named else past.trigger.changed_at
-    return run if run.created_at >= since or run.status in ("pending", "parked") else None
+    return run if run.created_at >= since or run.status in (RunStatus.PENDING, RunStatus.PARKED) else None
 
 
 def _made(connection: Connection, run: Run, past: TriggerPast) -> Made:
@@ -95,8 +96,8 @@ def _made(connection: Connection, run: Run, past: TriggerPast) -> Made:
         began=RunStart(run.created_at, started_at, run.approved_at, run.approved_by),
         status=run.status,
         error=run.error,
-        is_by_hand=run.source != ON_SCHEDULE,
-        waits_for=told(connection, run, past.now) if run.status == "pending" else "",
+        is_by_hand=run.source != RunSource.SCHEDULE,
+        waits_for=told(connection, run, past.now) if run.status == RunStatus.PENDING else "",
     )
 
 
@@ -149,15 +150,15 @@ def _recorded(connection: Connection, past: TriggerPast, instant: InstantView) -
         return None, None
     run = run_store.of_occurrence(connection, past.trigger.trigger_id, instant.fire.id)
     covering = occurrences.skips_within(connection, past.trigger.trigger_id, instant.at - MOMENT, instant.at)
-    covering.sort(key=lambda skip: skip.outcome == SUPERSEDED)
+    covering.sort(key=lambda skip: skip.outcome == OccurrenceOutcome.SUPERSEDED)
     return run, next(iter(covering), None)
 
 
 def told(connection: Connection, run: Run, now: datetime) -> str:
     """What it waits for, empty where only nobody has claimed it yet, and for a run that has begun or ended."""
-    if run.status == "parked":
+    if run.status == RunStatus.PARKED:
         return "an approval"
-    if run.status != "pending":
+    if run.status != RunStatus.PENDING:
         return ""
     running = queue.running(connection)
     task = (run.project, run.domain, run.task)

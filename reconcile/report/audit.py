@@ -11,7 +11,8 @@ from operator import attrgetter
 
 from reconcile.decide.in_force import Era, Named, era_at, named
 from reconcile.schedule.fires import SCHEDULED_PREFIXES
-from reconcile.schedule.ranges import DROPPED, MOMENT, SUPERSEDED
+from reconcile.schedule.ranges import DROPPED, MOMENT
+from revisions.outcomes import OccurrenceOutcome
 
 DELETED, DEACTIVATED = "deleted", "deactivated"
 NOT_NAMED = "no revision then in force names it"
@@ -56,7 +57,7 @@ class RecordedSkip:
     until: datetime
     decided_at: datetime
     revision: int
-    outcome: str
+    outcome: OccurrenceOutcome
     reason: str
 
 
@@ -90,7 +91,7 @@ class AuditLine:
     occurrence_id: str
     kind: AuditResult
     revision: int
-    outcome: str = ""
+    outcome: OccurrenceOutcome | None = None
     reason: str = ""
     run_id: str | None = None
     decided_at: datetime | None = None
@@ -101,11 +102,11 @@ class AuditSummary:
     """How many of each kind, and of the skipped ones how many by (outcome, reason)."""
 
     kinds: Counter[AuditResult] = field(default_factory=Counter)
-    skips: Counter[tuple[str, str]] = field(default_factory=Counter)
+    skips: Counter[tuple[OccurrenceOutcome, str]] = field(default_factory=Counter)
 
     def add(self, line: AuditLine) -> None:
         self.kinds[line.kind] += 1
-        if line.kind is AuditResult.SKIPPED:
+        if line.kind is AuditResult.SKIPPED and line.outcome:
             self.skips[line.outcome, line.reason] += 1
 
     @property
@@ -220,7 +221,11 @@ def _counted(
     What is given up as a whole goes from the first that was undecided to the last; what was decided in between stays
     so, and is no part of it.
     """
-    own = [left for left in covering if left.outcome != SUPERSEDED and not left.reason.startswith(DROPPED)]
+    own = [
+        left
+        for left in covering
+        if left.outcome != OccurrenceOutcome.SUPERSEDED and not left.reason.startswith(DROPPED)
+    ]
     scheduled = run if run and not run.by_hand else None
     left = next(iter(own or covering), None)
     at, id, revision = expected.at, expected.fire.id, expected.era.trigger.revision
@@ -251,14 +256,14 @@ def _asleep(expected: Named, run: RecordedRun | None, left: RecordedSkip | None)
     reason = DELETED if trigger.deleted else DEACTIVATED
     run_id, created_at = (run.run_id, run.created_at) if run else (None, None)
     kind = AuditResult.INACTIVE
-    return AuditLine(expected.at, expected.fire.id, kind, trigger.revision, "", reason, run_id, created_at)
+    return AuditLine(expected.at, expected.fire.id, kind, trigger.revision, None, reason, run_id, created_at)
 
 
 def _unexpected(record: RecordedRun | RecordedSkip, reason: str) -> AuditLine:
     at, id, kind = record.at, record.occurrence_id, AuditResult.UNEXPECTED
     match record:
         case RecordedRun():
-            return AuditLine(at, id, kind, record.revision, "", reason, record.run_id, record.created_at)
+            return AuditLine(at, id, kind, record.revision, None, reason, record.run_id, record.created_at)
         case RecordedSkip():
             return AuditLine(at, id, kind, record.revision, record.outcome, reason, None, record.decided_at)
 

@@ -11,10 +11,10 @@ from typing import Final
 from reconcile.decide.concurrency import ONE_AT_A_TIME
 from reconcile.report.wording import at_text, because, span_text
 from revisions.ids import utc_text
+from revisions.outcomes import HoldKind
 
 A_WHILE: Final = timedelta(seconds=5)
 """What is less late than this was on time."""
-FREEZE: Final = "freeze"
 SHOWN: Final = 5
 """The newest so many freezes and blackouts are told."""
 
@@ -23,7 +23,7 @@ SHOWN: Final = 5
 class PastHold:
     """A freeze or a blackout that was in force for a time; None as its end where it still is."""
 
-    kind: str
+    kind: HoldKind
     owner: str
     reason: str
     since: datetime
@@ -61,7 +61,7 @@ def began_late(stood: Iterable[PastHold], run: RunStart) -> Iterator[str]:
     if run.started_at - could_begin > A_WHILE:
         since = "approved" if run.approved_at else "made"
         yield f"It began {span_text(run.started_at - could_begin)} after it was {since}, at {at_text(run.started_at)}."
-        freezes = [one for one in stood if one.kind == FREEZE]
+        freezes = [one for one in stood if one.kind == HoldKind.FREEZE]
         found = list(_told(freezes, could_begin, run.started_at))
         yield from found or ["What it waited for is not recorded: a limit, a key, a run before it, or a worker."]
 

@@ -9,9 +9,7 @@ from reconcile.report.delays import began_late, decided_late
 from reconcile.report.verdicts import InstantFacts, InstantView, Verdict
 from reconcile.report.wording import Advice, at_text, because, span_text
 from reconcile.schedule.fires import Fire
-
-MANUAL = "manual"
-"""The source of a run that is for no instant of the schedule."""
+from revisions.outcomes import RunSource, SkipReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ def _started(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
     assert facts.run is not None
     made = facts.run
     if made.is_by_hand:
-        meant = "" if made.source == MANUAL else f" for {at_text(made.scheduled_at)}"
+        meant = "" if made.source == RunSource.MANUAL else f" for {at_text(made.scheduled_at)}"
         yield f"Run {made.run_id} was made by {made.actor} at {at_text(made.began.created_at)}{meant} ({made.source})."
     else:
         assert instant.fire is not None
@@ -123,7 +121,7 @@ def _skipped(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
     left = facts.skip
     found = wording.of_skip(left.outcome, left.reason)
     yield f"It did not fire at {_time(instant.fire)}: {found.why}."
-    told = f" ({left.reason})" if left.reason and left.reason != "rate" else ""
+    told = f" ({left.reason})" if left.reason and left.reason != SkipReason.RATE else ""
     yield f"That was decided at {at_text(left.decided_at)}, as {left.outcome}{told}."
     yield from decided_late(facts.stood, _due_at(instant), left.decided_at)
     if left.until > left.at:

@@ -9,6 +9,7 @@ from reconcile.decide.authority import TAKE_OVER
 from reconcile.decide.demand import FULL, is_too_much
 from reconcile.report.installation_checks import Check, fault, many, named, ok, span, warning
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import HoldKind
 
 PATIENCE: Final = timedelta(minutes=10)
 """How long a pending run may wait before one asks whether a runner is up."""
@@ -36,7 +37,7 @@ class QuarantinedTrigger:
 class ActiveHold:
     """A freeze or a blackout in force; `whom` it is for, in words."""
 
-    kind: str
+    kind: HoldKind
     whom: str
     until: datetime | None
     owner: str
@@ -75,7 +76,7 @@ def holds(held: Sequence[ActiveHold]) -> Check:
     if not held:
         return ok("holds", "no freeze or blackout is in force")
     detail = named(map(_holding, held))
-    if all(one.kind != "freeze" for one in held):
+    if all(one.kind != HoldKind.FREEZE for one in held):
         return ok("holds", detail)
     return warning("holds", detail, "`triggerctl unfreeze` lifts a freeze; `triggerctl blackout list` shows all")
 

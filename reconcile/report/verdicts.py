@@ -10,6 +10,7 @@ from reconcile.report.audit import DecidedSpan, RecordedSkip
 from reconcile.report.delays import PastHold, RunStart
 from reconcile.schedule.fires import Fire, LeftOut, fires, left_out
 from reconcile.schedule.ranges import MOMENT
+from revisions.outcomes import HoldKind, RunSource, RunStatus
 
 SHOWN = 10
 """Wall times between two fires that a gap, a fold or a closed day left out; more are not named."""
@@ -50,11 +51,11 @@ class Made:
     """A run, that of the occurrence or one by hand; `waits_for` is what keeps one that is pending from its start."""
 
     run_id: str
-    source: str
+    source: RunSource
     actor: str
     scheduled_at: datetime
     began: RunStart
-    status: str
+    status: RunStatus
     error: str | None
     is_by_hand: bool = False
     waits_for: str = ""
@@ -64,7 +65,7 @@ class Made:
 class HoldInForce:
     """A freeze or a blackout that is in force; one without an end lasts until somebody lifts it."""
 
-    kind: str
+    kind: HoldKind
     owner: str
     reason: str
     until: datetime | None

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from revisions.history.triggers import StopReason
 from revisions.ids import utc_text
+from revisions.outcomes import OccurrenceOutcome, RunStatus, SkipReason
 
 
 class Advice(NamedTuple):
@@ -26,43 +28,49 @@ ENOUGH: Final = Advice(
 )
 """An occurrence for which there was no place among the successes still wanted."""
 
-OUTCOMES: Final[Mapping[str, Advice]] = {
-    "parked": Advice("its run waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
-    "denied": Advice(
+OUTCOMES: Final[Mapping[OccurrenceOutcome, Advice]] = {
+    OccurrenceOutcome.PARKED: Advice("its run waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
+    OccurrenceOutcome.DENIED: Advice(
         "whoever wrote the trigger may not start this, or a policy refused it",
         "have somebody who may deploy the trigger, or change the policy",
     ),
-    "duplicate": Advice("the same occurrence had come before, and one run is made for it", ""),
-    "disabled": Advice("the trigger was inactive when it came", "`triggerctl activate {trigger}` resumes it"),
-    "self_reentry": Advice(
+    OccurrenceOutcome.DUPLICATE: Advice("the same occurrence had come before, and one run is made for it", ""),
+    OccurrenceOutcome.DISABLED: Advice(
+        "the trigger was inactive when it came", "`triggerctl activate {trigger}` resumes it"
+    ),
+    OccurrenceOutcome.SELF_REENTRY: Advice(
         "a run of this very trigger caused the event, and a trigger does not fire itself",
         "have another trigger take the event",
     ),
-    "debounced": Advice(
+    OccurrenceOutcome.DEBOUNCED: Advice(
         "another event followed within `debounce`, and one run stands for both", "shorten `debounce` if each is to run"
     ),
-    "concurrency": Advice(
+    OccurrenceOutcome.CONCURRENCY: Advice(
         "a run of this trigger was still going on, and `overlap` keeps a second one out",
         "`overlap: queue_all` would start it after that run, `allow` beside it;"
         " `triggerctl runs list --trigger {trigger}` shows what went on",
     ),
-    "budget": Advice(
+    OccurrenceOutcome.BUDGET: Advice(
         "the budget of its period was used up", "raise `limits.max_cost`, or wait for the next period to begin"
     ),
-    "expired": Advice(
+    OccurrenceOutcome.EXPIRED: Advice(
         "it was too late for it: its time to start within, or the trigger's time, was over",
         "lengthen `start_within` or `limits.expires_at`",
     ),
-    "missed": Advice(
+    OccurrenceOutcome.MISSED: Advice(
         "its time passed while nothing could start it, and the catch-up policy leaves it out",
         "`catchup: {{policy: all}}` would start each one later; `triggerctl fire {trigger}` makes a run now",
     ),
-    "blackout": Advice("a blackout was in force", "end the blackout, or `triggerctl fire {trigger}` once it is over"),
-    "superseded": Advice(
+    OccurrenceOutcome.BLACKOUT: Advice(
+        "a blackout was in force", "end the blackout, or `triggerctl fire {trigger}` once it is over"
+    ),
+    OccurrenceOutcome.SUPERSEDED: Advice(
         "it was still undecided when a later revision, or a run's own next fire, began anew",
         "`triggerctl history {trigger}` shows the change; `triggerctl fire {trigger}` makes a run now",
     ),
-    "failed": Advice("its run could not be made", "mend what the reason names; the next occurrence tries again"),
+    OccurrenceOutcome.FAILED: Advice(
+        "its run could not be made", "mend what the reason names; the next occurrence tries again"
+    ),
 }
 """What an occurrence that became no run ended in."""
 
@@ -72,33 +80,35 @@ RESTORED: Final = Advice(
 )
 """What became of a time that a restore lost."""
 
-STATUSES: Final[Mapping[str, Advice]] = {
-    "pending": Advice(
+STATUSES: Final[Mapping[RunStatus, Advice]] = {
+    RunStatus.PENDING: Advice(
         "waits to be claimed", "see that a controller works on runs (`triggerctl up`) and that no limit is reached"
     ),
-    "running": Advice("is being worked on", "`triggerctl runs logs {run}` shows what it prints"),
-    "waiting": Advice("waits for an event", "`triggerctl runs show {run}` says for which"),
-    "parked": Advice("waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
-    "succeeded": Advice("succeeded"),
-    "failed": Advice("failed, after its last attempt", "`triggerctl runs logs {run}` shows what it printed"),
-    "timed_out": Advice("took longer than its task's `timeout`", "lengthen the timeout, or make the task quicker"),
-    "cancelled": Advice("was cancelled", "`triggerctl fire {trigger}` makes another one"),
-    "expired": Advice("waited for longer than `start_within`", "`triggerctl fire {trigger}` makes another one"),
+    RunStatus.RUNNING: Advice("is being worked on", "`triggerctl runs logs {run}` shows what it prints"),
+    RunStatus.WAITING: Advice("waits for an event", "`triggerctl runs show {run}` says for which"),
+    RunStatus.PARKED: Advice("waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
+    RunStatus.SUCCEEDED: Advice("succeeded"),
+    RunStatus.FAILED: Advice("failed, after its last attempt", "`triggerctl runs logs {run}` shows what it printed"),
+    RunStatus.TIMED_OUT: Advice(
+        "took longer than its task's `timeout`", "lengthen the timeout, or make the task quicker"
+    ),
+    RunStatus.CANCELLED: Advice("was cancelled", "`triggerctl fire {trigger}` makes another one"),
+    RunStatus.EXPIRED: Advice("waited for longer than `start_within`", "`triggerctl fire {trigger}` makes another one"),
 }
 """What became of a run."""
 
 DEACTIVATED: Final[Mapping[str, Advice]] = {
-    "completed": Advice("its schedule had no fire left", "deploy it with a schedule that has one"),
-    "expired": Advice("its `limits.expires_at` had come", "deploy it with a later one, then activate it"),
-    "max_runs": Advice(
+    StopReason.COMPLETED: Advice("its schedule had no fire left", "deploy it with a schedule that has one"),
+    StopReason.EXPIRED: Advice("its `limits.expires_at` had come", "deploy it with a later one, then activate it"),
+    StopReason.MAX_RUNS: Advice(
         "as many runs had succeeded as `limits.max_runs` allows",
         "`triggerctl activate {trigger}` has them counted anew; or raise the limit first",
     ),
-    "budget": Advice(
+    StopReason.BUDGET: Advice(
         "it spent what `limits.max_cost` allows in a period",
         "wait for the next period; or raise it, then `triggerctl activate {trigger}`",
     ),
-    "failures": Advice(
+    StopReason.FAILURES: Advice(
         "too many runs failed in a row",
         "`triggerctl runs list --trigger {trigger} --status failed` shows them; then `triggerctl activate {trigger}`",
     ),
@@ -106,18 +116,18 @@ DEACTIVATED: Final[Mapping[str, Advice]] = {
 """Reasons for which the system itself deactivates a trigger."""
 
 
-def of_skip(outcome: str, reason: str) -> Advice:
+def of_skip(outcome: OccurrenceOutcome, reason: str) -> Advice:
     """What a recorded skip means; one that another release made up is told as it stands."""
-    if (outcome, reason) == ("missed", "rate"):
+    if (outcome, reason) == (OccurrenceOutcome.MISSED, SkipReason.RATE):
         return RATE
-    if (outcome, reason) == ("concurrency", "max_runs"):
+    if (outcome, reason) == (OccurrenceOutcome.CONCURRENCY, SkipReason.MAX_RUNS):
         return ENOUGH
-    if (outcome, reason) == ("superseded", "restore"):
+    if (outcome, reason) == (OccurrenceOutcome.SUPERSEDED, SkipReason.RESTORE):
         return RESTORED
     return OUTCOMES.get(outcome, Advice(f"its outcome is {outcome}"))
 
 
-def of_status(status: str) -> Advice:
+def of_status(status: RunStatus) -> Advice:
     """What a run's status means; one that another release made up is told as it stands."""
     return STATUSES.get(status, Advice(f"is {status}"))
 

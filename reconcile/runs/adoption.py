@@ -19,6 +19,7 @@ from reconcile.runs import attempt_secrets, launch
 from reconcile.runs.attempt import Attempt, Ended, Key
 from reconcile.runs.workspace import WorkPlace
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunStatus
 from revisions.store import claims, logs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
@@ -98,7 +99,7 @@ class Adoption:
             known = {one.run.id: one for one in claims.get(connection, {run_id for run_id, _ in found})}
         for run_id, attempt in found:
             one = known.get(run_id)
-            if one is not None and not (one.run.status == "running" and one.run.attempt == attempt):
+            if one is not None and not (one.run.status == RunStatus.RUNNING and one.run.attempt == attempt):
                 self._discard(one, attempt)
 
     def _discard(self, one: Claimed, attempt: int) -> None:

@@ -5,8 +5,8 @@ from datetime import datetime
 from reconcile.decide.authority import CausingRun
 from reconcile.decide.terms import Terms
 from revisions import ids
+from revisions.outcomes import OccurrenceOutcome, RunSource
 from revisions.spec.stored import readable_task
-from revisions.store.occurrences import PARKED, STARTED
 from revisions.store.runs import NewRun
 from revisions.store.trigger_facts import TriggerFacts
 
@@ -18,7 +18,7 @@ def new_run(
     *,
     occurrence_id: str,
     scheduled_at: datetime,
-    source: str,
+    source: RunSource,
     overlap: str,
     actor: str,
     input: str,
@@ -59,6 +59,6 @@ def new_run(
     )
 
 
-def outcome_of(new: NewRun) -> str:
+def outcome_of(new: NewRun) -> OccurrenceOutcome:
     """What becomes of an occurrence that has this run (E-05)."""
-    return PARKED if new.parked else STARTED
+    return OccurrenceOutcome.PARKED if new.parked else OccurrenceOutcome.STARTED

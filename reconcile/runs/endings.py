@@ -16,6 +16,7 @@ from reconcile.triggers import budgets
 from revisions.clock import Clock
 from revisions.history.triggers import SYSTEM, StopReason, Trigger
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import RunStatus
 from revisions.spec.stored import readable_trigger
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import AttemptResult
@@ -119,7 +120,7 @@ class Endings:
         """Writes what is decided and not written yet, with the transaction's end."""
         write(self._connection, *self._writes, is_last=True)
 
-    def _kept(self, run: Run, ended_as: str, error: str | None, *, is_counted: bool) -> StatusRow | None:
+    def _kept(self, run: Run, ended_as: RunStatus, error: str | None, *, is_counted: bool) -> StatusRow | None:
         """What the trigger's status keeps of a run that is over."""
         row = self._status.get(run.trigger_id)
         if row is None:
@@ -129,9 +130,9 @@ class Endings:
             failed = retry.failures(failed, ended_as, run_revision=run.revision, current_revision=row.revision)
         kept: dict[str, Any] = {"consecutive_failures": failed, "success_count": row.success_count}
         match ended_as:
-            case "succeeded":
+            case RunStatus.SUCCEEDED:
                 kept |= {"success_count": row.success_count + 1, "last_success_at": self.now, "last_error": None}
-            case "failed" | "timed_out":
+            case RunStatus.FAILED | RunStatus.TIMED_OUT:
                 kept |= {"last_error": error or ended_as.replace("_", " ")}
         self._writes.append(status.saving(row.trigger_id, kept))
         self._status[row.trigger_id] = after = replace(row, **kept)

@@ -24,6 +24,7 @@ from reconcile.runs.unconfirmed_ends import Unheard, Written
 from reconcile.triggers.activation import stop_trigger
 from revisions.errors import TriggerctlError
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunStatus
 from revisions.store import claims, logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
@@ -99,7 +100,7 @@ def stop(
 
 def _is_over(current: Run | None, ours: Run) -> bool:
     """Whether this very claim was settled (by a callback, the scanner, us), and nobody has claimed the run since."""
-    if current is None or current.status == "running":
+    if current is None or current.status == RunStatus.RUNNING:
         return False
     return (current.claim, current.attempt) == (ours.claim, ours.attempt)
 

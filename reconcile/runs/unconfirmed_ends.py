@@ -9,6 +9,7 @@ from reconcile.decide.retry import RunEnd
 from reconcile.runs.attempt import Ended, Key
 from reconcile.runs.endings import Ending, Settled
 from revisions.errors import Unavailable
+from revisions.outcomes import RunStatus
 from revisions.store.runs import Run
 
 
@@ -31,7 +32,7 @@ class Written:
             case RunEnd(status):
                 return (run.status, run.finished_at) == (status, self.at)
             case again:
-                return (run.status, run.available_at) == ("pending", again.at)
+                return (run.status, run.available_at) == (RunStatus.PENDING, again.at)
 
 
 class Unheard:

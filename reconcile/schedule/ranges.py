@@ -7,6 +7,7 @@ from typing import Final
 
 from reconcile.schedule.definition import Schedule
 from reconcile.schedule.fires import Fire, count, fires, last
+from revisions.outcomes import OccurrenceOutcome, SkipReason
 
 COUNTED: Final = 1_000
 """Up to here a skipped range's count is exact."""
@@ -14,13 +15,6 @@ MOST_COMPARED: Final = 200_000
 """Undecided occurrences that are looked at where a calendar changes."""
 MOMENT: Final = timedelta(microseconds=1)
 """Instants are that fine, so a range that ends one before another excludes it."""
-MISSED, SUPERSEDED, CONCURRENCY, BLACKOUT, BUDGET = "missed", "superseded", "concurrency", "blackout", "budget"
-DENIED: Final = "denied"
-"""Outcomes (E-05)."""
-RATE, COUNT, ASKED, CALENDAR, MAX_RUNS = "rate", "count", "next_fire_at", "calendar", "max_runs"
-RESTORE: Final = "restore"
-"""Reasons beside them: no token; enough have started; a run asked for another time; a day was closed late; what goes on
-may be all that is still to succeed; the database was restored from a backup."""
 DROPPED: Final = "dropped"
 """How the reason begins where an operator gave a backlog up."""
 
@@ -32,16 +26,18 @@ class Range:
     first: Fire
     until: datetime
     count: int | None
-    outcome: str
+    outcome: OccurrenceOutcome
     reason: str
 
 
-def of(fires: Sequence[Fire], outcome: str, reason: str = "") -> tuple[Range, ...]:
+def of(fires: Sequence[Fire], outcome: OccurrenceOutcome, reason: str = "") -> tuple[Range, ...]:
     """These occurrences as one range, or none."""
     return (Range(fires[0], fires[-1].at, len(fires), outcome, reason),) if fires else ()
 
 
-def span(schedule: Schedule, after: datetime, until: datetime, outcome: str, reason: str = "") -> tuple[Range, ...]:
+def span(
+    schedule: Schedule, after: datetime, until: datetime, outcome: OccurrenceOutcome, reason: str = ""
+) -> tuple[Range, ...]:
     """All occurrences in (after, until] as one range, or none."""
     if until <= after:
         return ()
@@ -57,12 +53,12 @@ def taken(before: Schedule, after: Schedule, spans: Sequence[tuple[datetime, dat
     """The occurrences of some spans (after, until] that a schedule named and that it names no more, as one range."""
     named = [fire for span in spans for fire in fires(before, *span, MOST_COMPARED)]
     still = {fire.id for span in spans for fire in fires(after, *span, MOST_COMPARED)}
-    gone = of([fire for fire in named if fire.id not in still], SUPERSEDED, CALENDAR)
+    gone = of([fire for fire in named if fire.id not in still], OccurrenceOutcome.SUPERSEDED, SkipReason.CALENDAR)
     return tuple(replace(one, count=one.count if (one.count or 0) <= COUNTED else None) for one in gone)
 
 
 def joined(
-    schedule: Schedule, spans: Sequence[tuple[datetime, datetime]], outcome: str, reason: str = ""
+    schedule: Schedule, spans: Sequence[tuple[datetime, datetime]], outcome: OccurrenceOutcome, reason: str = ""
 ) -> Range | None:
     """All occurrences of several spans (after, until], oldest first, as one range; what lies between is in it too."""
     parts = [part for after, until in spans for part in span(schedule, after, until, outcome, reason)]

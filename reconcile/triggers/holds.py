@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from reconcile.decide.blackouts import MODES
 from reconcile.decide.changes import refuse_past
 from reconcile.observations.observation import Observations
 from reconcile.observations.specs import HoldChanged
@@ -11,6 +10,7 @@ from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import HoldKind, HoldMode
 from revisions.store import holds as store
 from revisions.store import notices
 from revisions.store import status as status_store
@@ -51,7 +51,7 @@ class Holds:
             made = Hold(
                 hold_id=before.hold_id if before else ids.fresh(now),
                 revision=before.revision + 1 if before else 1,
-                kind=store.FREEZE,
+                kind=HoldKind.FREEZE,
                 project=project,
                 tag=None,
                 trigger_id=None,
@@ -85,8 +85,8 @@ class Holds:
         NotFound for a trigger that does not exist.
         """
         _refuse_without_reason(caller)
-        if mode not in MODES:
-            raise Invalid.at("mode", f"{mode!r} is not known", f"one of {', '.join(MODES)}")
+        if mode not in list(HoldMode):
+            raise Invalid.at("mode", f"{mode!r} is not known", f"one of {', '.join(HoldMode)}")
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
             if ends <= now:
@@ -97,7 +97,7 @@ class Holds:
             made = Hold(
                 hold_id=ids.fresh(now),
                 revision=1,
-                kind=store.BLACKOUT,
+                kind=HoldKind.BLACKOUT,
                 project=scope.trigger.project if scope.trigger else scope.project,
                 tag=scope.tag,
                 trigger_id=_trigger_id(connection, scope.trigger) if scope.trigger else None,
@@ -120,7 +120,7 @@ class Holds:
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
             before = store.get(connection, hold_id)
-            if before is None or before.kind != store.BLACKOUT:
+            if before is None or before.kind != HoldKind.BLACKOUT:
                 raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", LIST)
             assert before.until_at is not None
             if before.until_at <= now:

@@ -14,15 +14,16 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, selec
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunStatus
 from revisions.store.batches import listed, update_many
 from revisions.store.pipeline import Write, ask
 from revisions.store.queue import standing
-from revisions.store.runs import Run, from_row, in_status
+from revisions.store.runs import Run, as_run, from_row, in_status
 from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
 _STANDING = (runs.c.id, runs.c.claim, runs.c.cancel_requested_at, runs.c.cancel_forced)
 _RELEASE = update(runs).where(
-    in_status("running"), runs.c.id == bindparam("of_run"), runs.c.claim == bindparam("of_claim")
+    in_status(RunStatus.RUNNING), runs.c.id == bindparam("of_run"), runs.c.claim == bindparam("of_claim")
 )
 _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 
@@ -102,7 +103,7 @@ def lapsed(connection: Connection, now: datetime, limit: int) -> list[Run]:
     """Running runs whose lease has ended, longest ago first."""
     statement = (
         select(runs)
-        .where(in_status("running"), runs.c.lease_until <= now)
+        .where(in_status(RunStatus.RUNNING), runs.c.lease_until <= now)
         .order_by(runs.c.lease_until, runs.c.id)
         .limit(limit)
     )
@@ -111,7 +112,9 @@ def lapsed(connection: Connection, now: datetime, limit: int) -> list[Run]:
 
 def running_of(connection: Connection, workers: Collection[str]) -> list[Run]:
     """The running runs that these workers claimed."""
-    statement = select(runs).where(in_status("running"), runs.c.claimed_by.in_(list(workers))).order_by(runs.c.id)
+    statement = (
+        select(runs).where(in_status(RunStatus.RUNNING), runs.c.claimed_by.in_(list(workers))).order_by(runs.c.id)
+    )
     return [from_row(row) for row in connection.execute(statement)] if workers else []
 
 
@@ -127,7 +130,7 @@ def hand_tokens(connection: Connection, hashes: Mapping[str, str]) -> None:
 
 def by_token(connection: Connection, hash: str) -> Claimed | None:
     """The run that goes on and has this token."""
-    return next(iter(_claimed(connection, and_(runs.c.token_hash == hash, in_status("running")))), None)
+    return next(iter(_claimed(connection, and_(runs.c.token_hash == hash, in_status(RunStatus.RUNNING)))), None)
 
 
 def take_over(
@@ -154,7 +157,7 @@ def take_over(
 
 def holds(current: Run | None, ours: Run) -> bool:
     """Whether a locked run is still running under our claim."""
-    return current is not None and current.status == "running" and current.claim == ours.claim
+    return current is not None and current.status == RunStatus.RUNNING and current.claim == ours.claim
 
 
 def works_on(current: Run | None, ours: Run) -> bool:
@@ -162,7 +165,7 @@ def works_on(current: Run | None, ours: Run) -> bool:
 
     Another worker that takes the run over goes on with the same attempt under another claim (X-05).
     """
-    return current is not None and current.status == "running" and current.attempt == ours.attempt
+    return current is not None and current.status == RunStatus.RUNNING and current.attempt == ours.attempt
 
 
 def beat(connection: Connection, current: Run, until: datetime) -> None:
@@ -171,19 +174,19 @@ def beat(connection: Connection, current: Run, until: datetime) -> None:
         connection.execute(update(runs).where(runs.c.id == current.id).values(lease_until=until))
 
 
-def finishing(ours: Run, now: datetime, status: str, said: AttemptResult) -> Write:
+def finishing(ours: Run, now: datetime, status: RunStatus, said: AttemptResult) -> Write:
     """Ends a run for good and releases its claim, on success and on failure (X-06)."""
     return _releasing(ours, status=status, finished_at=now, **said._asdict())
 
 
 def retrying(ours: Run, at: datetime, said: AttemptResult) -> Write:
     """Makes a run pending again for its next attempt; the key is free in between (X-07)."""
-    return _releasing(ours, status="pending", available_at=at, **said._asdict())
+    return _releasing(ours, status=RunStatus.PENDING, available_at=at, **said._asdict())
 
 
 def handing_back(ours: Run, at: datetime) -> Write:
     """Makes a run pending again as if this attempt had not been begun (X-07)."""
-    return _releasing(ours, status="pending", available_at=at, attempt=ours.attempt - 1, started_at=None)
+    return _releasing(ours, status=RunStatus.PENDING, available_at=at, attempt=ours.attempt - 1, started_at=None)
 
 
 def _releasing(ours: Run, **values: Any) -> Write:
@@ -192,7 +195,7 @@ def _releasing(ours: Run, **values: Any) -> Write:
 
 
 def _among(some: Collection[Run]) -> ColumnElement[bool]:
-    return and_(in_status("running"), runs.c.id.in_({run.id for run in some}))
+    return and_(in_status(RunStatus.RUNNING), runs.c.id.in_({run.id for run in some}))
 
 
 def _standings(held: Collection[Run], rows: Any) -> Standings:
@@ -206,9 +209,11 @@ def _standings(held: Collection[Run], rows: Any) -> Standings:
 def _take(on_postgresql: bool) -> ReturningUpdate[Any]:
     return (
         update(runs)
-        .where(runs.c.id.in_(listed(on_postgresql, "chosen")), in_status("pending"))  # a cancellation may come between
+        .where(
+            runs.c.id.in_(listed(on_postgresql, "chosen")), in_status(RunStatus.PENDING)
+        )  # a cancellation may come between
         .values(
-            status="running",
+            status=RunStatus.RUNNING,
             attempt=runs.c.attempt + 1,
             claim=runs.c.claim + 1,
             claimed_by=bindparam("by_worker", type_=runs.c.claimed_by.type),
@@ -226,7 +231,9 @@ def _take(on_postgresql: bool) -> ReturningUpdate[Any]:
 def _mine(on_postgresql: bool) -> Select[Any]:
     by_worker = bindparam("by_worker", type_=runs.c.claimed_by.type)
     return _with_all(
-        and_(runs.c.id.in_(listed(on_postgresql, "chosen")), runs.c.claimed_by == by_worker, in_status("running"))
+        and_(
+            runs.c.id.in_(listed(on_postgresql, "chosen")), runs.c.claimed_by == by_worker, in_status(RunStatus.RUNNING)
+        )
     )
 
 
@@ -269,6 +276,6 @@ def _with_all(which: ColumnElement[bool]) -> Select[Any]:
 
 
 def _claimed_row(row: Any) -> Claimed:
-    run = Run(**{name: getattr(row, f"run_{name}") for name in Run.__slots__})
+    run = as_run({name: getattr(row, f"run_{name}") for name in Run.__slots__})
     key = TriggerKey(run.project, run.domain, run.task, row.trigger_name) if row.trigger_name else None
     return Claimed(run, row.task_spec, key, row.trigger_spec, row.scopes, row.last_success_at, row.state)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select
 
+from revisions.outcomes import RunStatus
 from revisions.store.batches import among
 from revisions.store.runs import LIVE, Run, in_status
 from revisions.store.tables import costs, runs
@@ -57,7 +58,10 @@ def dearest(connection: Connection, trigger_id: str, number: int) -> float | Non
     """What the dearest of the newest so many ended runs of a trigger cost; None where none has ended."""
     ended = (
         select(func.coalesce(runs.c.cost, 0.0).label("cost"))
-        .where(runs.c.trigger_id == trigger_id, runs.c.status.in_(("succeeded", "failed", "timed_out")))
+        .where(
+            runs.c.trigger_id == trigger_id,
+            runs.c.status.in_((RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.TIMED_OUT)),
+        )
         .order_by(runs.c.id.desc())
         .limit(number)
         .subquery()

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Select, and_, bindparam, case, exists, false,
 
 from revisions.clock import Clock
 from revisions.history.triggers import StopReason
+from revisions.outcomes import RunStatus
 from revisions.store import holds
 from revisions.store.database import ask_and_look_at
 from revisions.store.pipeline import ask
@@ -152,7 +153,7 @@ def _late() -> Select[Any]:
 
 
 _LIVE = select(runs.c.status, func.count().label("number")).where(in_status(*LIVE)).group_by(runs.c.status)
-_WAITING_SINCE = select(func.min(runs.c.available_at).label("since")).where(in_status("pending"))
+_WAITING_SINCE = select(func.min(runs.c.available_at).label("since")).where(in_status(RunStatus.PENDING))
 _STANDINGS = _standings()
 _QUARANTINED = (
     select(func.count().label("number"))

@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlalchemy import Connection, Text, bindparam, delete, func, insert, literal, select, tuple_, update
 
 from revisions.history.triggers import Revision, Trigger
+from revisions.outcomes import DeadlineKind
 from revisions.spec.stored import readable_trigger
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
@@ -35,7 +36,7 @@ class MissedDeadline:
     """A deadline at which no run had succeeded that was scheduled at `scheduled_at` or later."""
 
     trigger_id: str
-    kind: str
+    kind: DeadlineKind
     due_at: datetime
     scheduled_at: datetime
     occurrence_id: str

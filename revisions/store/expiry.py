@@ -4,17 +4,16 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, update
 
+from revisions.outcomes import RunStatus
 from revisions.store.pipeline import Question
 from revisions.store.runs import in_status
 from revisions.store.tables import runs
 
-EXPIRED = "expired"
-
 _NOW = bindparam("over_at", type_=runs.c.finished_at.type)
 _EXPIRE = (
     update(runs)
-    .where(in_status("pending"), runs.c.start_by < _NOW, runs.c.claim == 0)
-    .values(status=EXPIRED, finished_at=_NOW)
+    .where(in_status(RunStatus.PENDING), runs.c.start_by < _NOW, runs.c.claim == 0)
+    .values(status=RunStatus.EXPIRED, finished_at=_NOW)
     .returning(runs)
 )
 

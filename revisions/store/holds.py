@@ -3,17 +3,15 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, func, or_, select
 
 from revisions.history.triggers import Trigger
+from revisions.outcomes import HoldKind
 from revisions.store.batches import insert_if_absent
 from revisions.store.pipeline import Question
 from revisions.store.tables import holds
-
-FREEZE: Final = "freeze"
-BLACKOUT: Final = "blackout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Hold:
 
     hold_id: str
     revision: int
-    kind: str
+    kind: HoldKind
     project: str | None
     tag: str | None
     trigger_id: str | None
@@ -57,15 +55,15 @@ def append(connection: Connection, hold: Hold) -> bool:
 def get(connection: Connection, hold_id: str) -> Hold | None:
     """The newest revision."""
     row = connection.execute(_newest().where(holds.c.hold_id == hold_id)).one_or_none()
-    return Hold(**row._mapping) if row else None
+    return _from_row(row) if row else None
 
 
-def lasting(connection: Connection, since: datetime, kind: str | None = None) -> list[Hold]:
+def lasting(connection: Connection, since: datetime, kind: HoldKind | None = None) -> list[Hold]:
     """Those that are not over before an instant, to begin later included; oldest first."""
     statement = _newest().where(or_(holds.c.until_at.is_(None), holds.c.until_at > since))
     if kind is not None:
         statement = statement.where(holds.c.kind == kind)
-    return [Hold(**row._mapping) for row in connection.execute(statement)]
+    return [_from_row(row) for row in connection.execute(statement)]
 
 
 def number_of_changes(connection: Connection) -> int:
@@ -76,7 +74,7 @@ def number_of_changes(connection: Connection) -> int:
 
 def frozen(connection: Connection, now: datetime) -> list[Hold]:
     """The freezes in force."""
-    return [hold for hold in lasting(connection, now, FREEZE) if hold.is_on(now)]
+    return [hold for hold in lasting(connection, now, HoldKind.FREEZE) if hold.is_on(now)]
 
 
 def frozen_projects(connection: Connection, now: datetime) -> list[str] | None:
@@ -101,7 +99,7 @@ def over(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
     of: Mapping[str, Any] = {"project": trigger.key.project, "trigger_id": trigger.trigger_id, "tags": trigger.tags}
     on = [one for one in held if one.is_on(now) and one.covers(**of)]
     endless = datetime.max.replace(tzinfo=UTC)
-    return max(on, key=lambda one: (one.kind == FREEZE, one.until_at or endless), default=None)
+    return max(on, key=lambda one: (one.kind == HoldKind.FREEZE, one.until_at or endless), default=None)
 
 
 def page(
@@ -124,7 +122,11 @@ def page(
         statement = statement.where(or_(holds.c.project.is_(None), holds.c.project.in_(sorted(projects))))
     if before is not None:
         statement = statement.where(holds.c.hold_id < before)
-    return [Hold(**row._mapping) for row in connection.execute(statement)]
+    return [_from_row(row) for row in connection.execute(statement)]
+
+
+def _from_row(row: Row[Any]) -> Hold:
+    return Hold(**{**row._mapping, "kind": HoldKind(row.kind)})
 
 
 def _newest() -> Select[Any]:
@@ -134,6 +136,6 @@ def _newest() -> Select[Any]:
 
 
 _FREEZES = _newest().where(
-    holds.c.kind == FREEZE,
+    holds.c.kind == HoldKind.FREEZE,
     or_(holds.c.until_at.is_(None), holds.c.until_at > bindparam("at", type_=holds.c.until_at.type)),
 )

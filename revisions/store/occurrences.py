@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, select, true, tuple_, union_all
 
+from revisions.outcomes import OccurrenceOutcome, RunStatus
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
-from revisions.store.expiry import EXPIRED
 from revisions.store.tables import occurrences, runs
 
 
@@ -25,7 +25,7 @@ class Skip:
     scheduled_at: datetime
     scheduled_until: datetime
     decided_at: datetime
-    outcome: str
+    outcome: OccurrenceOutcome
     reason: str
     revision: int
     count: int | None
@@ -45,7 +45,7 @@ def skips_within(connection: Connection, trigger_id: str, after: datetime, until
     of = occurrences.c
     reaching = select(occurrences).where(of.trigger_id == trigger_id, of.scheduled_until > after)
     found = connection.execute(reaching.where(of.scheduled_at <= until).order_by(of.scheduled_at))
-    return [Skip(**row._mapping) for row in found]
+    return [Skip(**{**row._mapping, "outcome": OccurrenceOutcome(row.outcome)}) for row in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Occurrence:
     scheduled_at: datetime
     scheduled_until: datetime
     decided_at: datetime
-    outcome: str
+    outcome: OccurrenceOutcome
     reason: str
     revision: int
     run_id: str | None
@@ -68,9 +68,6 @@ class Occurrence:
         """A skip as a line of the ledger."""
         same = (name for name in cls.__slots__ if name != "run_id")
         return cls(**{name: getattr(skip, name) for name in same}, run_id=None)
-
-
-STARTED, PARKED = "started", "parked"
 
 
 def ledger(
@@ -93,13 +90,18 @@ def ledger(
     merged = union_all(*parts).subquery()
     order = (merged.c.scheduled_at.desc(), merged.c.occurrence_id.desc(), merged.c.is_skip.desc())
     found = connection.execute(select(merged).order_by(*order).limit(limit))
-    return [Occurrence(**{name: getattr(row, name) for name in Occurrence.__slots__}) for row in found]
+    lines = ({name: getattr(row, name) for name in Occurrence.__slots__} for row in found)
+    return [Occurrence(**{**line, "outcome": OccurrenceOutcome(line["outcome"])}) for line in lines]
 
 
 def _line(is_skip: bool) -> list[ColumnElement[Any]]:
     """The columns of a line, in one order and under the same names for both tables."""
     table = occurrences if is_skip else runs
-    began = case((runs.c.status == EXPIRED, EXPIRED), (runs.c.parked == true(), PARKED), else_=STARTED)
+    began = case(
+        (runs.c.status == RunStatus.EXPIRED, OccurrenceOutcome.EXPIRED),
+        (runs.c.parked == true(), OccurrenceOutcome.PARKED),
+        else_=OccurrenceOutcome.STARTED,
+    )
     return [
         table.c.occurrence_id,
         table.c.scheduled_at,

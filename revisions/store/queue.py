@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, Label, Select, bindparam, func, literal_column, or_, select, tuple_
 
+from revisions.outcomes import RunStatus
 from revisions.run_limits import FullLimits, RunLimits, RunningRun, WaitingRun
 from revisions.store.batches import listed
 from revisions.store.pipeline import Question, ask
@@ -16,13 +17,13 @@ from revisions.store.tables import runs, trigger_status, triggers
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, so many beyond what is wanted."""
-_UNDER_WAY = ("running", "waiting")
+_UNDER_WAY = (RunStatus.RUNNING, RunStatus.WAITING)
 """What keeps a whole queue waiting; what is parked holds its own place in it, and those behind it (X-14)."""
 _BESIDE = ("allow", "skip")
 """Overlap policies whose runs go beside others of their trigger; all others wait for their turn."""
 
 
-RUNNING: Question = (select(*(runs.c[name] for name in RunningRun._fields)).where(in_status("running")), {})
+RUNNING: Question = (select(*(runs.c[name] for name in RunningRun._fields)).where(in_status(RunStatus.RUNNING)), {})
 """Asks for all that runs."""
 
 
@@ -68,7 +69,7 @@ _NOW = bindparam("now_at", type_=runs.c.available_at.type)
 _OVER_BUDGET = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > _NOW)
 _PAGES = (
     select(*_WAITING, runs.c.overlap, runs.c.available_at)
-    .where(in_status("pending"), runs.c.available_at <= _NOW, runs.c.trigger_id.not_in(_OVER_BUDGET))
+    .where(in_status(RunStatus.PENDING), runs.c.available_at <= _NOW, runs.c.trigger_id.not_in(_OVER_BUDGET))
     .order_by(runs.c.available_at, runs.c.id)
     .limit(bindparam("size", type_=Integer))
 )
@@ -115,12 +116,12 @@ def _heads(connection: Connection, queues: Collection[str], now: datetime) -> li
     place = func.row_number().over(partition_by=runs.c.trigger_id, order_by=(runs.c.scheduled_at, runs.c.id))
     ranked = (
         select(*_WAITING, runs.c.status, runs.c.overlap, runs.c.available_at, place.label("place"))
-        .where(in_status("pending", "parked"), in_status(*LIVE), runs.c.trigger_id.in_(free))
+        .where(in_status(RunStatus.PENDING, RunStatus.PARKED), in_status(*LIVE), runs.c.trigger_id.in_(free))
         .subquery()
     )
     heads = select(ranked).where(
         ranked.c.place == 1,
-        in_status("pending", of=ranked),
+        in_status(RunStatus.PENDING, of=ranked),
         ranked.c.overlap.not_in(_BESIDE),
         ranked.c.available_at <= now,
     )
@@ -134,13 +135,17 @@ def before(connection: Connection, run: Run) -> str | None:
     if under_way:
         return str(under_way)
     place = tuple_(runs.c.scheduled_at, runs.c.id) < (run.scheduled_at, run.id)
-    first = of.where(in_status("pending", "parked"), place).order_by(runs.c.scheduled_at, runs.c.id).limit(1)
+    first = (
+        of.where(in_status(RunStatus.PENDING, RunStatus.PARKED), place)
+        .order_by(runs.c.scheduled_at, runs.c.id)
+        .limit(1)
+    )
     found: str | None = connection.execute(first).scalar()
     return found
 
 
 def holder(connection: Connection, project: str, key: str) -> str | None:
     """The run that holds a key."""
-    held = select(runs.c.id).where(in_status("running"), runs.c.project == project, runs.c.serialize_key == key)
+    held = select(runs.c.id).where(in_status(RunStatus.RUNNING), runs.c.project == project, runs.c.serialize_key == key)
     found: str | None = connection.execute(held).scalar()
     return found

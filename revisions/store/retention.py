@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, Text, delete, func, literal, or_, select, tuple_, update
 
 from revisions import ids
+from revisions.outcomes import RunStatus
 from revisions.store.batches import among, insert_if_absent
 from revisions.store.columns import Instant
 from revisions.store.runs import LIVE
@@ -30,7 +31,7 @@ PAGE = 500
 """Rows that are looked at in one transaction, and removed in it at most."""
 LOGS = 25
 """Runs whose logs are; one can be a megabyte, and on SQLite nothing fires while they go."""
-ENDED = ("succeeded", "failed", "timed_out")
+ENDED = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.TIMED_OUT)
 """Runs that cost what one more may cost."""
 
 

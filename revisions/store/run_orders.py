@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Update, update
 
 from revisions.ids import TaskKey
+from revisions.outcomes import RunStatus
 from revisions.store.runs import LIVE, Run, from_row, get, in_status, lock, lock_queue, unclaimed
 from revisions.store.tables import runs
 
@@ -31,11 +32,12 @@ def request_cancel(connection: Connection, run_id: str, now: datetime, by: str, 
         return None
     this = update(runs).where(runs.c.id == run_id)
     asked = {"cancel_requested_at": now, "cancel_requested_by": by}
-    if run.status in ("pending", "waiting", "parked"):
-        said = f"{'rejected' if run.status == 'parked' else 'cancelled'} by {by}" + (f": {reason}" if reason else "")
-        error = said if reason or run.status == "parked" else run.error
-        connection.execute(this.values(status="cancelled", finished_at=now, error=error, **asked))
-    elif run.status == "running" and run.cancel_requested_at is None:
+    if run.status in (RunStatus.PENDING, RunStatus.WAITING, RunStatus.PARKED):
+        is_parked = run.status == RunStatus.PARKED
+        verdict = f"{'rejected' if is_parked else 'cancelled'} by {by}" + (f": {reason}" if reason else "")
+        error = verdict if reason or is_parked else run.error
+        connection.execute(this.values(status=RunStatus.CANCELLED, finished_at=now, error=error, **asked))
+    elif run.status == RunStatus.RUNNING and run.cancel_requested_at is None:
         connection.execute(this.values(**asked))
     return get(connection, run_id)
 
@@ -51,16 +53,16 @@ def displace(connection: Connection, displaced: Sequence[Displacement], now: dat
     for one in displaced:
         asked = {"cancel_requested_at": now, "cancel_requested_by": f"run/{one.run_id}", "cancel_forced": one.forced}
         live = update(runs).where(runs.c.trigger_id == one.trigger_id, in_status(*LIVE), runs.c.id != one.run_id)
-        waits = live.where(runs.c.status != "running")
+        waits = live.where(runs.c.status != RunStatus.RUNNING)
         over += _cancelled(connection, waits, now, **asked)
-        connection.execute(live.where(in_status("running"), runs.c.cancel_requested_at.is_(None)).values(asked))
+        connection.execute(live.where(in_status(RunStatus.RUNNING), runs.c.cancel_requested_at.is_(None)).values(asked))
     return over
 
 
 def approve(connection: Connection, run_id: str, now: datetime, by: str, start_by: datetime | None) -> None:
     """Lets a locked, parked run go on, from now on like one that was just made (X-14)."""
     approved = {"parked": False, "approved_at": now, "approved_by": by}
-    values = {"status": "pending", "available_at": now, "start_by": start_by, **approved}
+    values = {"status": RunStatus.PENDING, "available_at": now, "start_by": start_by, **approved}
     connection.execute(update(runs).where(runs.c.id == run_id).values(values))
 
 
@@ -99,7 +101,7 @@ def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, 
     lock_queue(connection)  # a claimer updates many rows too, and in another order
     waiting = update(runs).where(
         in_status(*LIVE),
-        runs.c.status.in_(("pending", "parked")),
+        runs.c.status.in_((RunStatus.PENDING, RunStatus.PARKED)),
         runs.c.project == key.project,
         runs.c.domain == key.domain,
         runs.c.task == key.name,
@@ -110,11 +112,11 @@ def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, 
 
 def cancel_all_pending(connection: Connection, now: datetime, by: str, reason: str) -> list[Run]:
     """Cancels everything that has not begun, and answers those runs; the caller holds the queue's lock."""
-    waiting = update(runs).where(in_status("pending"))
+    waiting = update(runs).where(in_status(RunStatus.PENDING))
     return _cancelled(connection, waiting, now, error=reason, cancel_requested_at=now, cancel_requested_by=by)
 
 
 def _cancelled(connection: Connection, waiting: Update, now: datetime, **also: Any) -> list[Run]:
     """Ends what waits, and answers it as it is then."""
-    ended = waiting.values(status="cancelled", finished_at=now, **also).returning(runs)
+    ended = waiting.values(status=RunStatus.CANCELLED, finished_at=now, **also).returning(runs)
     return [from_row(row) for row in connection.execute(ended)]

@@ -1,6 +1,6 @@
 """Runs: made once per occurrence, read, cancelled, counted; `claims` holds what their workers do with them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -20,6 +20,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from revisions.outcomes import RunSource, RunStatus
 from revisions.store.batches import among, insert_if_absent
 from revisions.store.pipeline import Question, ask
 from revisions.store.tables import runs
@@ -28,9 +29,9 @@ _QUEUE_LOCK = 7_302_114_550_183_942_001
 """The advisory lock's number on PostgreSQL: any, as long as it stays."""
 
 
-LIVE = ("pending", "running", "waiting", "parked")
+LIVE = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PARKED)
 """Run statuses that count as going on (X-09)."""
-DEAD = ("failed", "timed_out", "expired")
+DEAD = (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.EXPIRED)
 """Statuses of runs that failed for good: begun again by hand or not at all (X-16)."""
 
 
@@ -46,7 +47,7 @@ class NewRun:
     domain: str
     task: str
     task_version: str
-    source: str
+    source: RunSource
     overlap: str
     max_attempts: int
     actor: str
@@ -87,7 +88,7 @@ class Run:
     domain: str
     task: str
     task_version: str
-    source: str
+    source: RunSource
     overlap: str
     max_attempts: int
     actor: str
@@ -96,7 +97,7 @@ class Run:
     available_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    status: str
+    status: RunStatus
     attempt: int
     claim: int
     claimed_by: str | None
@@ -128,7 +129,7 @@ class RunMade(NamedTuple):
     created_at: datetime
     revision: int
     id: str
-    source: str
+    source: RunSource
 
 
 class WaitingCount(NamedTuple):
@@ -203,8 +204,8 @@ def page(
     project: str | None = None,
     domain: str | None = None,
     task: str | None = None,
-    status: str | None = None,
-    source: str | None = None,
+    status: RunStatus | None = None,
+    source: RunSource | None = None,
     ids: Collection[str] | None = None,
     dead: bool = False,
     projects: Collection[str] | None = None,
@@ -228,14 +229,16 @@ def page(
 
 def scheduled_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> Iterator[RunMade]:
     """When the runs scheduled in (after, until] came to be, oldest scheduled first; not whole rows: they are many."""
-    made = [runs.c[name] for name in RunMade._fields]
-    statement = select(*made).where(
+    statement = select(*(runs.c[name] for name in RunMade._fields)).where(
         runs.c.trigger_id == trigger_id, runs.c.scheduled_at > after, runs.c.scheduled_at <= until
     )
-    return (RunMade(*row) for row in connection.execute(statement.order_by(runs.c.scheduled_at)))
+    found = connection.execute(statement.order_by(runs.c.scheduled_at))
+    return (RunMade(row[0], row[1], row[2], row[3], row[4], RunSource(row[5])) for row in found)
 
 
-def count_scheduled(connection: Connection, trigger_id: str, after: datetime, until: datetime, *, source: str) -> int:
+def count_scheduled(
+    connection: Connection, trigger_id: str, after: datetime, until: datetime, *, source: RunSource
+) -> int:
     """How many runs of a source are scheduled in (after, until]."""
     statement = select(func.count()).where(
         runs.c.trigger_id == trigger_id,
@@ -263,7 +266,7 @@ def asked_within(
 def succeeded_since(connection: Connection, trigger_id: str, at: datetime) -> list[tuple[datetime, datetime]]:
     """(scheduled, finished) of the runs scheduled at an instant or later that succeeded."""
     statement = select(runs.c.scheduled_at, runs.c.finished_at).where(
-        runs.c.trigger_id == trigger_id, runs.c.scheduled_at >= at, in_status("succeeded")
+        runs.c.trigger_id == trigger_id, runs.c.scheduled_at >= at, in_status(RunStatus.SUCCEEDED)
     )
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
@@ -277,13 +280,17 @@ def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -
 
 def pending_since(connection: Connection, at: datetime) -> WaitingCount:
     """Pending runs that nobody claimed though they could have been since an instant or before."""
-    counted = select(func.count(), func.min(runs.c.available_at)).where(in_status("pending"), runs.c.available_at <= at)
+    counted = select(func.count(), func.min(runs.c.available_at)).where(
+        in_status(RunStatus.PENDING), runs.c.available_at <= at
+    )
     return WaitingCount(*connection.execute(counted).one())
 
 
 def parked_since(connection: Connection, at: datetime) -> WaitingCount:
     """Runs made at an instant or before that wait for an approval."""
-    counted = select(func.count(), func.min(runs.c.created_at)).where(in_status("parked"), runs.c.created_at <= at)
+    counted = select(func.count(), func.min(runs.c.created_at)).where(
+        in_status(RunStatus.PARKED), runs.c.created_at <= at
+    )
     return WaitingCount(*connection.execute(counted).one())
 
 
@@ -300,7 +307,7 @@ def locking_queue(connection: Connection) -> list[Question]:
     return [(_LOCK_QUEUE, {})] if connection.dialect.name == "postgresql" else []
 
 
-def in_status(*statuses: str, of: FromClause = runs) -> ColumnElement[bool]:
+def in_status(*statuses: RunStatus, of: FromClause = runs) -> ColumnElement[bool]:
     """Literals, for only they let a planner see that a partial index covers the question; SQLite's wants one as `=`."""
     if len(statuses) == 1:
         return of.c.status == literal_column(f"'{statuses[0]}'")
@@ -308,11 +315,16 @@ def in_status(*statuses: str, of: FromClause = runs) -> ColumnElement[bool]:
 
 
 def from_row(row: Row[Any]) -> Run:
-    return Run(**{name: getattr(row, name) for name in Run.__slots__})
+    return as_run({name: getattr(row, name) for name in Run.__slots__})
 
 
-def unclaimed(parked: bool) -> str:
-    return "parked" if parked else "pending"
+def as_run(columns: Mapping[str, Any]) -> Run:
+    """Return a run with these columns, as they are stored."""
+    return Run(**{**columns, "status": RunStatus(columns["status"]), "source": RunSource(columns["source"])})
+
+
+def unclaimed(parked: bool) -> RunStatus:
+    return RunStatus.PARKED if parked else RunStatus.PENDING
 
 
 _NAMES = NewRun.__slots__

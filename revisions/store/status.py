@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, or_, select, true, update
 
 from revisions.history.triggers import Action, Revision
+from revisions.outcomes import OccurrenceOutcome
 from revisions.store import backlogs
 from revisions.store.batches import among, update_many
 from revisions.store.occurrences import Skip
@@ -35,7 +36,7 @@ class StatusRow:
     rate_waiting_since: datetime | None
     last_fired_at: datetime | None
     last_success_at: datetime | None
-    last_outcome: str | None
+    last_outcome: OccurrenceOutcome | None
     last_outcome_at: datetime | None
     last_run_id: str | None
     last_error: str | None
@@ -215,7 +216,9 @@ def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     update_many(connection, trigger_status, "trigger_id", rows)
 
 
-def fired(connection: Connection, row: StatusRow, run_id: str, now: datetime, number: int = 1, *, outcome: str) -> None:
+def fired(
+    connection: Connection, row: StatusRow, run_id: str, now: datetime, number: int = 1, *, outcome: OccurrenceOutcome
+) -> None:
     """Notes on a locked row that runs were made by hand, the newest of them, and what became of it."""
     values = {"last_fired_at": now, "last_outcome": outcome, "last_outcome_at": now, "last_run_id": run_id}
     this = update(trigger_status).where(trigger_status.c.trigger_id == row.trigger_id)

@@ -32,6 +32,7 @@ from reconcile.triggers.tasks import delete_task, register_task
 from revisions.errors import TriggerctlError, Unavailable
 from revisions.history.triggers import Action
 from revisions.ids import TaskKey
+from revisions.outcomes import RunStatus
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
 from revisions.store import run_orders, runs, triggers
@@ -216,7 +217,7 @@ class Replica:
 
     def cancel(self, _: random.Random) -> None:
         with self.database.read() as connection:
-            live = runs.page(connection, None, 1, status="pending")
+            live = runs.page(connection, None, 1, status=RunStatus.PENDING)
         if live:
             self._try("cancel", lambda: self._cancel(live[0].id))
 

@@ -19,6 +19,7 @@ from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import RunSource
 from revisions.spec import documents
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, retention
@@ -179,7 +180,7 @@ def _run(target: Target, order: _Order, fire: Fire) -> NewRun:
     return target.run(
         order.prefix + fire.id,
         fire.at,
-        source=targets.BACKFILL,
+        source=RunSource.BACKFILL,
         overlap=order.wish.overlap or "queue_all",
         caller=order.caller,
         input=order.wish.input,

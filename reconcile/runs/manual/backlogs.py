@@ -9,13 +9,14 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.specs import BacklogDropped
 from reconcile.schedule import ranges
 from reconcile.schedule.fires import count
-from reconcile.schedule.ranges import DROPPED, MISSED
+from reconcile.schedule.ranges import DROPPED
 from reconcile.triggers.append import skip_of
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.closed_days import read_terms
 from revisions.errors import Conflict, NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
+from revisions.outcomes import OccurrenceOutcome
 from revisions.store import backlogs as backlog_store
 from revisions.store import holds, notices, occurrences
 from revisions.store import status as status_store
@@ -77,7 +78,7 @@ class Backlogs:
             schedule = read_terms(connection, key.project, trigger.spec, trigger.resolved).schedule
             spans = [(backlog.cursor_at, backlog.until_at) for backlog in held]
             reason = f"{DROPPED} by {caller.actor}" + (f": {caller.reason}" if caller.reason else "")
-            left = ranges.joined(schedule, spans, MISSED, reason)
+            left = ranges.joined(schedule, spans, OccurrenceOutcome.MISSED, reason)
             dropped = skip_of(trigger.trigger_id, row.revision, now, left) if left else None
             occurrences.record(connection, [dropped] if dropped else [])
             backlog_store.drop(connection, trigger.trigger_id)

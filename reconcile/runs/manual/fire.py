@@ -14,6 +14,7 @@ from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunSource
 from revisions.spec import documents
 from revisions.store import notices, run_orders
 from revisions.store import runs as run_store
@@ -55,7 +56,7 @@ class Firing:
             new = target.run(
                 f"manual/{caller.idempotency_key or ids.fresh(target.now)}",
                 target.now,
-                source=targets.MANUAL,
+                source=RunSource.MANUAL,
                 overlap=overlap or "allow",
                 caller=caller,
                 input=input,

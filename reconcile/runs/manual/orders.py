@@ -6,13 +6,14 @@ from reconcile.runs.manual import targets
 from reconcile.runs.manual.targets import refuse_denied, start_anew_by
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
+from revisions.outcomes import OccurrenceOutcome, RunStatus
 from revisions.spec.stored import readable_trigger
-from revisions.store import notices, occurrences, run_orders, runs, status, triggers
+from revisions.store import notices, run_orders, runs, status, triggers
 from revisions.store import revisions as revision_store
 from revisions.store.database import Connection, Database
 from revisions.store.runs import DEAD, LIVE, Run
 
-ENDED_BADLY = (*DEAD, "cancelled")
+ENDED_BADLY = (*DEAD, RunStatus.CANCELLED)
 
 
 class Retrying:
@@ -97,14 +98,14 @@ class Approving:
             if run.status not in LIVE:
                 hint = f"`triggerctl runs retry {run_id}` asks for it anew, where it ended badly"
                 raise Conflict.hinted("status", f"run {run_id} is {run.status}, so there is nothing to approve", hint)
-            if run.status != "parked":
+            if run.status != RunStatus.PARKED:
                 return run
             now = self._database.clock.now(connection)
             if trigger := triggers.by_id(connection, run.trigger_id):
                 refuse_denied(connection, trigger, now)
             run_orders.approve(connection, run_id, now, caller.actor, start_anew_by(connection, run, now))
             if rows and rows[0].last_run_id == run_id:
-                told = {"last_outcome": occurrences.STARTED, "last_outcome_at": now}
+                told = {"last_outcome": OccurrenceOutcome.STARTED, "last_outcome_at": now}
                 status.save(connection, [{"trigger_id": run.trigger_id, **told}])
             notices.runs_pending(connection)
             key = triggers.keys(connection, [run.trigger_id]).get(run.trigger_id)

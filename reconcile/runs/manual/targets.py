@@ -16,6 +16,7 @@ from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.history import chain
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import RunSource
 from revisions.spec.stored import readable_task, readable_trigger
 from revisions.store import holds
 from revisions.store import revisions as revision_store
@@ -26,9 +27,6 @@ from revisions.store.database import Connection, Database
 from revisions.store.runs import NewRun, Run
 from revisions.store.status import StatusRow
 from revisions.store.trigger_facts import TriggerFacts
-
-MANUAL, BACKFILL = "manual", "backfill"
-"""The sources of runs that people start; one fired now may come too late to start, a backfilled one not (X-18)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +50,15 @@ class Target:
         occurrence_id: str,
         scheduled_at: datetime,
         *,
-        source: str,
+        source: RunSource,
         overlap: str,
         caller: Caller,
         input: Mapping[str, Any] | None,
     ) -> NewRun:
-        """A run of it that somebody asks for; `input` stands over the trigger's own, name by name."""
+        """A run of it that somebody asks for; `input` stands over the trigger's own, name by name.
+
+        One fired by hand may come too late to start, a backfilled one not (X-18).
+        """
         return new_run(
             self.facts,
             self.terms,
@@ -68,7 +69,7 @@ class Target:
             overlap=overlap,
             actor=caller.actor,
             input=chain.canonical({**self.terms.spec.input, **(input or {})}),
-            start_by=self.terms.start_by(self.now) if source == MANUAL else None,
+            start_by=self.terms.start_by(self.now) if source == RunSource.MANUAL else None,
             reserved=expected(self.terms.budget, self.spending) if self.terms.budget and self.spending else None,
             traceparent=caller.traceparent,
             cause=caller.cause,
@@ -94,7 +95,7 @@ def read(database: Database, connection: Connection, key: TriggerKey) -> Target:
 def start_anew_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
     """The time to start within begins anew with somebody's word (X-18); a backfilled run is never too late."""
     revision = revision_store.get(connection, run.trigger_id, run.revision)
-    if revision is None or run.source == BACKFILL:
+    if revision is None or run.source == RunSource.BACKFILL:
         return None
     span = readable_trigger(revision.spec).start_within
     return now + span if span else None

@@ -10,6 +10,7 @@ from controller.telemetry import logs
 from reconcile.observations.passes import FeedRead, TriggerQuarantined
 from reconcile.observations.specs import HoldChanged
 from revisions.ids import TriggerKey
+from revisions.outcomes import HoldKind
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -29,7 +30,7 @@ def test_an_instant_is_written_as_everywhere_else(form: str, capsys: pytest.Capt
 def test_what_is_none_gets_no_key(capsys: pytest.CaptureFixture[str]) -> None:
     """O-05: a freeze of everything names no project and has no end."""
     logs.configure("info", "json")
-    logs.write(HoldChanged("freeze", None, None, None, "ann"))
+    logs.write(HoldChanged(HoldKind.FREEZE, None, None, None, "ann"))
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["kind"], line["actor"]) == ("hold.changed", "freeze", "ann")
     assert not {"project", "tag", "until", "trace_id"} & set(line)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, Decision, HandBack, RunEnd, backoff, decide, failures
+from revisions.outcomes import RunStatus
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 IN_2_SECONDS = AnotherAttempt(NOW + timedelta(seconds=2))
@@ -13,20 +14,20 @@ IN_2_SECONDS = AnotherAttempt(NOW + timedelta(seconds=2))
 @pytest.mark.parametrize(
     ("outcome", "attempt", "cancel_requested", "expected"),
     [
-        (AttemptOutcome.SUCCEEDED, 1, False, RunEnd("succeeded")),
-        (AttemptOutcome.SUCCEEDED, 1, True, RunEnd("succeeded")),
+        (AttemptOutcome.SUCCEEDED, 1, False, RunEnd(RunStatus.SUCCEEDED)),
+        (AttemptOutcome.SUCCEEDED, 1, True, RunEnd(RunStatus.SUCCEEDED)),
         (AttemptOutcome.FAILED, 1, False, IN_2_SECONDS),
-        (AttemptOutcome.FAILED, 3, False, RunEnd("failed")),
-        (AttemptOutcome.FAILED, 4, False, RunEnd("failed")),
-        (AttemptOutcome.FAILED, 1, True, RunEnd("cancelled")),
+        (AttemptOutcome.FAILED, 3, False, RunEnd(RunStatus.FAILED)),
+        (AttemptOutcome.FAILED, 4, False, RunEnd(RunStatus.FAILED)),
+        (AttemptOutcome.FAILED, 1, True, RunEnd(RunStatus.CANCELLED)),
         (AttemptOutcome.TIMED_OUT, 1, False, IN_2_SECONDS),
-        (AttemptOutcome.TIMED_OUT, 3, False, RunEnd("timed_out")),
+        (AttemptOutcome.TIMED_OUT, 3, False, RunEnd(RunStatus.TIMED_OUT)),
         (AttemptOutcome.LOST, 1, False, IN_2_SECONDS),
-        (AttemptOutcome.LOST, 3, False, RunEnd("failed")),
-        (AttemptOutcome.LOST, 1, True, RunEnd("cancelled")),
-        (AttemptOutcome.CANCELLED, 1, True, RunEnd("cancelled")),
+        (AttemptOutcome.LOST, 3, False, RunEnd(RunStatus.FAILED)),
+        (AttemptOutcome.LOST, 1, True, RunEnd(RunStatus.CANCELLED)),
+        (AttemptOutcome.CANCELLED, 1, True, RunEnd(RunStatus.CANCELLED)),
         (AttemptOutcome.HANDED_BACK, 3, False, HandBack(NOW)),
-        (AttemptOutcome.HANDED_BACK, 1, True, RunEnd("cancelled")),
+        (AttemptOutcome.HANDED_BACK, 1, True, RunEnd(RunStatus.CANCELLED)),
     ],
 )
 def test_what_follows(outcome: AttemptOutcome, attempt: int, cancel_requested: bool, expected: Decision) -> None:
@@ -44,14 +45,14 @@ def test_the_backoff_doubles_up_to_five_minutes() -> None:
 @pytest.mark.parametrize(
     ("status", "run_revision", "expected"),
     [
-        ("succeeded", 2, 0),
-        ("succeeded", 1, 0),
-        ("failed", 2, 4),
-        ("timed_out", 2, 4),
-        ("failed", 1, 3),
-        ("cancelled", 2, 3),
+        (RunStatus.SUCCEEDED, 2, 0),
+        (RunStatus.SUCCEEDED, 1, 0),
+        (RunStatus.FAILED, 2, 4),
+        (RunStatus.TIMED_OUT, 2, 4),
+        (RunStatus.FAILED, 1, 3),
+        (RunStatus.CANCELLED, 2, 3),
     ],
 )
-def test_consecutive_failures(status: str, run_revision: int, expected: int) -> None:
+def test_consecutive_failures(status: RunStatus, run_revision: int, expected: int) -> None:
     """X-07: failures of the current revision count, a success ends the row."""
     assert failures(3, status, run_revision=run_revision, current_revision=2) == expected

@@ -4,6 +4,7 @@ import pytest
 
 from reconcile.decide import trace_context
 from reconcile.decide.trace_context import Context
+from revisions.outcomes import RunSource
 
 RUN = "01K4W8Z3M5T9Q2B7C6D5E4F3G2"
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -30,8 +31,8 @@ def test_a_run_goes_on_with_the_trace_of_its_request() -> None:
 
 def test_many_runs_of_one_request_are_traces_of_their_own() -> None:
     """O-04: a backfill's, which are linked to it."""
-    assert trace_context.continued("manual", PARENT) == PARENT
-    assert trace_context.continued("backfill", PARENT) is None
+    assert trace_context.continued(RunSource.MANUAL, PARENT) == PARENT
+    assert trace_context.continued(RunSource.BACKFILL, PARENT) is None
 
 
 @pytest.mark.parametrize("flags", ["00", "01", "02", "03"])

@@ -3,6 +3,7 @@
 import pytest
 
 from reconcile.decide.trust import is_untrusted, warnings
+from revisions.outcomes import RunSource
 from tests.blocks import trigger_spec
 
 
@@ -22,7 +23,7 @@ from tests.blocks import trigger_spec
 )
 def test_input_from_outside_is_untrusted(source: str, untrusted: bool) -> None:
     """E-15: what nobody wrote who may deploy or fire; what is not known is not trusted."""
-    assert is_untrusted(source) is untrusted
+    assert is_untrusted(RunSource(source)) is untrusted
 
 
 def test_whoever_deploys_is_told_that_runs_may_destroy() -> None:

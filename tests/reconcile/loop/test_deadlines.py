@@ -13,6 +13,7 @@ from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.ids import TriggerKey
+from revisions.outcomes import DeadlineKind
 from revisions.store import expectations
 from revisions.store.expectations import MissedDeadline
 from tests.observing import only
@@ -84,7 +85,13 @@ def test_a_deadline_without_a_success_is_noticed_once(scene: Scene) -> None:
     nine = datetime(2026, 3, 2, 9, tzinfo=UTC)
     ten_past = nine + timedelta(minutes=10)
     expected = MissedDeadline(
-        scene.world.id("tick"), "within", ten_past, nine, "every/2026-03-02T09:00:00Z", 1, noticed_at=ten_past
+        scene.world.id("tick"),
+        DeadlineKind.WITHIN,
+        ten_past,
+        nine,
+        "every/2026-03-02T09:00:00Z",
+        1,
+        noticed_at=ten_past,
     )
     assert missed == expected
     assert scene.told() == ["09:10"]

@@ -12,6 +12,7 @@ from reconcile.runs.settle import settle
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
+from revisions.outcomes import RunStatus
 from tests.world import World, key
 
 ANN = Caller("ann")
@@ -134,7 +135,7 @@ def test_no_more_go_on_than_are_still_to_succeed(world: World, overlap: str) -> 
     for _ in range(3):
         world.finish()
     assert standing(world) == (False, "max_runs", None)
-    assert [run.status for run in world.runs()].count("succeeded") == 3
+    assert [run.status for run in world.runs()].count(RunStatus.SUCCEEDED) == 3
 
 
 def test_a_backlog_waits_for_what_is_still_to_succeed(world: World) -> None:

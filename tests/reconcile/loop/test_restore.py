@@ -10,6 +10,7 @@ from reconcile.decide.admission import Pace
 from reconcile.loop.restore import LOST, Restored, Restoring
 from reconcile.queries.audit import Auditing
 from revisions.errors import Conflict
+from revisions.outcomes import RunStatus
 from revisions.store import feed
 from tests.waiting import eventually
 from tests.world import World, key
@@ -83,8 +84,8 @@ def test_what_was_under_way_is_not_done_again(world: World) -> None:
     world.advance(minutes=10)
     assert restore(world).runs == 2
     found = {run.status: run for run in world.runs()}
-    assert (found["failed"].id, found["failed"].error) == (running.id, LOST)
-    assert found["cancelled"].error == LOST
+    assert (found[RunStatus.FAILED].id, found[RunStatus.FAILED].error) == (running.id, LOST)
+    assert found[RunStatus.CANCELLED].error == LOST
     assert world.claim() == []
 
 

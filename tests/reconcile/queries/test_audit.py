@@ -12,6 +12,7 @@ from reconcile.report.audit import AuditResult
 from revisions.clock import HandClock
 from revisions.errors import Invalid, NotFound
 from revisions.history.chain import canonical
+from revisions.outcomes import OccurrenceOutcome, RunSource
 from revisions.store import calendars
 from revisions.store import runs as run_store
 from revisions.store.calendars import CalendarRow
@@ -69,7 +70,7 @@ def forget(world: World, table: Any, minute: int) -> None:
         connection.execute(delete(table).where(table.c.scheduled_at == world.start + minute * MINUTE))
 
 
-def insert_run(world: World, occurrence_id: str, minute: int, source: str = "schedule") -> None:
+def insert_run(world: World, occurrence_id: str, minute: int, source: RunSource = RunSource.SCHEDULE) -> None:
     """A run that nobody decided."""
     at = world.start + minute * MINUTE
     new = NewRun(
@@ -282,8 +283,8 @@ def test_a_run_that_no_revision_explains_is_unexpected(world: World, occurrence:
     world.create(overlap="allow")
     live(world, 3)
     insert_run(world, occurrence, 2)
-    insert_run(world, "manual/x", 1, "manual")
-    insert_run(world, "every/2026-03-02T08:02:10Z", 2, "backfill")
+    insert_run(world, "manual/x", 1, RunSource.MANUAL)
+    insert_run(world, "every/2026-03-02T08:02:10Z", 2, RunSource.BACKFILL)
     [fault] = auditing(world).faults(key("tick"))
     assert (fault.kind, fault.occurrence_id, fault.run_id) == (AuditResult.UNEXPECTED, occurrence, f"{2:026}")
 
@@ -306,7 +307,7 @@ def test_what_was_decided_twice_is_unexpected(world: World) -> None:
     world.create(overlap="allow")
     live(world, 3)
     at = world.start + 2 * MINUTE
-    skip = Skip(world.id("tick"), "every/2026-03-02T08:02:00Z", at, at, at, "missed", "", 1, 1)
+    skip = Skip(world.id("tick"), "every/2026-03-02T08:02:00Z", at, at, at, OccurrenceOutcome.MISSED, "", 1, 1)
     with world.database.write() as connection:
         record(connection, [skip])
     assert [(fault.reason, fault.at) for fault in auditing(world).faults(key("tick"))] == [("decided twice", at)]
@@ -317,7 +318,7 @@ def test_a_backfill_of_what_was_skipped_leaves_the_skip(world: World) -> None:
     world.create()
     world.advance(minutes=3)
     world.resync()
-    insert_run(world, "every/2026-03-02T08:01:00Z", 1, "backfill")
+    insert_run(world, "every/2026-03-02T08:01:00Z", 1, RunSource.BACKFILL)
     line = audit(world).lines[0]
     assert (line.kind, line.outcome, line.run_id) == (AuditResult.SKIPPED, "missed", f"{1:026}")
 

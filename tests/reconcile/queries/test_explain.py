@@ -16,6 +16,7 @@ from reconcile.runs.manual.orders import Approving
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.errors import NotFound
+from revisions.outcomes import HoldKind, OccurrenceOutcome, RunStatus, SkipReason
 from revisions.store import holds, quarantines
 from revisions.store.holds import Hold
 from revisions.store.occurrences import Skip, record
@@ -24,10 +25,7 @@ from tests.reconcile.queries.test_audit import forget, live
 from tests.world import World, key
 
 MINUTE = timedelta(minutes=1)
-OUTCOMES = {
-    "parked", "denied", "duplicate", "disabled", "self_reentry", "debounced", "concurrency", "budget", "expired",
-    "missed", "blackout", "superseded", "failed",
-}  # fmt: skip
+OUTCOMES = set(OccurrenceOutcome) - {OccurrenceOutcome.STARTED}
 """E-05, but for `started`."""
 
 
@@ -105,7 +103,7 @@ def test_a_run_that_goes_on_keeps_it_out(world: World) -> None:
 
 
 @pytest.mark.parametrize("outcome", sorted(OUTCOMES))
-def test_every_outcome_has_its_words(world: World, outcome: str) -> None:
+def test_every_outcome_has_its_words(world: World, outcome: OccurrenceOutcome) -> None:
     """U-03, E-05: why, with the reason that is recorded, and what to do next where there is anything to do."""
     world.create()
     at = world.start + MINUTE
@@ -123,9 +121,9 @@ def test_every_outcome_has_its_words(world: World, outcome: str) -> None:
 def test_outcomes_and_statuses_of_other_releases_are_told_as_they_stand() -> None:
     """U-03, R-19: and the rate's own words stand for a missed start."""
     assert set(wording.OUTCOMES) == OUTCOMES
-    assert wording.of_skip("moved", "").why == "its outcome is moved"
-    assert wording.of_status("dreaming").why == "is dreaming"
-    assert "execution_qps" in wording.of_skip("missed", "rate").following
+    assert wording.of_skip(OccurrenceOutcome("moved"), "").why == "its outcome is moved"
+    assert wording.of_status(RunStatus("dreaming")).why == "is dreaming"
+    assert "execution_qps" in wording.of_skip(OccurrenceOutcome.MISSED, SkipReason.RATE).following
 
 
 def test_an_instant_that_the_schedule_does_not_name(world: World) -> None:
@@ -249,7 +247,7 @@ def test_undecided_in_a_freeze_and_in_quarantine(world: World) -> None:
     with world.database.write() as connection:
         quarantines.put(connection, world.id("tick"), "a hand-edited row", now)
     assert "It could not be decided since 2026-03-02T08:02:00Z: a hand-edited row." in told(world, 1)[1]
-    freeze = Hold("h", 1, "freeze", "acme", None, None, now, now + MINUTE, "", "ops", "release", "ann", now)
+    freeze = Hold("h", 1, HoldKind.FREEZE, "acme", None, None, now, now + MINUTE, "", "ops", "release", "ann", now)
     with world.database.write() as connection:
         holds.append(connection, freeze)
     text = told(world, 1)[1]

@@ -14,6 +14,7 @@ from reconcile.report.audit import AuditLine, AuditResult, AuditSummary, Decided
 from revisions.history.chain import canonical
 from revisions.history.triggers import SYSTEM, Action, Revision
 from revisions.ids import TriggerKey
+from revisions.outcomes import OccurrenceOutcome
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -63,7 +64,9 @@ def run(minute: float, late: float = 0, occurrence: str | None = None, **more: A
     return RecordedRun(at(minute), id, at(minute + late), 1, f"run-{minute}", **more)
 
 
-def skip(first: float, last: float, outcome: str = "missed", reason: str = "") -> RecordedSkip:
+def skip(
+    first: float, last: float, outcome: OccurrenceOutcome = OccurrenceOutcome.MISSED, reason: str = ""
+) -> RecordedSkip:
     """A recorded range from one minute to another."""
     return RecordedSkip(at(first), f"every/{at(first):%Y-%m-%dT%H:%M:%SZ}", at(last), at(last), 1, outcome, reason)
 
@@ -173,7 +176,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[int, str]]]] = {
         [(1, "on_time"), (2, "on_time"), (3, "late")],
     ),
     "skipped one by one and in a range": (
-        {"skips": [skip(1, 1, "concurrency"), skip(2, 4)], "watermark": 4, "window": (0, 4)},
+        {"skips": [skip(1, 1, OccurrenceOutcome.CONCURRENCY), skip(2, 4)], "watermark": 4, "window": (0, 4)},
         [(1, "skipped"), (2, "skipped"), (3, "skipped"), (4, "skipped")],
     ),
     "a range that reaches into the time and out of it": (
@@ -189,7 +192,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[int, str]]]] = {
         [(1, "missing"), (2, "undecided"), (3, "undecided"), (4, "on_time")],
     ),
     "runs within a superseded range": (
-        {"runs": [run(2)], "skips": [skip(1, 3, "superseded")], "watermark": 3, "window": (0, 3)},
+        {"runs": [run(2)], "skips": [skip(1, 3, OccurrenceOutcome.SUPERSEDED)], "watermark": 3, "window": (0, 3)},
         [(1, "skipped"), (2, "on_time"), (3, "skipped")],
     ),
     "a run within a missed range": (
@@ -197,7 +200,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[int, str]]]] = {
         [(1, "skipped"), (2, "unexpected"), (3, "skipped")],
     ),
     "two ranges over one occurrence": (
-        {"skips": [skip(1, 2), skip(2, 3, "concurrency")], "watermark": 3, "window": (0, 3)},
+        {"skips": [skip(1, 2), skip(2, 3, OccurrenceOutcome.CONCURRENCY)], "watermark": 3, "window": (0, 3)},
         [(1, "skipped"), (2, "unexpected"), (3, "skipped")],
     ),
     "a run off the schedule": (
@@ -305,7 +308,8 @@ def test_a_hundred_thousand_occurrences_take_seconds() -> None:
     ids = [f"every/{second:%Y-%m-%dT%H:%M:%SZ}" for second in seconds]
     runs = [RecordedRun(second, id, second, 1, id) for second, id in zip(seconds, ids, strict=True)][::2]
     skips = [
-        RecordedSkip(second, id, second, second, 1, "missed", "") for second, id in zip(seconds, ids, strict=True)
+        RecordedSkip(second, id, second, second, 1, OccurrenceOutcome.MISSED, "")
+        for second, id in zip(seconds, ids, strict=True)
     ][1::2]
     summary, began = AuditSummary(), perf_counter()
     for line in audit.lines(lived, DecidedSpan(seconds[-1]), START, seconds[-1], runs, skips, grace=GRACE):

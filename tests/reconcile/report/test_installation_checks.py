@@ -8,6 +8,7 @@ from reconcile.report import installation_checks, trigger_checks
 from reconcile.report.installation_checks import Check, Level
 from reconcile.report.trigger_checks import ActiveHold, QuarantinedTrigger
 from revisions.ids import TriggerKey
+from revisions.outcomes import HoldKind
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
@@ -17,7 +18,7 @@ def tick(name: str = "tick") -> TriggerKey:
     return TriggerKey("acme", "production", "report", name)
 
 
-def freeze(kind: str = "freeze", until: datetime | None = None) -> ActiveHold:
+def freeze(kind: HoldKind = HoldKind.FREEZE, until: datetime | None = None) -> ActiveHold:
     return ActiveHold(kind, "project acme", until, "ann", "stocktaking")
 
 
@@ -91,7 +92,7 @@ JUDGED: dict[str, tuple[Check, Level, str]] = {
         "freeze of project acme until it is lifted, by ann: stocktaking",
     ),
     "a blackout": (
-        trigger_checks.holds([freeze("blackout", NOW)]),
+        trigger_checks.holds([freeze(HoldKind.BLACKOUT, NOW)]),
         OK,
         "blackout of project acme until 2026-03-02T08",
     ),

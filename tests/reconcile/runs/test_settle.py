@@ -17,6 +17,7 @@ from reconcile.runs.endings import LONGEST_ERROR, Ending, Settled
 from reconcile.runs.settle import settle, settle_all
 from revisions.clock import HandClock
 from revisions.history.triggers import StopReason, Trigger
+from revisions.outcomes import RunStatus
 from revisions.spec.fields import LARGEST_COST
 from revisions.store import claims, costs, logs, run_orders, runs, states, status
 from revisions.store.database import Database
@@ -100,13 +101,13 @@ def test_success_releases_the_claim_and_keeps_the_answer(scene: Scene, clock: Ha
         run, Ended(AttemptOutcome.SUCCEEDED, output={"cost": 2, "text": "Zürich"}), LogPiece(0, b"done\n")
     )
     after = scene.run(run)
-    assert settled == Settled(RunEnd("succeeded"))
+    assert settled == Settled(RunEnd(RunStatus.SUCCEEDED))
     assert (after.status, after.finished_at, after.output) == ("succeeded", clock.now(), '{"cost":2,"text":"Zürich"}')
     assert (after.cost, after.error, after.claimed_by, after.lease_until) == (2.0, None, None, None)
     assert scene.status.last_success_at == clock.now()
     with scene.database.read() as connection:
         assert logs.read(connection, run.id, 1).head == b"done\n"
-    assert scene.seen[-1] == RunSettled(run, None, "succeeded", None, 5.0)
+    assert scene.seen[-1] == RunSettled(run, None, RunStatus.SUCCEEDED, None, 5.0)
 
 
 def test_failure_releases_the_claim_until_its_next_attempt(scene: Scene) -> None:
@@ -188,7 +189,7 @@ def test_a_cancelled_run_is_over(scene: Scene) -> None:
     run = scene.claimed()
     with scene.database.write() as connection:
         run_orders.request_cancel(connection, run.id, scene.rows.now, "ann")
-    assert scene.settle(run, BROKEN) == Settled(RunEnd("cancelled"))
+    assert scene.settle(run, BROKEN) == Settled(RunEnd(RunStatus.CANCELLED))
     assert scene.run(run).status == "cancelled"
     assert (scene.status.consecutive_failures, scene.status.last_error) == (0, None)
 
@@ -266,7 +267,7 @@ def test_an_output_without_a_state_leaves_the_old_one(scene: Scene) -> None:
 def test_a_state_up_to_64_kib_is_kept(scene: Scene) -> None:
     """X-06: bytes of its canonical text count, not characters and not how it was written."""
     largest = "ü" * (LARGEST // 2 - 1)
-    assert scene.once(answered(AttemptOutcome.SUCCEEDED, largest)) == Settled(RunEnd("succeeded"))
+    assert scene.once(answered(AttemptOutcome.SUCCEEDED, largest)) == Settled(RunEnd(RunStatus.SUCCEEDED))
     assert scene.state == f'"{largest}"'
 
 
@@ -275,7 +276,7 @@ def test_a_state_that_is_too_large_fails_the_run(scene: Scene) -> None:
     scene.once(answered(AttemptOutcome.SUCCEEDED, "old"))
     run = scene.claimed(max_attempts=3)
     large = "x" * (LARGEST - 1)
-    assert scene.settle(run, answered(AttemptOutcome.SUCCEEDED, large)) == Settled(RunEnd("failed"))
+    assert scene.settle(run, answered(AttemptOutcome.SUCCEEDED, large)) == Settled(RunEnd(RunStatus.FAILED))
     after = scene.run(run)
     assert (after.status, after.claimed_by, scene.state) == ("failed", None, '"old"')
     assert after.error == "state is 65,537 bytes as canonical JSON, at most 65,536 are kept"
@@ -292,7 +293,9 @@ def test_a_state_that_is_too_large_fails_the_run(scene: Scene) -> None:
         (AttemptOutcome.CANCELLED, "cancelled"),
     ],
 )
-def test_a_failure_with_a_state_that_is_too_large_says_both(scene: Scene, outcome: AttemptOutcome, status: str) -> None:
+def test_a_failure_with_a_state_that_is_too_large_says_both(
+    scene: Scene, outcome: AttemptOutcome, status: RunStatus
+) -> None:
     """X-06: what went wrong first stays the outcome."""
     run = scene.claimed()
     assert scene.settle(run, answered(outcome, "x" * LARGEST)) == Settled(RunEnd(status))
@@ -347,7 +350,7 @@ def test_a_lost_claim_among_others_changes_nothing(scene: Scene) -> None:
     with scene.database.write() as connection:
         claims.take_over(connection, [lost], scene.rows.now, claimed_by="other", lease=LEASE)
     settled = settle_all(scene.database, scene.observations, [Ending(lost, OK), Ending(other, OK)])
-    assert [one.decision for one in settled] == [None, RunEnd("succeeded")]
+    assert [one.decision for one in settled] == [None, RunEnd(RunStatus.SUCCEEDED)]
     assert (scene.run(lost).status, scene.run(other).status) == ("running", "succeeded")
     assert [observation.name for observation in scene.seen] == ["claim.lost", "attempt.ended", "run.settled"]
 

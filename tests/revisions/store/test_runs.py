@@ -14,6 +14,7 @@ from reconcile.observations.observation import Observations
 from reconcile.runs import claiming
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
+from revisions.outcomes import RunStatus
 from revisions.store import claims, counts, run_orders, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
@@ -51,7 +52,7 @@ def get(database: Database, run_id: str) -> runs.Run:
 def finish(database: Database, run: runs.Run) -> None:
     with database.write() as connection:
         now = database.clock.now(connection)
-        write(connection, claims.finishing(run, now, "succeeded", claims.AttemptResult()))
+        write(connection, claims.finishing(run, now, RunStatus.SUCCEEDED, claims.AttemptResult()))
 
 
 def test_creating_a_run_again_keeps_the_first(database: Database, rows: Rows) -> None:
@@ -256,7 +257,9 @@ def test_a_write_under_an_old_claim_changes_nothing(database: Database, rows: Ro
     with database.write() as connection:
         claims.take_over(connection, [one.run], rows.now, claimed_by="other", lease=LEASE)
         now_theirs = runs.get(connection, run_id)
-        write(connection, claims.finishing(one.run, rows.now, "succeeded", claims.AttemptResult("{}", None, 1.0)))
+        write(
+            connection, claims.finishing(one.run, rows.now, RunStatus.SUCCEEDED, claims.AttemptResult("{}", None, 1.0))
+        )
         write(connection, claims.retrying(one.run, rows.now, claims.AttemptResult(None, "late", None)))
         write(connection, claims.handing_back(one.run, rows.now))
         assert runs.get(connection, run_id) == now_theirs
@@ -310,7 +313,7 @@ def test_pages_are_newest_first(database: Database, rows: Rows, clock: HandClock
     with database.read() as connection:
         mine = runs.page(connection, None, 3, trigger_id=trigger.trigger_id)
         assert [run.id for run in mine] == ids[:0:-1]
-        rest = runs.page(connection, mine[-1].id, 3, trigger_id=trigger.trigger_id, status="pending")
+        rest = runs.page(connection, mine[-1].id, 3, trigger_id=trigger.trigger_id, status=RunStatus.PENDING)
         assert [run.id for run in rest] == ids[:1]
         assert len(runs.page(connection, None, 10, project="acme", domain="production", task="report")) == 5
         assert runs.page(connection, None, 10, project="other") == []
@@ -349,14 +352,14 @@ def test_what_stands_behind_a_deep_queue_is_found(database: Database, rows: Rows
 @pytest.mark.parametrize(
     ("statuses", "column", "index"),
     [
-        (("pending",), "available_at", "runs_pending_idx"),
-        (("pending",), "start_by", "runs_start_by_idx"),
-        (("running",), "lease_until", "runs_running_idx"),
+        ((RunStatus.PENDING,), "available_at", "runs_pending_idx"),
+        ((RunStatus.PENDING,), "start_by", "runs_start_by_idx"),
+        ((RunStatus.RUNNING,), "lease_until", "runs_running_idx"),
         (runs.LIVE, "trigger_id", "runs_live_idx"),
     ],
 )
 def test_what_passes_ask_of_live_runs_goes_by_an_index(
-    database: Database, rows: Rows, statuses: tuple[str, ...], column: str, index: str
+    database: Database, rows: Rows, statuses: tuple[RunStatus, ...], column: str, index: str
 ) -> None:
     """X-04, X-18: a pass costs what waits and runs, never what ever ran."""
     trigger, begin = rows.trigger(), rows.now

@@ -12,6 +12,7 @@ from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.ids import fresh
+from revisions.outcomes import OccurrenceOutcome
 from revisions.store import occurrences, run_orders
 from revisions.store.runs import Run
 from tests.observing import only
@@ -55,7 +56,7 @@ class Scene:
     def claimed(self) -> int:
         return self.runner.run_pass().claimed
 
-    def ledger(self) -> list[str]:
+    def ledger(self) -> list[OccurrenceOutcome]:
         """The outcomes of the newest occurrences, oldest first."""
         with self.world.database.read() as connection:
             found = occurrences.ledger(connection, self.world.id("tick"), None, 100)
