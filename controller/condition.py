@@ -33,8 +33,8 @@ class Condition:
         """From now on it is not ready, and its parts may end."""
         self._is_leaving = True
 
-    def subscriber(self, observation: Observation) -> None:
-        """Note the time of each resync."""
+    def note_resync(self, observation: Observation) -> None:
+        """Note the time of each resync; other observations change nothing."""
         if isinstance(observation, LoopResynced):
             self._resynced_at = self._monotonic()
 

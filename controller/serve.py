@@ -137,8 +137,8 @@ class Process:
         self._metrics = Metrics(
             database, lambda: self._listener is not None and self._listener.connected, self._settings
         )
-        observations.subscribe(self._metrics.subscriber)
-        observations.subscribe(self._services.condition.subscriber)
+        observations.subscribe(self._metrics.count)
+        observations.subscribe(self._services.condition.note_resync)
         observations.subscribe(self._wake)
 
     def start(self) -> None:
@@ -237,7 +237,7 @@ def _spans(settings: Settings, observations: Observations) -> "Spans":
     from controller.telemetry.tracing import exporting
 
     spans = Spans(exporting(settings.tracing_url, settings.tracing_ratio))
-    observations.subscribe(spans.subscriber)
+    observations.subscribe(spans.record)
     return spans
 
 

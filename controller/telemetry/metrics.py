@@ -49,7 +49,7 @@ TRANSACTIONS = ("decide", "claim", "settle")
 
 
 class Metrics:
-    """Registry of one process. `subscriber` counts observations, `exposition` answers a scrape.
+    """Registry of one process. `count` subscribes to the observations, `exposition` answers a scrape.
 
     Labels are bounded. Counters begin at 0 for every known label, so that the first event is an increase, too.
     """
@@ -155,7 +155,7 @@ class Metrics:
         """Return all metrics in Prometheus' text format, without those of the database while it cannot be reached."""
         return generate_latest(self.registry)
 
-    def subscriber(self, observation: Observation) -> None:
+    def count(self, observation: Observation) -> None:
         """Count an observation."""
         match observation:
             case LoopResynced():

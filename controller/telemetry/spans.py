@@ -24,7 +24,7 @@ class Spans:
     def __init__(self, tracing: Tracing) -> None:
         self.tracing = tracing
 
-    def subscriber(self, observation: Observation) -> None:
+    def record(self, observation: Observation) -> None:
         """Record the spans that an observation completes."""
         match observation:
             case TriggerChanged():

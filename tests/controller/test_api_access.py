@@ -317,7 +317,7 @@ def test_refusals_are_written_down(
     heard: list[Observation] = []
     observations.subscribe(heard.append)
     metrics = Metrics(database, lambda: False, Settings())
-    observations.subscribe(metrics.subscriber)
+    observations.subscribe(metrics.count)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
     as_role(None).client.post("/hooks/tct_guess%0aline")

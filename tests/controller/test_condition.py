@@ -61,7 +61,7 @@ def test_a_loop_that_does_not_look(clock: HandClock) -> None:
     with pytest.raises(Unavailable, match="has not looked at the database for 91 s"):
         condition.check_ready()
     condition.check_alive()
-    condition.subscriber(LoopResynced(JobChanges((), (), ()), jobs=0, seconds=0.1))
+    condition.note_resync(LoopResynced(JobChanges((), (), ()), jobs=0, seconds=0.1))
     condition.check_ready()
 
 

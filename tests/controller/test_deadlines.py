@@ -50,7 +50,7 @@ def test_they_of_a_trigger_that_is_none_are_not_found(api: Api) -> None:
 def test_they_are_counted_by_kind(api: Api, world: World) -> None:
     """X-16, O-02: a fault that alerts."""
     metrics = Metrics(world.database, lambda: False, Settings())
-    world.observations.subscribe(metrics.subscriber)
+    world.observations.subscribe(metrics.count)
     missing(api, world)
     assert b'triggerctl_deadlines_missed_total{kind="within"} 3.0' in metrics.exposition()
 

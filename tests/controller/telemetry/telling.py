@@ -27,7 +27,7 @@ class Telling:
 
     def hears(self, *observations: Observations) -> None:
         for one in observations:
-            one.subscribe(self.spans.subscriber)
+            one.subscribe(self.spans.record)
 
     def all(self) -> Sequence[ReadableSpan]:
         return self._kept.get_finished_spans()

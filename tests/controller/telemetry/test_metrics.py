@@ -25,7 +25,7 @@ from tests.world import World, key
 def metrics(world: World) -> Metrics:
     """They hear what happens in the world."""
     metrics = Metrics(world.database, lambda: False, Settings())
-    world.observations.subscribe(metrics.subscriber)
+    world.observations.subscribe(metrics.count)
     return metrics
 
 

@@ -70,7 +70,7 @@ def test_scheduled_and_manual_runs_are_made_with_it(world: World) -> None:
 def test_an_expired_run_no_longer_stands_in_the_way(world: World) -> None:
     """X-18, X-09, E-05: under `skip` the next one starts; the ledger and the metrics say what became of the first."""
     metrics = Metrics(world.database, lambda: False, Settings())
-    world.observations.subscribe(metrics.subscriber)
+    world.observations.subscribe(metrics.count)
     world.create(schedule={"every": "10m"}, start_within="5m")
     world.advance(minutes=10)
     world.resync()
