@@ -26,6 +26,7 @@ from reconcile.schedule.ranges import (
     span,
 )
 from reconcile.schedule.terms import Terms
+from revisions.spec.trigger import CatchupPolicy
 
 MOST_DEFERRED = 500
 """What one pass starts of a blackout's deferred occurrences; the next pass goes on."""
@@ -119,7 +120,7 @@ def _piece(terms: Terms, watermark: datetime, at: Situation) -> CatchupPlan:
     piece = blackouts.piece(at.blackouts, watermark, at.now)
     if piece.blackout and (made := _after_blackout(terms, watermark, piece, piece.blackout, at)):
         return made.limited(at.remaining)
-    decide = _all if terms.spec.catchup.policy == "all" else _newest
+    decide = _all if terms.spec.catchup.policy is CatchupPolicy.ALL else _newest
     return decide(terms, watermark, piece.until, at).limited(at.remaining)
 
 
@@ -200,10 +201,10 @@ def _newest(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> 
     assert newest is not None
     oldest_allowed = (
         at.now - terms.spec.catchup.window
-        if terms.spec.catchup.policy == "latest" and terms.spec.catchup.window
+        if terms.spec.catchup.policy is CatchupPolicy.LATEST and terms.spec.catchup.window
         else None
     )
-    if terms.spec.catchup.policy == "none":
+    if terms.spec.catchup.policy is CatchupPolicy.NONE:
         oldest_allowed = at.now - at.live_grace
     if (oldest_allowed is not None and newest.at < oldest_allowed) or _is_outdone(terms, end, at):
         return _decided(end, *_missed(schedule, watermark, end, at))
@@ -247,7 +248,7 @@ def _after_blackout(
     end, is_fresh = piece.until, at.now - blackouts.over_at(at.blackouts, over) <= at.live_grace
     if over.mode == "drop":
         return _decided(end, *span(terms.schedule, watermark, end, BLACKOUT))
-    if not is_fresh and terms.spec.catchup.policy != "all":
+    if not is_fresh and terms.spec.catchup.policy is not CatchupPolicy.ALL:
         return None
     if over.mode == "defer":
         if not is_fresh:
@@ -281,6 +282,6 @@ def _asked(terms: Terms, watermark: datetime, asked: Fire, at: Situation) -> Cat
         return _decided(watermark, ahead=asked)
     end = max(watermark, asked.at - MOMENT)
     before = span(terms.schedule, watermark, end, SUPERSEDED, ASKED)
-    if terms.spec.catchup.policy == "none" and asked.at < at.now - at.live_grace:
+    if terms.spec.catchup.policy is CatchupPolicy.NONE and asked.at < at.now - at.live_grace:
         return replace(_decided(end, *before, *ranges.of([asked], MISSED)), is_asked=True)
     return replace(_starting(terms, at, [asked], before=before, base=end, watermark=end), is_asked=True)

@@ -19,8 +19,7 @@ from revisions.history import chain
 from revisions.history.triggers import SYSTEM, Action, Revision, Trigger
 from revisions.ids import TaskKey, TriggerKey, name_faults
 from revisions.spec.reading import API_VERSION
-from revisions.spec.stored import readable_task, readable_trigger
-from revisions.spec.stored import written as written_spec
+from revisions.spec.stored import readable_task, readable_trigger, written_spec
 from revisions.spec.trigger import LimitsSpec, TriggerManifest
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store

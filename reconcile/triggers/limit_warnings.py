@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
+from reconcile.decide import automatic_stops
 from reconcile.decide.budget import budget_of
-from reconcile.report import limit_warnings as rules
 from reconcile.triggers import budgets
 from revisions.history.triggers import StopReason, Trigger
 from revisions.spec.stored import readable_trigger
@@ -24,11 +24,15 @@ def warnings(connection: Connection, trigger: Trigger | None, spec: TriggerSpec,
     budget, spending = budget_of(spec), None
     if row and budget:
         spending = budgets.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
-    return list(rules.warnings(spec, 0 if anew or row is None else row.success_count, spending, now))
+    return list(automatic_stops.limit_warnings(spec, 0 if anew or row is None else row.success_count, spending, now))
 
 
 def beyond(database: Database, trigger_id: str) -> list[str]:
     """What whoever has started runs of a trigger by hand is to know."""
     with database.read() as connection:
         trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
-    return list(rules.beyond(readable_trigger(trigger.spec), row.success_count)) if trigger and row else []
+    return (
+        list(automatic_stops.beyond_limits(readable_trigger(trigger.spec), row.success_count))
+        if trigger and row
+        else []
+    )
