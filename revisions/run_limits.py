@@ -1,4 +1,4 @@
-"""What a run takes up while it runs, and what bounds the start of one that waits (X-04); plain values."""
+"""Places that running runs hold, and the bounds on the start of those that wait (X-04)."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -7,7 +7,9 @@ from revisions.spec.trigger import TriggerSpec
 
 
 class RunLimits(NamedTuple):
-    """What a trigger as it stands says of the start of its runs, whichever revision made them; None bounds nothing.
+    """Bounds that the current spec of a trigger sets on the start of its runs, whichever revision made them.
+
+    None bounds nothing.
 
     Of the runs of a project that share a `serialize_key` a single one runs.
     """
@@ -17,7 +19,7 @@ class RunLimits(NamedTuple):
 
 
 def run_limits_of(spec: TriggerSpec) -> RunLimits:
-    """The bounds that a trigger's spec sets."""
+    """Return the bounds that a trigger's spec sets."""
     return RunLimits(spec.serialize_key, spec.concurrency_limit)
 
 
@@ -46,8 +48,8 @@ class WaitingRun(NamedTuple):
 
 @dataclass(slots=True)
 class FullLimits:
-    """What lets no more of its runs go: projects, triggers and tasks (project, domain, name) at their limits, keys
-    (project, key) that are held."""
+    """Limits that are reached: projects, triggers and tasks (project, domain, name), and keys (project, key) that are
+    held."""
 
     projects: set[str] = field(default_factory=set)
     triggers: set[str] = field(default_factory=set)

@@ -27,6 +27,7 @@ from revisions.errors import Fault, Invalid
 from revisions.history.triggers import Action
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
 from revisions.spec.calendar import CalendarManifest
+from revisions.spec.manifest import Manifest
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
 
@@ -172,7 +173,7 @@ def _read(made: Mapping[str, Any]) -> LastDeploy:
     )
 
 
-def _names_any(manifest: TaskManifest | TriggerManifest | CalendarManifest, new: Collection[Key]) -> bool:
+def _names_any(manifest: Manifest, new: Collection[Key]) -> bool:
     if not isinstance(manifest, TriggerManifest):
         return False
     project = manifest.key.project

@@ -111,7 +111,7 @@ def _piece(terms: Terms, watermark: datetime, at: Situation) -> CatchupPlan:
     piece = blackouts.piece(at.blackouts, watermark, at.now)
     if piece.blackout and (made := _after_blackout(terms, watermark, piece, piece.blackout, at)):
         return made.limited(at.remaining)
-    decide = _all if terms.spec.catchup.policy == "all" else _newest
+    decide = _all if terms.spec.catchup.policy is CatchupPolicy.ALL else _newest
     return decide(terms, watermark, piece.until, at).limited(at.remaining)
 
 
@@ -192,10 +192,10 @@ def _newest(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> 
     assert newest is not None
     oldest_allowed = (
         at.now - terms.spec.catchup.window
-        if terms.spec.catchup.policy == "latest" and terms.spec.catchup.window
+        if terms.spec.catchup.policy is CatchupPolicy.LATEST and terms.spec.catchup.window
         else None
     )
-    if terms.spec.catchup.policy == "none":
+    if terms.spec.catchup.policy is CatchupPolicy.NONE:
         oldest_allowed = at.now - at.live_grace
     if (oldest_allowed is not None and newest.at < oldest_allowed) or _is_outdone(terms, end, at):
         return _decided(end, *_missed(schedule, watermark, end, at))

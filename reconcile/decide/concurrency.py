@@ -8,9 +8,9 @@ from revisions.run_limits import FullLimits, RunningRun, WaitingRun
 from revisions.spec.trigger import OverlapPolicy
 
 POLICIES: Final[tuple[str, ...]] = tuple(policy.value for policy in OverlapPolicy)
-ONE_AT_A_TIME: Final = frozenset(POLICIES) - {"allow", "skip"}
+ONE_AT_A_TIME: Final = frozenset(OverlapPolicy) - {OverlapPolicy.ALLOW, OverlapPolicy.SKIP}
 """A run with one of these waits until nothing else of its trigger is under way, and for those queued before it."""
-DISPLACING: Final = frozenset({"cancel", "terminate"})
+DISPLACING: Final = frozenset({OverlapPolicy.CANCEL, OverlapPolicy.TERMINATE})
 """A run with one of these has what goes on of its trigger ended."""
 
 
@@ -20,9 +20,9 @@ def room(policy: str, live: int) -> int | None:
     `skip` lets one go on; `queue_one` lets one more wait.
     """
     match policy:
-        case "skip":
+        case OverlapPolicy.SKIP:
             return max(0, 1 - live)
-        case "queue_one":
+        case OverlapPolicy.QUEUE_ONE:
             return max(0, 2 - live)
         case _ if policy in DISPLACING:
             return 1

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
+from sys import intern
 
 from reconcile.decide.budget import Budget, budget_of
 from reconcile.schedule.definition import Closed, Schedule, parse
@@ -49,7 +50,7 @@ def terms(spec: str, resolved: str, calendars: Closed = ()) -> Terms:
         spec=read,
         schedule=schedule_of(read, resolved, calendars),
         overlap=overlap_of(read),
-        input=canonical(read.input),
+        input=intern(canonical(read.input)),
         budget=budget_of(read),
         expires_at=read.limits.expires_at if ends_by_expiry(read) else None,
     )

@@ -1,4 +1,4 @@
-"""What a task is told about its input, and what it may do: pure (E-15)."""
+"""Trust in the input of a run, and in what its task may do (E-15)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,12 +11,12 @@ TRUSTED: Final = frozenset({RunSource.SCHEDULE, RunSource.MANUAL, RunSource.BACK
 
 
 def is_untrusted(source: RunSource) -> bool:
-    """Whether a run's input comes from outside: an event, a webhook, a file, a table, and whatever is not known."""
+    """Tell whether a run's input comes from outside: an event, a webhook, a file, a table, or an unknown source."""
     return source not in TRUSTED
 
 
 def warnings(spec: TriggerSpec) -> Iterator[str]:
-    """What whoever deploys a spec is to know."""
+    """Warn whoever deploys a spec."""
     if spec.allow_destructive:
         yield (
             "spec.allow_destructive is on: its runs are told that they may destroy and overwrite, whoever caused them "

@@ -15,7 +15,8 @@ from revisions.history.chain import canonical
 from revisions.history.triggers import DifferenceKind, FieldDifference, differences
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
 from revisions.spec.calendar import CalendarManifest
-from revisions.spec.stored import readable_trigger
+from revisions.spec.manifest import Manifest
+from revisions.spec.stored import readable_task, readable_trigger
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest, TriggerSpec
 
@@ -38,7 +39,7 @@ class Declared:
 
     place: str
     document: Mapping[str, Any]
-    manifest: TaskManifest | TriggerManifest | CalendarManifest
+    manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ def _unbound(one: Declared, known: Mapping[TaskKey, Mapping[str, Any]]) -> Itera
         hint = f"there are {', '.join(there)}" if there else "put the Task into the folder, or register it first"
         yield Fault(f"{one.place}: spec.task_version", f"there is no {key.task} {spec.task_version}", hint)
         return
-    declared = known[task].get("inputs") or {}
+    declared = readable_task(canonical(known[task])).inputs
     for name in sorted(set(spec.input) - set(declared)) if declared else ():
         hint = f"{key.task} {spec.task_version} declares {', '.join(sorted(declared))}"
         yield Fault(f"{one.place}: spec.input.{name}", "is not an input of the task", hint)

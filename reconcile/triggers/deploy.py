@@ -18,7 +18,7 @@ from revisions.history import chain
 from revisions.history.triggers import SYSTEM, Action, Revision, Trigger
 from revisions.ids import TaskKey, TriggerKey, name_faults
 from revisions.spec.reading import API_VERSION
-from revisions.spec.stored import readable_task, written
+from revisions.spec.stored import readable_task, written_spec
 from revisions.spec.trigger import LimitsSpec, TriggerManifest
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
@@ -241,7 +241,7 @@ def _refuse_held_name(locked: LockedTrigger, renamed: TriggerKey) -> None:
 
 def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) -> TriggerManifest:
     """Return the manifest that deploys a revision again, under the name that the trigger has now."""
-    spec = dict(written(revision.spec)) | ({} if active is None else {"active": active})
+    spec = dict(written_spec(revision.spec)) | ({} if active is None else {"active": active})
     metadata = {"project": key.project, "domain": key.domain, "task": key.task, "name": key.name}
     return TriggerManifest.read(
         {

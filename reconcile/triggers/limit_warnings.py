@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from reconcile.decide import automatic_stops
 from reconcile.decide.budget import budget_of
-from reconcile.report import limit_warnings as rules
 from reconcile.triggers import budgets
 from reconcile.triggers.append import Changed
 from revisions.history.triggers import StopReason, Trigger
@@ -27,7 +27,7 @@ def warnings(connection: Connection, trigger: Trigger | None, spec: TriggerSpec,
     budget, spending = budget_of(spec), None
     if row and budget:
         spending = budgets.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
-    return list(rules.warnings(spec, 0 if anew or row is None else row.success_count, spending, now))
+    return list(automatic_stops.limit_warnings(spec, 0 if anew or row is None else row.success_count, spending, now))
 
 
 def with_warnings(database: Database, changed: Sequence[Changed]) -> list[Changed]:
@@ -42,4 +42,8 @@ def beyond(database: Database, trigger_id: str) -> list[str]:
     """What whoever has started runs of a trigger by hand is to know."""
     with database.read() as connection:
         trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
-    return list(rules.beyond(readable_trigger(trigger.spec), row.success_count)) if trigger and row else []
+    return (
+        list(automatic_stops.beyond_limits(readable_trigger(trigger.spec), row.success_count))
+        if trigger and row
+        else []
+    )

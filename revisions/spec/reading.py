@@ -62,6 +62,13 @@ def typed(kind: type[Spec], value: Any) -> Spec:
     return spec
 
 
+def typed_json(kind: type[Spec], text: str) -> Spec:
+    """Return a JSON text as its typed object, without making plain values of it first. Raises ValidationError."""
+    adapter = _adapter(kind)  # type: ignore[arg-type]  # as above
+    spec: Spec = adapter.validate_json(text)
+    return spec
+
+
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     """Kept, for building one takes milliseconds."""

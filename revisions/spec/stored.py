@@ -32,7 +32,10 @@ class Unreadable(ValueError):
 @lru_cache(maxsize=200_000)
 def trigger_spec(text: str) -> TriggerSpec:
     """Return a trigger's spec. Raises Unreadable."""
-    return _whole(TriggerSpec, _opened(text))
+    try:
+        return reading.typed_json(TriggerSpec, text)
+    except ValidationError:
+        return _whole(TriggerSpec, _opened(text))
 
 
 @lru_cache(maxsize=20_000)
@@ -79,7 +82,7 @@ def same_timing(first: str, second: str) -> bool:
 
 def automation(text: str) -> str:
     """Return the canonical text of the blocks of a spec that say what starts its runs."""
-    spec = written(text)
+    spec = written_spec(text)
     return canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec})
 
 
@@ -91,12 +94,12 @@ def resolved_at(text: str) -> datetime | None:
 
 def written_schedule(text: str) -> Mapping[str, Any]:
     """Return the `schedule` block of a spec as it was written, for messages that quote it."""
-    block = written(text).get("schedule")
+    block = written_spec(text).get("schedule")
     return block if isinstance(block, dict) else {}
 
 
 @lru_cache(maxsize=1_000)
-def written(text: str) -> Mapping[str, Any]:
+def written_spec(text: str) -> Mapping[str, Any]:
     """Return a spec as it was written, for what is made of its text again; nobody may change the answer."""
     return _opened(text)
 

@@ -32,6 +32,8 @@ from revisions.spec.fields import (
 )
 from revisions.spec.notation import ScheduleError, shown
 
+NO_INPUT: Final[dict[str, Any]] = {}
+"""Shared by the specs without one: a hundred thousand of them are kept."""
 AUTOMATIONS: Final = ("schedule",)
 
 
@@ -175,7 +177,7 @@ class TriggerSpec:
     active: OptionalBool = None
     description: Text = ""
     schedule: ScheduleSpec
-    input: dict[str, Any] = field(default_factory=dict)
+    input: dict[str, Any] = field(default_factory=lambda: NO_INPUT)
     input_builder: Literal["static"] = "static"
     catchup: CatchupSpec = CatchupSpec()
     overlap: OverlapPolicy | None = None

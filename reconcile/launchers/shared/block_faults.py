@@ -19,13 +19,13 @@ def refuse(faults: Iterable[Fault]) -> None:
 
 
 def unknown_fields(block: Mapping[str, Any], known: Iterable[str]) -> Iterator[Fault]:
-    """Every field that is not known (R-18)."""
+    """Yield a fault for every field that is not known (R-18)."""
     names = list(known)
     return (Fault.unknown(str(name), str(name), names) for name in block if name not in names)
 
 
 def text_faults(path: str, value: Any, *, empty: bool = True) -> Iterator[Fault]:
-    """What keeps a value from being handed to the operating system as text; with `empty=False` "" is wrong too."""
+    """Yield the fault of a value that the operating system cannot take as text; with `empty=False` "" is one."""
     if not isinstance(value, str):
         quoted = "quote it, so that it stays as written" if isinstance(value, int | float) else "write text"
         yield Fault(path, f"{value!r} is not a string", quoted)
@@ -36,7 +36,7 @@ def text_faults(path: str, value: Any, *, empty: bool = True) -> Iterator[Fault]
 
 
 def folder_faults(path: str, value: Any) -> Iterator[Fault]:
-    """What keeps a value from being a folder below TASK_ROOT."""
+    """Yield the fault of a value that is no folder below TASK_ROOT."""
     yield from (wrong := list(text_faults(path, value, empty=False)))
     if not wrong and PurePath(value).is_absolute():
         yield Fault(
@@ -45,7 +45,7 @@ def folder_faults(path: str, value: Any) -> Iterator[Fault]:
 
 
 def env_faults(env: Any) -> Iterator[Fault]:
-    """What is wrong with further environment variables of a task."""
+    """Yield the faults of a task's `env`."""
     if not isinstance(env, Mapping):
         yield Fault("env", "must be a mapping", "write env: {NAME: text}")
         return
@@ -57,7 +57,7 @@ def env_faults(env: Any) -> Iterator[Fault]:
 
 
 def texts_faults(path: str, value: Any) -> Iterator[Fault]:
-    """What keeps a value from being a list of texts."""
+    """Yield the faults of a value that is to be a list of texts."""
     if not isinstance(value, list):
         yield Fault(path, "must be a list", f"write {path}: [text]")
         return
@@ -66,7 +66,7 @@ def texts_faults(path: str, value: Any) -> Iterator[Fault]:
 
 
 def pairs_faults(path: str, value: Any, *, names: str = "NAME") -> Iterator[Fault]:
-    """What keeps a value from being a mapping of texts to texts."""
+    """Yield the faults of a value that is to be a mapping of texts to texts."""
     if not isinstance(value, Mapping):
         yield Fault(path, "must be a mapping", f"write {path}: {{{names}: text}}")
         return
@@ -76,6 +76,6 @@ def pairs_faults(path: str, value: Any, *, names: str = "NAME") -> Iterator[Faul
 
 
 def extra_faults(extra: str, *modules: str) -> Iterator[Fault]:
-    """Whether the packages of one of our extras are there."""
+    """Yield a fault where the packages of one of our extras are not installed."""
     if missing := [module for module in modules if find_spec(module) is None]:
         yield Fault("", f"needs {', '.join(missing)}, not installed here", f"pip install 'triggerctl[{extra}]'")

@@ -66,6 +66,8 @@ def die(now):
         os.kill(os.getpid(), signal.SIGKILL)
 
 class Process:
+    def read(self, written):
+        return plugins.launcher("process").read(written)
     def start(self, launch):
         die("before start")
         work = plugins.launcher("process").start(launch)
