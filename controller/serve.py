@@ -1,4 +1,4 @@
-"""The process: starts the parts, waits for a signal, stops them in an order that loses nothing."""
+"""The controller process: starts its parts, waits for a signal, and stops them in an order that loses nothing."""
 
 import os
 import signal
@@ -16,7 +16,8 @@ from controller.api.origin import OwnPagesOnly
 from controller.app import create_app
 from controller.parts import PARTS
 from controller.services import Services, vault
-from controller.settings import Settings, mistyped
+from controller.settings import Settings
+from controller.settings_sources import mistyped_variables
 from controller.telemetry import logs
 from controller.telemetry.metrics import Metrics
 from controller.version import VERSION
@@ -59,35 +60,37 @@ from revisions.store.runs import Run
 if TYPE_CHECKING:
     from controller.telemetry.spans import Spans
 
-PROXIES = "FORWARDED_ALLOW_IPS"
-"""The variable of uvicorn's that names who may say for whom a request comes; nobody may without it."""
-SECONDS_FOR_REQUESTS = 5
-"""How long requests under way may take once the process stops."""
+TRUSTED_PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"
+"""Variable of uvicorn with the proxies whose X-Forwarded headers are believed; without it none are."""
+REQUEST_GRACE_SECONDS = 5
+"""Time for requests in progress to complete once the process stops."""
 
 
 def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool = False) -> None:
-    """Runs the parts that are not left out (`api`, `web`, `loop`, `runner`) until SIGTERM or SIGINT.
+    """Run the parts (`api`, `web`, `loop`, `runner`) that are not in `without`, until SIGTERM or SIGINT.
 
-    With `is_restored` nothing of the time since the backup is fired; with every part left out there is no more to do.
-    Raises Invalid when the address cannot be listened on, Unavailable when the database cannot be used, and Conflict
-    when it was not just restored.
+    With `is_restored`, the database is treated as a restored backup: the time since the backup fires nothing. If every
+    part is left out, the function returns after that.
+
+    Raises Invalid when it cannot listen on the address, Unavailable when the database cannot be used, and Conflict when
+    `is_restored` is set for a database that was not just restored.
     """
     logs.configure(settings.log_level, settings.log_format)
     with ExitStack() as stack:
-        signalled = stack.enter_context(_signalled())
+        signals = stack.enter_context(_stop_signals())
         serves, listening = "api" not in without, None
         if serves and settings.is_safe:
             listening = stack.enter_context(listen(settings))
-        database = stack.enter_context(_ready(settings))
+        database = stack.enter_context(_open_database(settings))
         if serves and listening is None:
-            refuse_open_door(settings, database)
+            refuse_public_access(settings, database)
             listening = stack.enter_context(listen(settings))
         observations = Observations()
         spans = _spans(settings, observations) if settings.is_traced else None
         if spans:
             stack.callback(spans.tracing.close)
         observations.subscribe(logs.write_with_trace if spans else logs.write)
-        for variable, meant in mistyped().items():
+        for variable, meant in mistyped_variables(Settings.model_fields).items():
             observations.emit(SettingUnknown(variable, meant))
         if is_restored:
             Restoring(database, observations).begin_anew(settings.resync_interval)
@@ -98,14 +101,14 @@ def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool 
             stack.callback(process.serve(listening))
         process.start()
         observations.emit(ControllerStarted(_url(listening), str(database)))
-        signalled.recv(1)
+        signals.recv(1)
         observations.emit(ControllerStopping())
         process.stop()
     observations.emit(ControllerStopped())
 
 
 class Process:
-    """Loop, runner and listener of one process, wired to wake each other."""
+    """Loop, runner, listener and API of one process, connected so that they wake each other."""
 
     def __init__(
         self,
@@ -145,12 +148,11 @@ class Process:
         for part in (self._listener, self._runner, self._loop):
             if part is not None:
                 part.start()
-        lives = {"loop": self._loop, "runner": self._runner}
-        self._services.condition.begin({name: part.lives for name, part in lives.items() if part is not None})
+        watched = {"loop": self._loop, "runner": self._runner}
+        self._services.condition.begin({name: part.lives for name, part in watched.items() if part is not None})
 
     def stop(self) -> None:
-        """It is ready no more, and nothing new is decided or claimed; then what runs may end within the grace, or is
-        handed back."""
+        """Stop deciding and claiming, then let running work end within the grace period, or hand it back."""
         self._services.condition.leave()
         if self._runner is not None:
             self._runner.drain(self._settings.stop_grace)
@@ -161,8 +163,11 @@ class Process:
             self._runner.stop(self._settings.stop_grace)
 
     def serve(self, listening: socket.socket) -> Callable[[], None]:
-        """Answers requests in a thread; the answer stops it, last of all, for running tasks may call until then."""
-        self._services.access.is_on()  # known from now on, also while the database cannot say
+        """Serve requests in a thread and return the function that stops it.
+
+        It must be stopped last, because running tasks may call the API until they have ended.
+        """
+        self._services.access.is_on()  # caches the answer for times when the database cannot be reached
         app = create_app(self._services)
         if "web" not in self._without:
             pages.install(app)
@@ -174,8 +179,8 @@ class Process:
             app,
             log_config=None,
             access_log=False,
-            proxy_headers=bool(os.environ.get(PROXIES)),  # else uvicorn believes everybody on this machine
-            timeout_graceful_shutdown=SECONDS_FOR_REQUESTS,
+            proxy_headers=bool(os.environ.get(TRUSTED_PROXIES_VARIABLE)),  # else uvicorn believes every local process
+            timeout_graceful_shutdown=REQUEST_GRACE_SECONDS,
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="api", daemon=True)
@@ -218,7 +223,7 @@ def _runner(
     observations: Observations,
     traceparent: Callable[[Run], str | None],
 ) -> Runner:
-    chosen = RunnerSettings(
+    runner_settings = RunnerSettings(
         work_dir=settings.attempts,
         task_root=settings.root,
         url=settings.public_url,
@@ -228,11 +233,11 @@ def _runner(
         lease=timedelta(seconds=settings.lease_seconds),
         guarded=settings.is_guarded,
     )
-    return Runner(database, observations, launchers(), settings=chosen)
+    return Runner(database, observations, launchers(), settings=runner_settings)
 
 
 def _spans(settings: Settings, observations: Observations) -> "Spans":
-    """Loaded here, for whoever keeps no traces is not to wait for it."""
+    """Send traces of the observations. OpenTelemetry is imported only here, because it loads slowly."""
     from controller.telemetry.spans import Spans
     from controller.telemetry.tracing import exporting
 
@@ -247,8 +252,8 @@ def _trace(app: FastAPI, spans: "Spans") -> None:
     app.add_middleware(Traced, tracing=spans.tracing)
 
 
-def _ready(settings: Settings) -> Database:
-    """The database, made and migrated where it is SQLite, checked where it is not (a laptop needs no ceremony)."""
+def _open_database(settings: Settings) -> Database:
+    """Open the database and check its schema. A SQLite database is created and migrated first."""
     database = Database(settings.database_url, create=True)
     if database.is_sqlite:
         schema.upgrade(database)
@@ -256,24 +261,24 @@ def _ready(settings: Settings) -> Database:
     return database
 
 
-def refuse_open_door(settings: Settings, database: Database) -> None:
-    """Raises Invalid unless everybody must say who he is: else whoever connects may start commands (O-06)."""
+def refuse_public_access(settings: Settings, database: Database) -> None:
+    """Raise Invalid if there is no token, because anybody who connects could then start commands (O-06)."""
     with database.read() as connection:
         if tokens.exist(connection):
             return
-    way = "listen on 127.0.0.1, or make a token with `triggerctl token create`, or set TRIGGERCTL_ACCESS=required"
+    hint = "listen on 127.0.0.1, or make a token with `triggerctl token create`, or set TRIGGERCTL_ACCESS=required"
     detail = f"{settings.host} can be reached by others, and nobody would have to say who he is"
-    raise Invalid.at("listen", detail, way)
+    raise Invalid.at("listen", detail, hint)
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The socket of the API, listening; port 0 means a free one. Raises Invalid when the address cannot be had."""
+    """Return the API's socket, listening; port 0 chooses a free one. Raises Invalid if the address cannot be used."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
-        listening.listen()  # from here on nobody is refused, only answered later
+        listening.listen()  # connections made before the server runs are queued, not refused
     except OSError as error:
         listening.close()
         hint = "stop what listens there, or choose another address with --listen"
@@ -289,19 +294,19 @@ def _url(listening: socket.socket | None) -> str | None:
 
 
 @contextmanager
-def _signalled() -> Iterator[socket.socket]:
-    """A socket with a byte in it once SIGTERM or SIGINT came.
+def _stop_signals() -> Iterator[socket.socket]:
+    """Yield a socket that receives a byte on SIGTERM or SIGINT.
 
-    The byte is written whichever thread the system hands the signal to, and no lock is taken on the way: a handler that
-    sets an event can meet the very thread that holds the event's lock.
+    A handler that sets a threading.Event could deadlock: it may interrupt the thread that holds the event's lock. The
+    byte is written without a lock, whichever thread receives the signal.
     """
-    told, telling = socket.socketpair()
-    telling.setblocking(False)
-    with told, telling:
-        before = signal.set_wakeup_fd(telling.fileno())
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    with receiver, sender:
+        previous = signal.set_wakeup_fd(sender.fileno())
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         try:
-            yield told
+            yield receiver
         finally:
-            signal.set_wakeup_fd(before)
+            signal.set_wakeup_fd(previous)

@@ -1,120 +1,125 @@
 """Commands for calendars of days off."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from controller.cli import session as sessions
-from controller.cli.session import ByProject, Cursor, ExpectedRevision, Limit, Session
-
-if TYPE_CHECKING:
-    from controller.cli.screen import Columns
+from controller.cli import output
+from controller.cli.session import ByProject, Cursor, ExpectedRevision, Limit, Session, current_session
 
 app = typer.Typer(no_args_is_help=True, help="Calendars: days on which the triggers that name them do not fire.")
 
-CalendarName = Annotated[str, typer.Argument(metavar="CALENDAR", help="project/name")]
-
-
-def name_of(item: Any) -> str:
-    return f"{item['project']}/{item['name']}"
+CalendarName = Annotated[str, typer.Argument(metavar="CALENDAR", help="Calendar: project/name.")]
+_OTHER_KINDS = "register tasks with `triggerctl task register`, `triggerctl deploy` triggers"
 
 
 @app.command()
 def deploy(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file with one Calendar; - is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File with one Calendar; - is standard input.")],
     expected_revision: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="The revision you read; left out, the calendar must be new.")
+        int | None, typer.Option(min=0, metavar="N", help="Revision you read; without it the calendar must be new.")
     ] = None,
 ) -> None:
-    """Create a calendar, or update the revision you read; the triggers that name it are planned anew."""
-    from controller.cli import files
-    from controller.cli.triggers import at
+    """Deploy one calendar from a manifest. Triggers that name it are rescheduled at once."""
+    from controller.cli import arguments
+    from controller.cli.client import if_match_or_new
     from revisions.spec.calendar import CalendarManifest
 
-    document = files.one(
-        file, "Calendar", "register tasks with `triggerctl task register`, `triggerctl deploy` triggers"
-    )
-    headers = {"If-None-Match": "*"} if expected_revision is None else at(expected_revision)
-    session = sessions.of(context)
-    with files.about(files.called(file)):
-        path = files.calendar_path(str(CalendarManifest.read(document).key))
+    document = arguments.read_manifest(file, "Calendar", _OTHER_KINDS)
+    session = current_session(context)
+    with arguments.errors_name_file(arguments.display_name(file)):
+        path = arguments.calendar_path(str(CalendarManifest.read(document).key))
         with session.client() as client:
-            answer = client.put(path, document, headers=headers)
-    _changed(session, answer)
+            answer = client.put(path, document, headers=if_match_or_new(expected_revision))
+    _print_changed_calendar(session, answer)
 
 
 @app.command("list")
-def listing(context: typer.Context, project: ByProject = None, limit: Limit = None, cursor: Cursor = None) -> None:
-    """List the calendars that are not deleted."""
-    from controller.cli import screen
-
-    session = sessions.of(context)
+def list_calendars(
+    context: typer.Context, project: ByProject = None, limit: Limit = None, cursor: Cursor = None
+) -> None:
+    """List calendars. Deleted ones are left out."""
+    session = current_session(context)
     with session.client() as client:
-        answer = client.items("/calendars", limit, cursor, project=project)
-    columns: Columns = {"CALENDAR": name_of, "REVISION": "revision", "OWNER": "spec.owner", "DATES": _many_dates}
-    screen.rows(session, answer, {**columns, "UNTIL": _of_spec("until"), "REASON": _of_spec("reason")})
+        answer = client.list_items("/calendars", limit, cursor, project=project)
+    output.print_list(
+        session,
+        answer,
+        {
+            "CALENDAR": _calendar_name,
+            "REVISION": "revision",
+            "OWNER": "spec.owner",
+            "DATES": _date_count,
+            "UNTIL": _spec_field("until"),
+            "REASON": _spec_field("reason"),
+        },
+    )
 
 
 @app.command()
 def show(context: typer.Context, calendar: CalendarName) -> None:
-    """Show a calendar as it stands."""
-    from controller.cli import files, screen
+    """Show a calendar."""
+    from controller.cli import arguments
 
-    session = sessions.of(context)
-    path = files.calendar_path(calendar)
+    session = current_session(context)
+    path = arguments.calendar_path(calendar)
     with session.client() as client:
         answer = client.get(path)
-    screen.facts(session, answer, {**_FACTS, "changed at": "changed_at", "changed by": "changed_by", "spec": "spec"})
+    change_fields = {"changed at": "changed_at", "changed by": "changed_by", "spec": "spec"}
+    output.print_fields(session, answer, {**_FIELDS, **change_fields})
 
 
 @app.command()
 def history(context: typer.Context, calendar: CalendarName, limit: Limit = None, cursor: Cursor = None) -> None:
-    """List a calendar's revisions, newest first."""
-    from controller.cli import files, screen
+    """List the revisions of a calendar, newest first."""
+    from controller.cli import arguments
 
-    session = sessions.of(context)
-    path = files.calendar_path(calendar)
+    session = current_session(context)
+    path = arguments.calendar_path(calendar)
     with session.client() as client:
-        answer = client.items(f"{path}/revisions", limit, cursor)
+        answer = client.list_items(f"{path}/revisions", limit, cursor)
     columns = ("revision", "action", "actor", "at")
-    screen.rows(session, answer, {**{name.upper(): name for name in columns}, "DATES": _many_dates})
+    output.print_list(session, answer, {**{name.upper(): name for name in columns}, "DATES": _date_count})
 
 
 @app.command()
 def delete(context: typer.Context, calendar: CalendarName, expected_revision: ExpectedRevision = None) -> None:
-    """Delete a calendar that no trigger names; the history stays."""
-    from controller.cli import files, screen
-    from controller.cli.triggers import at
+    """Delete a calendar that no trigger names. The history is kept."""
+    from controller.cli import arguments
+    from controller.cli.client import if_match
 
-    session = sessions.of(context)
-    path = files.calendar_path(calendar)
+    session = current_session(context)
+    path = arguments.calendar_path(calendar)
     with session.client() as client:
         if expected_revision is None:
-            expected_revision = client.get(path)["revision"]
-            screen.note(f"expected revision {expected_revision}, read now")
-        answer = client.delete(path, headers=at(expected_revision))
-    _changed(session, answer)
+            expected_revision = int(client.get(path)["revision"])
+            output.write_note(f"expected revision {expected_revision}, read now")
+        answer = client.delete(path, headers=if_match(expected_revision))
+    _print_changed_calendar(session, answer)
 
 
-def _changed(session: Session, answer: dict[str, Any]) -> None:
-    from controller.cli import screen
-
-    screen.facts(session, answer, {**_FACTS, "changed": "changed", "dates": _many_dates})
+def _print_changed_calendar(session: Session, answer: dict[str, Any]) -> None:
+    output.print_fields(session, answer, {**_FIELDS, "changed": "changed", "dates": _date_count})
 
 
-def _of_spec(name: str) -> Callable[[Any], Any]:
+def _calendar_name(item: Any) -> str:
+    return f"{item['project']}/{item['name']}"
+
+
+def _spec_field(name: str) -> Callable[[Any], Any]:
+    """Return a column of an optional field of the spec."""
     return lambda item: item["spec"].get(name)
 
 
-def _many_dates(item: Any) -> int:
-    """How many entries it has; a range is one."""
+def _date_count(item: Any) -> int:
+    """Return the number of entries; a range counts as one."""
     return len(item["spec"]["dates"])
 
 
-_FACTS: "Columns" = {
-    "calendar": name_of,
+_FIELDS: output.Columns = {
+    "calendar": _calendar_name,
     "revision": "revision",
     "deleted": lambda item: item["deleted"] or None,
 }

@@ -1,132 +1,136 @@
-"""Commands that keep things from starting for a while: freezes and blackouts (S-13)."""
+"""Commands that keep triggers from starting for some time: freezes and blackouts (S-13)."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli import session as sessions
-from controller.cli.session import Cursor, Limit, Session
+from controller.cli import output
+from controller.cli.session import Cursor, Limit, Session, current_session
 
 if TYPE_CHECKING:
     from controller.cli.client import Client
-    from controller.cli.screen import Columns
 
 app = typer.Typer()
 blackouts = typer.Typer(no_args_is_help=True, help="Blackouts: times in which nothing starts.")
 
-Why = Annotated[str, typer.Option("--reason", metavar="R", help="Why nothing may start; everybody sees it.")]
-WhyEnded = Annotated[str | None, typer.Option("--reason", metavar="R", help="Why it ends; left out, as it was.")]
-OfProject = Annotated[
-    str | None, typer.Option("--project", metavar="P", help="Only this project; left out, everything.")
+HoldReason = Annotated[str, typer.Option("--reason", metavar="R", help="Reason, shown with every refused start.")]
+EndReason = Annotated[
+    str | None, typer.Option("--reason", metavar="R", help="Reason for the end; default the hold's own.")
 ]
+HeldProject = Annotated[str | None, typer.Option("--project", metavar="P", help="Only this project; default all.")]
 
 
 @app.command()
 def freeze(
     context: typer.Context,
-    reason: Why,
-    project: OfProject = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends by itself; left out, never.")] = None,
+    reason: HoldReason,
+    project: HeldProject = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End the freeze at this time; default never.")
+    ] = None,
 ) -> None:
-    """Stop every start, of schedules and by hand, until it ends or is lifted; a freeze in force is changed."""
-    session = sessions.of(context)
+    """Stop every start, scheduled or by hand, until the freeze ends. Repeat to change its end or reason."""
+    from controller.cli.client import without_none
+
+    session = current_session(context)
     with session.client() as client:
-        answer = client.post("/freeze", _given(project=project, until=until, reason=reason))
-        _said_if_nobody(client, project=project)
-    _told(session, answer)
+        answer = client.post("/freeze", without_none(project=project, until=until, reason=reason))
+        _note_if_unmatched(client, project=project)
+    _print_hold(session, answer)
 
 
 @app.command()
-def unfreeze(context: typer.Context, project: OfProject = None, reason: WhyEnded = None) -> None:
-    """Lift a freeze; what came due meanwhile is decided by each trigger's catch-up policy."""
-    session = sessions.of(context)
+def unfreeze(context: typer.Context, project: HeldProject = None, reason: EndReason = None) -> None:
+    """Lift a freeze. Each trigger's catch-up policy decides what came due meanwhile."""
+    from controller.cli.client import without_none
+
+    session = current_session(context)
     with session.client() as client:
-        answer = client.post("/unfreeze", _given(project=project, reason=reason))
-    _listed(session, answer)
+        answer = client.post("/unfreeze", without_none(project=project, reason=reason))
+    _print_holds(session, answer)
 
 
 @blackouts.command()
 def add(
     context: typer.Context,
-    until: Annotated[str, typer.Option(metavar="TIME", help="When it ends.")],
-    reason: Why,
-    project: OfProject = None,
-    tag: Annotated[str | None, typer.Option(metavar="TAG", help="Only the triggers that bear it.")] = None,
+    until: Annotated[str, typer.Option(metavar="TIME", help="End of the blackout.")],
+    reason: HoldReason,
+    project: HeldProject = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG", help="Only triggers with this tag.")] = None,
     trigger: Annotated[str | None, typer.Option(metavar="T", help="Only this trigger.")] = None,
     begins: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="When it begins; left out, or past, now.")
+        str | None, typer.Option("--from", metavar="TIME", help="Begin of the blackout; default, and if past: now.")
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(metavar="MODE", help="What becomes of what falls into it: drop (left out), one, or defer."),
+        typer.Option(metavar="MODE", help="Handling of occurrences within it: drop, one, or defer; default drop."),
     ] = None,
 ) -> None:
-    """Announce a time in which nothing starts by schedule."""
-    session = sessions.of(context)
-    said = {"from": begins, "until": until, "mode": mode, "reason": reason}
+    """Add a blackout: a time in which nothing starts by schedule."""
+    from controller.cli.client import without_none
+
+    session = current_session(context)
+    body = without_none(project=project, tag=tag, trigger=trigger, until=until, mode=mode, reason=reason)
+    if begins is not None:
+        body["from"] = begins
     with session.client() as client:
-        answer = client.post("/blackouts", _given(project=project, tag=tag, trigger=trigger, **said))
-        _said_if_nobody(client, project=project, tag=tag)
-    _told(session, answer)
+        answer = client.post("/blackouts", body)
+        _note_if_unmatched(client, project=project, tag=tag)
+    _print_hold(session, answer)
 
 
 @blackouts.command("list")
-def listing(
+def list_holds(
     context: typer.Context,
-    all: Annotated[bool, typer.Option("--all", help="Also what is over.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Include those that have ended.")] = False,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> None:
-    """List the blackouts, and the freezes, that are in force or to come."""
-    session = sessions.of(context)
+    """List the blackouts and freezes in force or to come."""
+    session = current_session(context)
     with session.client() as client:
-        answer = client.items("/holds", limit, cursor, all=all)
-    _listed(session, answer)
+        answer = client.list_items("/holds", limit, cursor, all=all)
+    _print_holds(session, answer)
 
 
 @blackouts.command()
 def end(
     context: typer.Context,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The blackout's id.")],
-    reason: WhyEnded = None,
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the blackout.")],
+    reason: EndReason = None,
 ) -> None:
-    """End a blackout now, or take one back that is to come."""
-    from controller.cli import files
+    """End a blackout now, or cancel one that has not begun."""
+    from controller.cli import arguments
+    from controller.cli.client import without_none
 
-    session = sessions.of(context)
-    path = files.blackout_path(id)
+    session = current_session(context)
+    path = arguments.blackout_path(id)
     with session.client() as client:
-        answer = client.delete(path, _given(reason=reason))
-    _told(session, answer)
+        answer = client.delete(path, without_none(reason=reason))
+    _print_hold(session, answer)
 
 
-def _told(session: Session, answer: dict[str, Any]) -> None:
-    from controller.cli import screen
-
+def _print_hold(session: Session, answer: dict[str, Any]) -> None:
     names = ("from", "until", "mode", "reason", "owner")
-    first: Columns = {"id": "id", "kind": "kind", "state": _state, "holds": _whom}
-    screen.facts(session, answer, {**first, **{name: name for name in names}})
+    fields: output.Columns = {"id": "id", "kind": "kind", "state": _state, "holds": _scope}
+    output.print_fields(session, answer, {**fields, **{name: name for name in names}})
 
 
-def _listed(session: Session, answer: dict[str, Any]) -> None:
-    from controller.cli import screen
-
+def _print_holds(session: Session, answer: dict[str, Any]) -> None:
     names = ("from", "until", "mode", "owner", "reason")
-    first: Columns = {"ID": "id", "KIND": "kind", "STATE": _state, "HOLDS": _whom}
-    screen.rows(session, answer, {**first, **{name.upper(): name for name in names}})
+    columns: output.Columns = {"ID": "id", "KIND": "kind", "STATE": _state, "HOLDS": _scope}
+    output.print_list(session, answer, {**columns, **{name.upper(): name for name in names}})
 
 
-def _said_if_nobody(client: "Client", **whom: str | None) -> None:
-    """A name that nothing bears may be meant for later, and may be mistyped."""
-    from controller.cli import screen
-
-    if any(whom.values()) and not client.get("/triggers", limit=1, **whom)["items"]:
-        named = " of ".join(f"{kind} {name}" for kind, name in reversed(whom.items()) if name)
-        screen.note(f"note: there is no trigger of {named} yet")
+def _note_if_unmatched(client: "Client", **filters: str | None) -> None:
+    """Note that no trigger has this project or tag: it may be meant for later, or mistyped."""
+    if any(filters.values()) and not client.get("/triggers", limit=1, **filters)["items"]:
+        scope = " of ".join(f"{kind} {name}" for kind, name in reversed(filters.items()) if name)
+        output.write_note(f"note: there is no trigger of {scope} yet")
 
 
-def _whom(item: Any) -> str:
-    """For whom it is, in words."""
+def _scope(item: Any) -> str:
+    """Return what a hold covers."""
     if item["trigger"]:
         return f"trigger {item['trigger']}"
     project = f"project {item['project']}" if item["project"] else ""
@@ -136,7 +140,3 @@ def _whom(item: Any) -> str:
 
 def _state(item: Any) -> str:
     return str(item["state"]).replace("_", " ")
-
-
-def _given(**said: str | None) -> dict[str, str]:
-    return {name: value for name, value in said.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The `triggerctl` command: global options, the commands of each resource, and how every error ends."""
+"""The `triggerctl` command: global options, registration of all commands, and the exit status of errors."""
 
 import atexit
 import gc
@@ -13,63 +13,57 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from controller.cli import (
-    audit,
-    byhand,
     calendars,
-    catchup,
-    changes,
-    changing,
-    costs,
-    db,
-    deadlines,
-    doctor,
-    histories,
+    fire,
     history,
     holds,
-    next,
-    plan,
+    installation,
+    lifecycle,
+    reports,
     runs,
-    states,
+    schedule,
+    state,
     tasks,
     tokens,
     triggers,
-    up,
+    verification,
 )
-from controller.cli.session import Output, Session
+from controller.cli.folders import commands as folders
+from controller.cli.session import OutputFormat, Session
 
 app = typer.Typer(
     name="triggerctl",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Triggers with immutable revisions, a reconcile loop, and runs that happen once.",
+    help="Manage triggers with immutable revisions, and start one run per occurrence.",
 )
 
 
-def _add(panel: str, *resources: ModuleType, **groups: typer.Typer) -> None:
-    """Commands, and groups of them by name, below one heading of the help."""
-    for resource in resources:
-        for command in resource.app.registered_commands:
+def _register(panel: str, *modules: ModuleType, **groups: typer.Typer) -> None:
+    """Add the commands of modules, and groups of commands by name, below one heading of the help."""
+    for module in modules:
+        for command in module.app.registered_commands:
             command.rich_help_panel = panel
-        app.add_typer(resource.app)
+        app.add_typer(module.app)
     for name, group in groups.items():
         app.add_typer(group, name=name, rich_help_panel=panel)
 
 
-_add("The controller", up, doctor, db=db.app, token=tokens.app)
-_add("Tasks and triggers", triggers, plan, changing, history, changes, task=tasks.app, calendar=calendars.app)
-_add("When triggers fire", next, audit, catchup, deadlines, states)
-_add("Runs", byhand, costs, runs=runs.app)
-_add("Times without a start", holds, blackout=holds.blackouts)
-_add("Whether history is true", histories)
+_register("Installation", installation, db=installation.schema_commands, token=tokens.app)
+_register("Tasks and triggers", triggers, folders, lifecycle, history, task=tasks.app, calendar=calendars.app)
+_register("Schedules and reports", schedule, reports, state)
+_register("Runs", fire, runs=runs.app)
+_register("Freezes and blackouts", holds, blackout=holds.blackouts)
+_register("Integrity of histories", verification)
 
 atexit.register(gc.freeze)
-"""Python would look through all that was loaded, several times, before it ends: a quarter of a command's time."""
+"""Skips Python's garbage collections at exit, which would take a quarter of a command's time."""
 
-GLOBAL = ("--database-url", "--server", "--token", "--output", "--actor")
+GLOBAL_OPTIONS = ("--database-url", "--server", "--token", "--output", "--actor")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         from controller.version import VERSION
 
         typer.echo(f"triggerctl {VERSION}")
@@ -80,16 +74,17 @@ def _version(wanted: bool) -> None:
 def options(
     context: typer.Context,
     database_url: Annotated[
-        str | None, typer.Option(help="sqlite:///file.db or postgresql://user@host/database.")
+        str | None, typer.Option(help="Database: sqlite:///file.db or postgresql://user@host/database.")
     ] = None,
     server: Annotated[
-        str | None, typer.Option(envvar="TRIGGERCTL_SERVER", help="A running controller, instead of its database.")
+        str | None,
+        typer.Option(envvar="TRIGGERCTL_SERVER", help="URL of a running controller, used instead of its database."),
     ] = None,
-    token: Annotated[str | None, typer.Option(envvar="TRIGGERCTL_TOKEN", help="For --server.")] = None,
-    output: Annotated[Output, typer.Option(help="How the answer is written.")] = Output.table,
-    actor: Annotated[str | None, typer.Option(help="Who acts; left out, the system user.")] = None,
+    token: Annotated[str | None, typer.Option(envvar="TRIGGERCTL_TOKEN", help="Token sent to the --server.")] = None,
+    output: Annotated[OutputFormat, typer.Option(help="Format of the answer.")] = OutputFormat.table,
+    actor: Annotated[str | None, typer.Option(help="Name recorded as the actor; default the system user.")] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     if database_url is not None and server is not None:
@@ -97,12 +92,12 @@ def options(
             raise typer.BadParameter("--database-url and --server exclude each other")
         server = None
     if actor is not None and server is not None:
-        raise typer.BadParameter("with --server the token says who acts, not --actor")
+        raise typer.BadParameter("with --server the token decides the actor, not --actor")
     context.obj = Session(database_url, server, token, output, actor)
 
 
-def hoisted(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the global options first, so that `triggerctl list --output json` works too."""
+def global_options_first(arguments: Sequence[str]) -> list[str]:
+    """Move the global options to the front, so that `triggerctl list --output json` works too."""
     first: list[str] = []
     rest: list[str] = []
     pending = list(arguments)
@@ -110,9 +105,9 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
         argument = pending.pop(0)
         if argument == "--":
             return [*first, *rest, argument, *pending]
-        if argument in GLOBAL and pending:
+        if argument in GLOBAL_OPTIONS and pending:
             first += [argument, pending.pop(0)]
-        elif argument.startswith(tuple(f"{name}=" for name in GLOBAL)):
+        elif argument.startswith(tuple(f"{name}=" for name in GLOBAL_OPTIONS)):
             first.append(argument)
         else:
             rest.append(argument)
@@ -127,13 +122,13 @@ def _command() -> TyperGroup:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command and exits with its status."""
+    """Run one command and exit with its status."""
     try:
-        _command()(hoisted(sys.argv[1:] if arguments is None else arguments), prog_name="triggerctl")
-    except Exception as error:  # noqa: BLE001  # here every error ends, as a message and a status
-        from controller.cli.failures import tell
+        _command()(global_options_first(sys.argv[1:] if arguments is None else arguments), prog_name="triggerctl")
+    except Exception as error:  # noqa: BLE001  # every error ends here, as a message and an exit status
+        from controller.cli.error_messages import report_error
 
-        sys.exit(tell(error))
+        sys.exit(report_error(error))
 
 
 if __name__ == "__main__":

@@ -1,158 +1,188 @@
-"""Commands for runs that are there."""
+"""Commands that read, approve, cancel and retry runs."""
 
-from typing import Annotated
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli import session as sessions
-from controller.cli.session import ByDomain, ByProject, ByTask, Cursor
+from controller.cli import output
+from controller.cli.session import ByDomain, ByProject, ByTask, Cursor, Session, current_session
 from revisions.outcomes import RunStatus
 
-app = typer.Typer(no_args_is_help=True, help="Runs and what they printed.")
+if TYPE_CHECKING:
+    from controller.cli.client import Client
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
+app = typer.Typer(no_args_is_help=True, help="Runs and their logs.")
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 DEFAULT_LIMIT = 100
+POLL_SECONDS = 0.5
+"""Interval at which `runs logs --follow` asks for more."""
+LIVE_STATUSES = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PARKED)
+_STATUS_FIELDS = {"run": "id", "trigger": "trigger", "status": "status"}
 
 
 @app.command("list")
-def listing(
+def list_runs(
     context: typer.Context,
     project: ByProject = None,
     domain: ByDomain = None,
     task: ByTask = None,
-    trigger: Annotated[str | None, typer.Option(metavar="T", help="project/domain/task/name")] = None,
+    trigger: Annotated[str | None, typer.Option(metavar="T", help="Only runs of this trigger.")] = None,
     status: Annotated[
-        str | None, typer.Option(metavar="S", help="Only those that are pending, running, succeeded, failed, …")
+        str | None, typer.Option(metavar="S", help="Only runs with this status: pending, running, succeeded, failed, …")
     ] = None,
     source: Annotated[
-        str | None, typer.Option(metavar="S", help="Only those from schedule, manual or backfill.")
+        str | None, typer.Option(metavar="S", help="Only runs from this source: schedule, manual or backfill.")
     ] = None,
-    dead: Annotated[
-        bool, typer.Option("--dead", help="Only those that failed for good and were not retried since.")
-    ] = False,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = DEFAULT_LIMIT,
+    dead: Annotated[bool, typer.Option("--dead", help="Only runs that failed for good and were not retried.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of runs.")] = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> None:
     """List runs, newest first."""
-    from controller.cli import screen
-
-    session = sessions.of(context)
-    wanted = {"project": project, "domain": domain, "task": task, "trigger": trigger, "status": status}
+    session = current_session(context)
+    filters = {"project": project, "domain": domain, "task": task, "trigger": trigger, "status": status}
     with session.client() as client:
-        answer = client.items("/runs", limit, cursor, **wanted, source=source, dead=dead or None)
+        answer = client.list_items("/runs", limit, cursor, **filters, source=source, dead=dead or None)
     columns = ("id", "trigger", "status", "scheduled_at", "source", "attempt", "error")
-    screen.rows(session, answer, {name.upper().replace("_", " "): name for name in columns})
+    output.print_list(session, answer, {name.upper().replace("_", " "): name for name in columns})
 
 
 @app.command()
 def show(context: typer.Context, run: RunId) -> None:
     """Show one run."""
-    from controller.cli import files, screen
+    from controller.cli import arguments
 
-    session = sessions.of(context)
-    path = files.run_path(run)
+    session = current_session(context)
+    path = arguments.run_path(run)
     with session.client() as client:
         answer = client.get(path)
-    screen.facts(session, answer)
+    output.print_fields(session, answer)
 
 
 @app.command()
 def logs(
     context: typer.Context,
     run: RunId,
-    attempt: Annotated[int | None, typer.Option(min=1, help="Which attempt; left out, the newest.")] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Number of the attempt; default the newest.")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on as it prints, through its later attempts, to the end of the run.")
+        bool, typer.Option("--follow", help="Keep printing until the run ends, through later attempts.")
     ] = False,
 ) -> None:
-    """Print what a run printed, byte for byte."""
-    import sys
+    """Print the log of a run, byte for byte."""
+    from controller.cli import arguments
 
-    from controller.cli import files, following
-
-    session = sessions.of(context)
-    path = f"{files.run_path(run)}/logs"
+    session = current_session(context)
+    path = f"{arguments.run_path(run)}/logs"
     with session.client() as client:
         if follow:
-            following.follow(client, path, attempt)
+            follow_log(client, path, attempt)
         else:
             sys.stdout.buffer.write(client.download(path, attempt=attempt))
 
 
 @app.command()
 def approve(context: typer.Context, run: RunId) -> None:
-    """Let a parked run go on; `runs cancel` rejects it."""
-    from controller.cli import files, screen
+    """Approve a parked run, so that it starts. Use `runs cancel` to reject it."""
+    from controller.cli import arguments
 
-    session = sessions.of(context)
-    path = files.run_path(run)
+    session = current_session(context)
+    path = arguments.run_path(run)
     with session.client() as client:
         answer = client.post(f"{path}/approve")
-    screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status", "approved by": "approved_by"})
+    output.print_fields(session, answer, {**_STATUS_FIELDS, "approved by": "approved_by"})
 
 
 @app.command()
 def cancel(
     context: typer.Context,
     run: RunId,
-    reason: Annotated[str, typer.Option(help="Why; kept of a run that does not run yet.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason, kept if the run has not started.")] = "",
 ) -> None:
-    """Cancel a run that waits, reject one that is parked, and ask one that runs to end."""
-    from controller.cli import files, screen
+    """Cancel a waiting run, reject a parked run, or ask a running one to stop."""
+    from controller.cli import arguments
 
-    session = sessions.of(context)
-    path = files.run_path(run)
+    session = current_session(context)
+    path = arguments.run_path(run)
     with session.client() as client:
         answer = client.post(f"{path}/cancel", {"reason": reason} if reason else None)
     if answer["status"] == RunStatus.RUNNING:
-        screen.note("note: it is asked to end, and runs until it has")
+        output.write_note("note: the run was asked to stop, and is running until it has")
     elif answer["status"] != RunStatus.CANCELLED:
-        screen.note(f"note: it had {answer['status'].replace('_', ' ')} before, and stays so")
-    screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
+        output.write_note(f"note: the run had {answer['status'].replace('_', ' ')} before, and stays so")
+    output.print_fields(session, answer, _STATUS_FIELDS)
 
 
 @app.command()
 def retry(
     context: typer.Context,
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="The run's id; or name --dead and a trigger.")
+        str | None, typer.Argument(metavar="RUN", help="Id of the run; or use --dead and --trigger.")
     ] = None,
-    dead: Annotated[bool, typer.Option("--dead", help="All of a trigger's runs that failed for good.")] = False,
-    trigger: Annotated[str | None, typer.Option(metavar="T", help="Whose; goes with --dead.")] = None,
+    dead: Annotated[bool, typer.Option("--dead", help="Retry all of a trigger's runs that failed for good.")] = False,
+    trigger: Annotated[str | None, typer.Option(metavar="T", help="Trigger of the runs to retry with --dead.")] = None,
 ) -> None:
-    """Have a run that ended badly run again; or all of a trigger's that failed for good, the oldest first."""
+    """Retry a run that failed, timed out, expired or was cancelled; or all dead runs of a trigger, oldest first."""
     if (run is None) != dead or (trigger is not None) != dead:
-        raise typer.BadParameter("name either a run, or --dead and whose with --trigger")
-    from controller.cli import files, screen
+        raise typer.BadParameter("name either a run, or --dead and its --trigger")
+    from controller.cli import arguments
 
-    session = sessions.of(context)
+    session = current_session(context)
     if run is None:
         _retry_dead(session, trigger)
         return
-    path = files.run_path(run)
+    path = arguments.run_path(run)
     with session.client() as client:
         answer = client.post(f"{path}/retry")
-    screen.facts(session, answer, {"run": "id", "trigger": "trigger", "status": "status"})
-    screen.warn(answer)
+    output.print_fields(session, answer, _STATUS_FIELDS)
+    output.write_warnings(answer)
 
 
-def _retry_dead(session: sessions.Session, trigger: str | None) -> None:
-    """One that somebody else has retried meanwhile is no longer dead, and so left out."""
-    from controller.cli import files, long, screen
-    from controller.cli.client import Refused
+def _retry_dead(session: Session, trigger: str | None) -> None:
+    """Retry every dead run of a trigger. A run that somebody else retried meanwhile is left out."""
+    from controller.cli import arguments
+    from controller.cli.client import ApiError
 
-    again = []
+    retried = []
     with session.client() as client:
-        found = client.items("/runs", trigger=trigger, dead=True)["items"]
-        with long.shown("retrying …") as tell:
-            for done, one in enumerate(reversed(found)):
-                tell(done, len(found))
+        dead_runs = client.list_items("/runs", trigger=trigger, dead=True)["items"]
+        with output.progress_bar("retrying …") as show_progress:
+            for done, run in enumerate(reversed(dead_runs)):
+                show_progress(done, len(dead_runs))
                 try:
-                    again.append(client.post(f"{files.run_path(one['id'])}/retry"))
-                except Refused as error:
+                    retried.append(client.post(f"{arguments.run_path(run['id'])}/retry"))
+                except ApiError as error:
                     if [fault["path"] for fault in error.problem["errors"]] != ["status"]:
                         raise
     columns = {"RUN": "id", "SCHEDULED AT": "scheduled_at", "STATUS": "status", "ATTEMPT": "attempt"}
-    screen.rows(session, {"items": again, "next_cursor": None}, columns)
-    for one in again[-1:]:
-        screen.warn(one)
+    output.print_list(session, {"items": retried, "next_cursor": None}, columns)
+    for run in retried[-1:]:
+        output.write_warnings(run)
+
+
+def follow_log(client: "Client", path: str, attempt: int | None) -> None:
+    """Print a log as it grows (X-17): of one attempt, or of the newest and those after it.
+
+    Ends with the attempt or the run, and without a message at Ctrl-C or when the reader has stopped.
+    """
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        number, position = attempt, 0
+        while True:
+            response = client.request("GET", path, params={"attempt": number or None, "position": position})
+            headers = response.headers
+            if int(headers["Triggerctl-Position"]) < position:  # the attempt was handed back and started over
+                position = 0
+                continue
+            sys.stdout.buffer.write(response.content)
+            sys.stdout.buffer.flush()
+            number, position = int(headers["Triggerctl-Attempt"]), int(headers["Triggerctl-Position"])
+            newest, is_live = int(headers["Triggerctl-Newest-Attempt"]), headers["Triggerctl-Status"] in LIVE_STATUSES
+            if number < newest and attempt is None:
+                number, position = number + 1, 0
+                output.write_note(f"attempt {number}")
+            elif number < newest or not is_live:
+                return
+            else:
+                time.sleep(POLL_SECONDS)

@@ -1,88 +1,99 @@
-"""Commands for tokens: who may do what in which project (O-06)."""
+"""Commands for tokens, which grant a role in projects (O-06)."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli import session as sessions
-from controller.cli.session import Cursor, Limit, Output
+from controller.cli import output
+from controller.cli.session import Cursor, Limit, OutputFormat, current_session
 
 if TYPE_CHECKING:
     from controller.cli.client import Client
-    from controller.cli.screen import Columns
 
-app = typer.Typer(no_args_is_help=True, help="Tokens: who may do what in which project.")
+app = typer.Typer(no_args_is_help=True, help="Tokens, which grant a role in some or all projects.")
+
+_REDEPLOY_HINT = "`triggerctl doctor` names them; have somebody with the role deployer deploy them again"
 
 
 @app.command()
 def create(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is; histories name it so.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the actor, as histories show it.")],
     role: Annotated[str, typer.Option(metavar="ROLE", help="viewer, operator, deployer or admin.")],
     project: Annotated[
         list[str] | None,
-        typer.Option("--project", metavar="P", help="Only in this project; may stand several times; left out, in all."),
+        typer.Option("--project", metavar="P", help="Only this project; repeat for several; default all."),
     ] = None,
     expires_at: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="When it ends by itself; left out, never.")
+        str | None, typer.Option("--expires", metavar="TIME", help="Expire at this time; default never.")
     ] = None,
 ) -> None:
-    """Make a token; its secret is told this once. From the first one on everybody over HTTP needs one."""
-    from controller.cli import screen
+    """Create a token and print its secret once. As soon as a token exists, every HTTP request needs one."""
+    from controller.cli.client import without_none
 
-    session = sessions.of(context)
-    said = {"name": name, "role": role, "projects": project or None, "expires_at": expires_at}
+    session = current_session(context)
+    body = without_none(name=name, role=role, projects=project or None, expires_at=expires_at)
     with session.client() as client:
-        answer = client.post("/tokens", {field: value for field, value in said.items() if value is not None})
-    screen.facts(session, answer, {"token": "token", **_FACTS})
-    if session.output is Output.table:
-        screen.note("keep it now, for it is not told again: TRIGGERCTL_TOKEN=… or --token")
+        answer = client.post("/tokens", body)
+    output.print_fields(session, answer, {"token": "token", **_FIELDS})
+    if session.output is OutputFormat.table:
+        output.write_note("store the token now, it is not shown again; use it as TRIGGERCTL_TOKEN=… or --token")
 
 
 @app.command("list")
-def listing(
+def list_tokens(
     context: typer.Context,
-    all: Annotated[bool, typer.Option("--all", help="Also those that are revoked or have expired.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Include revoked and expired tokens.")] = False,
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> None:
-    """List the tokens that can be used."""
-    from controller.cli import screen
-
-    session = sessions.of(context)
+    """List the valid tokens."""
+    session = current_session(context)
     with session.client() as client:
-        answer = client.items("/tokens", limit, cursor)
+        answer = client.list_items("/tokens", limit, cursor)
     if not all:
         answer["items"] = [item for item in answer["items"] if item["live"]]
-    columns: Columns = {"ID": "id", "NAME": "name", "ROLE": "role", "PROJECTS": _projects, "LIVE": "live"}
-    times = {"CREATED": "created_at", "BY": "created_by", "EXPIRES": "expires_at", "LAST USED": "last_used_at"}
-    screen.rows(session, answer, {**columns, **times})
+    output.print_list(
+        session,
+        answer,
+        {
+            "ID": "id",
+            "NAME": "name",
+            "ROLE": "role",
+            "PROJECTS": _projects,
+            "LIVE": "live",
+            "CREATED": "created_at",
+            "BY": "created_by",
+            "EXPIRES": "expires_at",
+            "LAST USED": "last_used_at",
+        },
+    )
 
 
 @app.command()
 def revoke(
     context: typer.Context,
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="An id; or a name, and all tokens that bear it.")],
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Id of a token; or a name, for all tokens with it.")],
 ) -> None:
-    """End a token now, or all of a name; triggers whose author it is start nothing from then on."""
-    from controller.cli import files, screen
+    """Revoke a token, or all tokens of a name. Triggers deployed with it start nothing from then on."""
+    from controller.cli import arguments
 
-    session = sessions.of(context)
+    session = current_session(context)
     with session.client() as client:
-        revoked = [client.delete(files.token_path(id)) for id in _ids(client, token)]
-    columns: Columns = {"ID": "id", "NAME": "name", "REVOKED": "revoked_at", "BY": "revoked_by"}
-    screen.rows(session, {"items": revoked, "next_cursor": None}, columns)
-    if session.output is Output.table and (denied := revoked[-1]["denied_triggers"]):
-        act = "trigger acts" if denied == 1 else "triggers act"
-        screen.note(f"{denied:,} active {act} for {revoked[-1]['name']} and may start nothing now: {_TAKE_OVER}")
+        revoked = [client.delete(arguments.token_path(id)) for id in _token_ids(client, token)]
+    columns: output.Columns = {"ID": "id", "NAME": "name", "REVOKED": "revoked_at", "BY": "revoked_by"}
+    output.print_list(session, {"items": revoked, "next_cursor": None}, columns)
+    if session.output is OutputFormat.table and (count := revoked[-1]["denied_triggers"]):
+        triggers = f"{output.count_of(count, 'active trigger')} of {revoked[-1]['name']}"
+        output.write_note(f"{triggers} may start nothing from now on: {_REDEPLOY_HINT}")
 
 
-def _ids(client: "Client", token: str) -> list[str]:
-    """What is meant: a name's live tokens, else an id. Raises NotFound for neither."""
+def _token_ids(client: "Client", token: str) -> list[str]:
+    """Return the ids of a name's valid tokens, or the id itself. Raises NotFound if it is neither."""
     from revisions.errors import NotFound
     from revisions.ids import is_id
 
-    named = [item["id"] for item in client.items("/tokens")["items"] if item["name"] == token and item["live"]]
+    named = [item["id"] for item in client.list_items("/tokens")["items"] if item["name"] == token and item["live"]]
     if named or is_id(token):
         return named or [token]
     raise NotFound.hinted("token", f"there is no token {token}", "`triggerctl token list` shows what there is")
@@ -92,8 +103,7 @@ def _projects(item: Any) -> str:
     return "all" if item["projects"] is None else ", ".join(item["projects"])
 
 
-_TAKE_OVER = "`triggerctl doctor` names them; have somebody who may deploy them deploy them again"
-_FACTS: "Columns" = {
+_FIELDS: output.Columns = {
     "id": "id",
     "name": "name",
     "role": "role",

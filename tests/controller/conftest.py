@@ -1,15 +1,19 @@
-"""The application over a test's database: asked as from a network, and by the command line in this process."""
+"""Fixtures that reach the application over HTTP and through the command line, both in this process."""
 
 import asyncio
 import io
 import logging
+import os
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import httpx
 import pytest
@@ -25,17 +29,19 @@ from revisions.store.database import Database
 from tests.controller.asking import Api, task_manifest
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-"""For what no database has a part in, such as what a terminal shows: it is the same whichever it came from."""
+"""Marks tests whose result does not depend on the database, such as what a terminal shows."""
+ON_POSTGRESQL = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+"""Marks tests of what only PostgreSQL does, such as a change feed that repeats changes."""
 
 
 @cache
 def _runner() -> asyncio.Runner:
-    """One for all requests, as in a server: a loop of its own would cost each more than its answer."""
+    """Return the event loop of all requests; creating one for each would take longer than the request."""
     return asyncio.Runner()
 
 
 class Network(httpx.BaseTransport):
-    """Requests as a server gets them: nothing in the scope but what HTTP carries."""
+    """Transport that hands requests to the application as a server does, with nothing else in the scope."""
 
     def __init__(self, app: FastAPI) -> None:
         self._transport = httpx.ASGITransport(app)
@@ -50,14 +56,14 @@ class Network(httpx.BaseTransport):
 
 @pytest.fixture(autouse=True)
 def _apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No settings but the test's own; the test's folder is where everything starts."""
+    """Run each test in an empty folder, without settings from the environment."""
     for name in ("CONFIG", "DATABASE_URL", "SERVER", "TOKEN", "DEBUG"):
         monkeypatch.delenv(f"TRIGGERCTL_{name}", raising=False)
     monkeypatch.chdir(tmp_path)
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     yield
-    root.setLevel(level)  # what a test configures would write to its own standard error, which is closed then
+    root.setLevel(level)  # a test's own handler writes to its standard error, which is closed afterwards
     root.handlers = handlers
 
 
@@ -78,7 +84,7 @@ def app(services: Services) -> FastAPI:
 
 @pytest.fixture
 def api(app: FastAPI) -> Iterator[Api]:
-    """The API with one task registered, `report` v1."""
+    """Client of the API, with one task registered: `report` v1."""
     with httpx.Client(transport=Network(app), base_url="http://test") as client:
         api = Api(client)
         assert api.put("/tasks/acme/production/report/v1", task_manifest()).status_code == 201
@@ -86,8 +92,8 @@ def api(app: FastAPI) -> Iterator[Api]:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command left behind."""
+class CommandResult:
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -95,18 +101,44 @@ class Said:
 
 
 class Cli(Protocol):
-    def __call__(self, *arguments: str, stdin: str = "", database: str | None = ...) -> Said: ...
+    def __call__(self, *arguments: str, stdin: str | TextIO = "", database: str | None = ...) -> CommandResult: ...
+
+
+class Terminal(Protocol):
+    def __call__(self, *arguments: str, keys: str = "", columns: int = 100) -> CommandResult: ...
 
 
 class Write(Protocol):
     def __call__(self, name: str, *documents: Any) -> str: ...
 
 
+class Confirmation(io.StringIO):
+    """Terminal at which a person does something else before answering yes to the next question."""
+
+    def __init__(self, before_answering: Callable[[], object]) -> None:
+        super().__init__("y\n")
+        self._before_answering = before_answering
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # IOBase reads bytes
+        self._before_answering()
+        return super().readline(size)
+
+
+def exit_status(arguments: Sequence[str]) -> int:
+    """Run the command line's entry point and return the status with which it exits."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)
+
+
 @pytest.fixture
 def cli(
     database_url: str, clock: HandClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Cli:
-    """Runs a command in this process, its database's time being the hand-driven clock's."""
+    """Run a command in this process; its database uses the hand-driven clock."""
     opened = Database.__init__
 
     def by_hand(database: Database, *arguments: Any, **options: Any) -> None:
@@ -115,21 +147,63 @@ def cli(
 
     monkeypatch.setattr(Database, "__init__", by_hand)
 
-    def run(*arguments: str, stdin: str = "", database: str | None = database_url) -> Said:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+    def run(*arguments: str, stdin: str | TextIO = "", database: str | None = database_url) -> CommandResult:
+        typed = io.TextIOWrapper(io.BytesIO(stdin.encode())) if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", typed)
         capsys.readouterr()
         url = [] if database is None else ["--database-url", database]
-        with pytest.raises(SystemExit) as ended:
-            main([*url, *arguments])
-        said = capsys.readouterr()
-        return Said(int(ended.value.code or 0), said.out, said.err)
+        status = exit_status([*url, *arguments])
+        result = capsys.readouterr()
+        return CommandResult(status, result.out, result.err)
 
     return run
 
 
 @pytest.fixture
+def terminal(cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Run a command in this process, with all three standard streams connected to a terminal of a given width."""
+
+    def run(*arguments: str, keys: str = "", columns: int = 100) -> CommandResult:
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(columns))
+        controlling, controlled = os.openpty()
+        os.write(controlling, keys.encode())
+        shown = bytearray()
+
+        def read_all() -> None:
+            with suppress(OSError):  # the terminal is closed at the other end
+                while part := os.read(controlling, 65536):
+                    shown.extend(part)
+
+        reader = threading.Thread(target=read_all)
+        reader.start()
+        try:
+            with ExitStack() as closing, monkeypatch.context() as patch:
+                closing.callback(os.close, controlled)
+                for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+                    stream = closing.enter_context(open(os.dup(controlled), mode, buffering=1, encoding="utf-8"))
+                    patch.setattr(sys, name, stream)
+                status = exit_status(["--database-url", database_url, *arguments])
+        finally:
+            reader.join()
+            os.close(controlling)
+        return CommandResult(status, shown.decode(), "")
+
+    return run
+
+
+@pytest.fixture
+def stop_signals() -> Iterator[None]:
+    """Keep pytest's signal handlers over a test of `up`, which sets its own for the rest of the process."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a file, documents as JSON (which is YAML), and answers its name."""
+    """Write documents to a file, as JSON, which is YAML too, and return its name."""
     import json
 
     def write(name: str, *documents: Any) -> str:

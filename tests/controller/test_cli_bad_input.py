@@ -1,4 +1,4 @@
-"""Bad input by command: an exit status of its own, the message on standard error alone, no traceback."""
+"""Bad input on the command line: an exit status per kind, a message on standard error, no traceback."""
 
 import json
 from typing import Any
@@ -6,19 +6,20 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
+from controller.cli.error_messages import report_error
 from revisions.store import schema, tables
 from revisions.store.database import Database
-from tests.controller.conftest import ON_SQLITE, Cli, Said, Write
+from tests.controller.conftest import ON_SQLITE, Cli, CommandResult, Write
 from tests.world import task_document, trigger_document
 
 T = "acme/production/report/tick"
 
 
-def failed(said: Said, status: int, *words: str) -> None:
-    assert (said.status, said.out) == (status, ""), said.err
-    assert "Traceback" not in said.err
+def failed(result: CommandResult, status: int, *words: str) -> None:
+    assert (result.status, result.out) == (status, ""), result.err
+    assert "Traceback" not in result.err
     for word in words:
-        assert word in said.err
+        assert word in result.err
 
 
 @pytest.fixture
@@ -52,11 +53,12 @@ WRONG: dict[str, tuple[Any, int, tuple[str, ...]]] = {
 }
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(("document", "status", "words"), WRONG.values(), ids=WRONG)
-def test_a_wrong_file(
+def test_a_wrong_manifest_is_refused_by_file_and_path(
     cli: Cli, write: Write, database: Database, deployed: None, document: Any, status: int, words: tuple[str, ...]
 ) -> None:
-    """R-01, R-14, R-18, S-02, U-01: the fault by its path in the file, and the history as it was."""
+    """R-01, R-14, R-18, S-02, U-01: and the history is unchanged."""
 
     def contents() -> list[Any]:
         with database.read() as connection:
@@ -69,14 +71,16 @@ def test_a_wrong_file(
     assert contents() == before
 
 
-def test_a_file_that_is_not_there(cli: Cli, write: Write, deployed: None) -> None:
-    """U-01: the file's name and the system's reason."""
+@ON_SQLITE
+def test_an_unreadable_file_is_named_with_the_reason(cli: Cli, write: Write, deployed: None) -> None:
+    """U-01: with the operating system's reason."""
     failed(cli("deploy", "none.yaml"), 5, "none.yaml", "No such file")
     failed(cli("deploy", "."), 5, "directory")
     failed(cli("task", "register", "none.yaml"), 5, "none.yaml")
 
 
-def test_a_file_for_another_command(cli: Cli, write: Write, deployed: None) -> None:
+@ON_SQLITE
+def test_a_manifest_of_another_kind_names_its_command(cli: Cli, write: Write, deployed: None) -> None:
     """U-01: the message names the command that takes it."""
     failed(cli("deploy", "task.yaml"), 5, "triggerctl task register")
     failed(cli("task", "register", "trigger.yaml"), 5, "triggerctl deploy")
@@ -87,12 +91,14 @@ def test_a_file_for_another_command(cli: Cli, write: Write, deployed: None) -> N
     assert len(json.loads(cli("--output", "json", "task", "list").out)["items"]) == 1
 
 
-def test_several_faults_are_listed(cli: Cli, write: Write, deployed: None) -> None:
-    """U-01: each on a line of its own, then what to do next."""
-    said = cli("deploy", write("wrong.yaml", trigger_document(taks="x", catchup={"polcy": "all"})))
-    failed(said, 5, "2 things are wrong", "wrong.yaml: spec.taks", "wrong.yaml: spec.catchup.polcy", "next: ")
+@ON_SQLITE
+def test_several_faults_are_listed_line_by_line(cli: Cli, write: Write, deployed: None) -> None:
+    """U-01: each on its own line, then the next step."""
+    result = cli("deploy", write("wrong.yaml", trigger_document(taks="x", catchup={"polcy": "all"})))
+    failed(result, 5, "2 things are wrong", "wrong.yaml: spec.taks", "wrong.yaml: spec.catchup.polcy", "next: ")
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -114,8 +120,10 @@ def test_several_faults_are_listed(cli: Cli, write: Write, deployed: None) -> No
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
-def test_a_wrong_word(cli: Cli, deployed: None, arguments: list[str], status: int, words: list[str]) -> None:
-    """U-01: not found is 3, invalid 5, each with its reason."""
+def test_a_wrong_argument_has_its_exit_status_and_reason(
+    cli: Cli, deployed: None, arguments: list[str], status: int, words: list[str]
+) -> None:
+    """U-01: 3 for not found, 5 for invalid."""
     failed(cli(*arguments), status, *words)
 
 
@@ -135,8 +143,8 @@ def test_a_wrong_word(cli: Cli, deployed: None, arguments: list[str], status: in
     ],
     ids=" ".join,
 )
-def test_wrong_usage(cli: Cli, arguments: list[str]) -> None:
-    """U-01: usage errors are 2, on standard error."""
+def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str]) -> None:
+    """U-01: the message is on standard error."""
     failed(cli(*arguments), 2)
 
 
@@ -152,22 +160,22 @@ def test_wrong_usage(cli: Cli, arguments: list[str]) -> None:
     ],
 )
 @pytest.mark.parametrize("command", [["list"], ["db", "current"]], ids=" ".join)
-def test_a_database_that_cannot_be_used(cli: Cli, command: list[str], url: str, status: int) -> None:
-    """O-05, U-01: not there is 7, no database at all 5; a password is never shown."""
+def test_an_unusable_database_exits_with_7_or_5(cli: Cli, command: list[str], url: str, status: int) -> None:
+    """O-05, U-01: 7 if it cannot be reached, 5 if the URL names none."""
     failed(cli(*command, database=url), status, "next:")
 
 
 @ON_SQLITE
-def test_a_password_is_not_shown(cli: Cli) -> None:
-    """X-12: the address in a message has no password."""
-    said = cli("list", database="postgresql://nobody:sesame@127.0.0.1:1/nothing")
-    failed(said, 7)
-    assert "sesame" not in said.err
+def test_a_password_in_the_database_url_is_not_shown(cli: Cli) -> None:
+    """X-12: messages show the URL without it."""
+    result = cli("list", database="postgresql://nobody:sesame@127.0.0.1:1/nothing")
+    failed(result, 7)
+    assert "sesame" not in result.err
 
 
 @pytest.mark.parametrize("version", ["0000", "9999", None])
-def test_a_database_of_another_schema(cli: Cli, database: Database, version: str | None) -> None:
-    """R-19: exit 7, and what to do."""
+def test_a_database_of_another_schema_exits_with_7(cli: Cli, database: Database, version: str | None) -> None:
+    """R-19: and the message names the next step."""
     if version is None:
         schema.downgrade(database, "base")
     else:
@@ -178,31 +186,27 @@ def test_a_database_of_another_schema(cli: Cli, database: Database, version: str
 
 
 @ON_SQLITE
-def test_a_server_that_is_not_there(cli: Cli) -> None:
-    """U-01: exit 7 and its address; what is no address is invalid."""
+def test_an_unreachable_server_exits_with_7(cli: Cli) -> None:
+    """U-01: and is named; a malformed URL is invalid, and --actor with --server wrong usage."""
     failed(cli("--server", "http://127.0.0.1:9", "list", database=None), 7, "http://127.0.0.1:9", "cannot be reached")
     failed(cli("--server", "localhost:8080", "list", database=None), 5, "http://host:8080")
     failed(cli("--server", "http://127.0.0.1:9", "--actor", "x", "list", database=None), 2)
 
 
 @ON_SQLITE
-def test_wrong_settings(cli: Cli, write: Write) -> None:
-    """U-01: a wrong settings file stops every command that uses it, by name."""
+def test_an_unknown_key_in_the_settings_file_is_refused(cli: Cli, write: Write) -> None:
+    """U-01: by every command that reads settings, by name."""
     write("triggerctl.yaml", {"resync_intervall": "5s"})
     failed(cli("list"), 5, "resync_intervall", "did you mean resync_interval?")
 
 
-def test_a_bug_is_one_line(cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-01: what nobody expected is one line and exit 1, and in full under TRIGGERCTL_DEBUG."""
-
-    def broken(*_: object, **__: object) -> None:
-        raise RuntimeError("no\nway")
-
-    monkeypatch.setattr("revisions.store.triggers.page", broken)
-    said = cli("list")
-    failed(said, 1, "unexpected RuntimeError: no\n", "TRIGGERCTL_DEBUG")
+def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-01: exit status 1; with TRIGGERCTL_DEBUG the error is raised, with its traceback."""
+    error = RuntimeError("no\nway")
+    assert report_error(error) == 1
+    assert capsys.readouterr().err == (
+        "error: unexpected RuntimeError: no\nnext: set TRIGGERCTL_DEBUG=1 to see the traceback\n"
+    )
     monkeypatch.setenv("TRIGGERCTL_DEBUG", "1")
-    from controller.cli.main import main
-
     with pytest.raises(RuntimeError, match="way"):
-        main(["--database-url", database_url, "list"])
+        report_error(error)

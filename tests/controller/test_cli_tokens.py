@@ -1,15 +1,13 @@
-"""The commands for tokens, on the database and over a network."""
+"""Commands for tokens, on the database and over a network."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from controller import settings
-from controller.serve import Process, listen, refuse_open_door
+from controller.serve import Process, listen, refuse_public_access
 from reconcile.decide.authority import Reach, scopes_of
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
@@ -17,9 +15,10 @@ from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
 from revisions.errors import Invalid
 from revisions.store.database import Database
-from tests.controller.conftest import Cli
-from tests.waiting import PATIENCE
+from tests.controller.conftest import ON_SQLITE, Cli
 from tests.world import World
+
+pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 
 
 def created(cli: Cli, *arguments: str) -> dict[str, object]:
@@ -27,19 +26,19 @@ def created(cli: Cli, *arguments: str) -> dict[str, object]:
     return made
 
 
-def test_create_list_and_revoke_on_the_database(cli: Cli) -> None:
-    """O-06, U-01: the secret is told once, with what to do; a name stands for all its tokens."""
-    said = cli("token", "create", "ci", "--role", "deployer", "--project", "acme", "--project", "other")
-    assert said.status == 0
-    assert "tct_" in said.out
-    assert "not told again" in said.err
-    made = created(cli, "ann", "--role", "admin", "--expires", "2026-04-01T00:00:00Z")
-    assert (made["projects"], made["expires_at"]) == (None, "2026-04-01T00:00:00Z")
+def test_tokens_are_created_listed_and_revoked(cli: Cli) -> None:
+    """O-06, U-01: the secret is shown once, with what to do; a name stands for all its tokens."""
+    result = cli("token", "create", "ci", "--role", "deployer", "--project", "acme", "--project", "other")
+    assert result.status == 0
+    assert "tct_" in result.out
+    assert "not shown again" in result.err
+    token = created(cli, "ann", "--role", "admin", "--expires", "2026-04-01T00:00:00Z")
+    assert (token["projects"], token["expires_at"]) == (None, "2026-04-01T00:00:00Z")
     listed = cli("token", "list").out
     assert "acme, other" in listed
     assert "tct_" not in listed
     assert cli("token", "revoke", "ci").status == 0
-    assert cli("token", "revoke", str(made["id"])).status == 0
+    assert cli("token", "revoke", str(token["id"])).status == 0
     assert json.loads(cli("--output", "json", "token", "list").out)["items"] == []
     assert [item["name"] for item in json.loads(cli("--output", "json", "token", "list", "--all").out)["items"]] == [
         "ann",
@@ -47,14 +46,14 @@ def test_create_list_and_revoke_on_the_database(cli: Cli) -> None:
     ]
 
 
-def test_revoking_says_how_many_triggers_lose_their_author(cli: Cli, world: World) -> None:
-    """O-06, X-15: none while another token of the name can be used, nor of other projects than the revoker's."""
+def test_revoke_notes_how_many_triggers_may_start_nothing(cli: Cli, world: World) -> None:
+    """O-06, X-15: none while the name has another valid token."""
     first, second = (created(cli, "ci", "--role", "deployer", "--project", "acme")["id"] for _ in range(2))
     for name in ("a", "b"):
         world.deploy(name, Expected(absent=True), Caller("ci", scopes=scopes_of("token:ci")))
     assert "trigger" not in cli("token", "revoke", str(first)).err
-    said = cli("token", "revoke", "ci")
-    assert "2 active triggers act for ci and may start nothing now: `triggerctl doctor` names them" in said.err
+    result = cli("token", "revoke", "ci")
+    assert "2 active triggers of ci may start nothing from now on: `triggerctl doctor` names them" in result.err
     [again] = json.loads(cli("--output", "json", "token", "revoke", str(second)).out)["items"]
     assert again["denied_triggers"] == 2
     credentials = Credentials(world.database, world.observations)
@@ -70,16 +69,16 @@ def test_revoking_says_how_many_triggers_lose_their_author(cli: Cli, world: Worl
         (("revoke", "01M8M6BTAN8HXD64DS3X5DECZD"), 3, "token list"),
     ],
 )
-def test_what_cannot_be_done_says_what_can(cli: Cli, arguments: tuple[str, ...], status: int, told: str) -> None:
-    """O-06, U-01: with its exit code."""
-    said = cli("token", *arguments)
-    assert said.status == status
-    assert told in said.err
+def test_wrong_token_arguments_name_the_next_step(cli: Cli, arguments: tuple[str, ...], status: int, told: str) -> None:
+    """O-06, U-01: each with its exit code."""
+    result = cli("token", *arguments)
+    assert result.status == status
+    assert told in result.err
 
 
 @contextmanager
 def serving(database_url: str, **options: object) -> Iterator[str]:
-    """A controller's API on a free port."""
+    """The API of a controller on a free port."""
     chosen = settings.load(**{"listen": "127.0.0.1:0"} | options)
     with Database(database_url) as database:
         process = Process(chosen, database, Observations(), ("runner", "loop"))
@@ -91,8 +90,8 @@ def serving(database_url: str, **options: object) -> Iterator[str]:
             stop()
 
 
-def test_over_a_network_the_token_says_who_and_what(cli: Cli, sqlite_database_url: str) -> None:
-    """O-06: exit code 6 without one, with a wrong one, and beyond its role; with the right one all commands work."""
+def test_over_a_network_the_token_decides_actor_and_role(cli: Cli, sqlite_database_url: str) -> None:
+    """O-06: exit code 6 without a token, with a wrong one, and beyond its role."""
     admin = json.loads(
         cli("--output", "json", "token", "create", "root", "--role", "admin", database=sqlite_database_url).out
     )["token"]
@@ -100,8 +99,8 @@ def test_over_a_network_the_token_says_who_and_what(cli: Cli, sqlite_database_ur
 
         def ask(*arguments: str, token: str | None = None) -> tuple[int, str, str]:
             given = ("--server", server, *(("--token", token) if token else ()))
-            said = cli(*given, *arguments, database=None)
-            return said.status, said.out, said.err
+            result = cli(*given, *arguments, database=None)
+            return result.status, result.out, result.err
 
         assert ask("list")[0] == 6
         assert "--token" in ask("list")[2] or "token" in ask("list")[2]
@@ -117,23 +116,22 @@ def test_over_a_network_the_token_says_who_and_what(cli: Cli, sqlite_database_ur
         assert ask("list", token=viewer)[0] == 6
 
 
-def test_beyond_loopback_only_where_everybody_must_say_who_he_is(cli: Cli, database: Database) -> None:
+def test_a_public_address_requires_a_token_or_access_required(cli: Cli, database: Database) -> None:
     """O-06: refused without tokens, allowed from the first one on, and with `access: required`."""
     chosen = settings.load(listen="0.0.0.0:0")
     assert not chosen.is_safe
     with pytest.raises(Invalid) as refused:
-        refuse_open_door(chosen, database)
+        refuse_public_access(chosen, database)
     assert refused.value.errors[0].path == "listen"
     assert "TRIGGERCTL_ACCESS=required" in refused.value.errors[0].hint
     created(cli, "ann", "--role", "admin")
-    refuse_open_door(chosen, database)
+    refuse_public_access(chosen, database)
     assert settings.load(listen="0.0.0.0:0", access="required").is_safe
 
 
-def test_up_refuses_to_listen_for_everybody(sqlite_database_url: str) -> None:
-    """O-06: exit code 5, and it says what to do instead."""
-    command = [sys.executable, "-m", "controller.cli.main", "--database-url", sqlite_database_url]
-    said = subprocess.run([*command, "up", "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=PATIENCE)
-    assert said.returncode == 5
-    assert "listen: 0.0.0.0 can be reached by others" in said.stderr
-    assert "triggerctl token create" in said.stderr
+def test_up_refuses_a_public_address_without_tokens(cli: Cli, sqlite_database_url: str, stop_signals: None) -> None:
+    """O-06: exit code 5, with what to do instead."""
+    result = cli("up", "--listen", "0.0.0.0:0", database=sqlite_database_url)
+    assert result.status == 5
+    assert "listen: 0.0.0.0 can be reached by others" in result.err
+    assert "triggerctl token create" in result.err

@@ -1,4 +1,4 @@
-"""Triggers by command: each command from file or name to answer."""
+"""Commands that deploy, list and show triggers."""
 
 import json
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 import ruamel.yaml
 
-from tests.controller.conftest import Cli, Write
+from tests.controller.conftest import ON_SQLITE, Cli, Write
 from tests.world import task_document, trigger_document
+
+pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 
 T = "acme/production/report/tick"
 
@@ -18,16 +20,16 @@ def _registered(cli: Cli, write: Write) -> None:
 
 
 def deploy(cli: Cli, write: Write, *options: str, **spec: Any) -> dict[str, Any]:
-    said = cli("--output", "json", "deploy", write("trigger.yaml", trigger_document(**spec)), *options)
-    assert said.status == 0, said.err
-    shown: dict[str, Any] = json.loads(said.out)
+    result = cli("--output", "json", "deploy", write("trigger.yaml", trigger_document(**spec)), *options)
+    assert result.status == 0, result.err
+    shown: dict[str, Any] = json.loads(result.out)
     return shown
 
 
-def test_deploying_reading_and_the_history(cli: Cli, write: Write) -> None:
-    """R-03, R-06, U-01: what `deploy` makes, `show`, `list` and `history` show, in the API's shapes."""
-    made = deploy(cli, write)
-    assert (made["revision"], made["changed"]) == (1, True)
+def test_show_list_and_history_have_what_deploy_made(cli: Cli, write: Write) -> None:
+    """R-03, R-06, U-01: in the API's shapes."""
+    deployed = deploy(cli, write)
+    assert (deployed["revision"], deployed["changed"]) == (1, True)
     assert deploy(cli, write, "--expected-revision", "1")["changed"] is False
     assert deploy(cli, write, "--expected-revision", "1", description="new")["revision"] == 2
     shown = json.loads(cli("--output", "json", "show", T).out)
@@ -38,38 +40,38 @@ def test_deploying_reading_and_the_history(cli: Cli, write: Write) -> None:
     assert json.loads(cli("--output", "json", "show", T, "--revision", "1").out) == history["items"][1]
 
 
-def test_yaml_for_programs_too(cli: Cli, write: Write) -> None:
-    """U-01: `--output yaml` is the same answer, its times staying texts."""
+def test_yaml_output_equals_json_output(cli: Cli, write: Write) -> None:
+    """U-01: times stay strings."""
     deploy(cli, write)
     shown = ruamel.yaml.YAML(typ="safe").load(cli("--output", "yaml", "show", T).out)
     assert shown == json.loads(cli("--output", "json", "show", T).out)
     assert shown["changed_at"] == "2026-03-02T08:00:00Z"
 
 
-def test_the_actor_is_who_acts(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-03: `--actor`, else the system user; the product's own name is nobody's."""
-    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+def test_the_actor_is_the_option_or_the_system_user(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-03: the product's own name is refused."""
+    monkeypatch.setenv("LOGNAME", "ada")
     assert deploy(cli, write)["changed_by"] == "ada"
     assert deploy(cli, write, "--expected-revision", "1", "--actor", "ci", description="x")["changed_by"] == "ci"
     for name in ("system", "", " ", "a\nb"):
         assert cli("--actor", name, "delete", T).status == 5
 
 
-def test_without_a_revision_deploy_only_creates(cli: Cli, write: Write) -> None:
-    """R-04: `deploy` never reads the revision by itself; the conflict says whose it is and what to do."""
+def test_deploy_without_an_expected_revision_only_creates(cli: Cli, write: Write) -> None:
+    """R-04: `deploy` never reads the revision itself; the conflict names it and the next step."""
     deploy(cli, write)
-    said = cli("--actor", "bob", "deploy", "trigger.yaml")
-    assert (said.status, said.out) == (4, "")
-    assert "exists already, at revision 1" in said.err
-    assert "at 2026-03-02T08:00:00Z" in said.err
-    assert "next:" in said.err
-    assert "--expected-revision 1" in said.err
+    result = cli("--actor", "bob", "deploy", "trigger.yaml")
+    assert (result.status, result.out) == (4, "")
+    assert "exists already, at revision 1" in result.err
+    assert "at 2026-03-02T08:00:00Z" in result.err
+    assert "next:" in result.err
+    assert "--expected-revision 1" in result.err
     stale = cli("deploy", "trigger.yaml", "--expected-revision", "7")
     assert (stale.status, stale.out) == (4, "")
 
 
-def test_toggling_reads_the_current_revision_and_says_so(cli: Cli, write: Write) -> None:
-    """R-08, R-20: left out, the expected revision is read and printed beside the answer; given, it must hold."""
+def test_activate_deactivate_and_delete_read_and_print_the_revision(cli: Cli, write: Write) -> None:
+    """R-08, R-20: if it is given, it must be the current one."""
     deploy(cli, write)
     paused = cli("--output", "json", "deactivate", T, "--reason", "quiet", "--until", "2026-03-03T08:00:00Z")
     assert paused.err == "expected revision 1, read now\n"
@@ -84,15 +86,15 @@ def test_toggling_reads_the_current_revision_and_says_so(cli: Cli, write: Write)
     assert cli("list").out.splitlines()[1:] == []
 
 
-def test_a_retry_by_its_key(cli: Cli, write: Write) -> None:
-    """R-04: `--idempotency-key` makes a repeated deploy harmless."""
+def test_a_deploy_is_repeated_safely_with_an_idempotency_key(cli: Cli, write: Write) -> None:
+    """R-04: the same content returns the first answer, other content is a conflict."""
     first = deploy(cli, write, "--idempotency-key", "k")
     assert deploy(cli, write, "--idempotency-key", "k") == first
     assert cli("deploy", write("b.yaml", trigger_document(description="b")), "--idempotency-key", "k").status == 4
 
 
-def test_the_next_fires(cli: Cli, write: Write) -> None:
-    """S-09: of a deployed trigger or of a file, in local and UTC times, with what is left out."""
+def test_next_shows_fires_and_skipped_times(cli: Cli, write: Write) -> None:
+    """S-09: of a deployed trigger or of a file, in local time and UTC."""
     nightly = {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}
     file = write("nightly.yaml", trigger_document(schedule=nightly))
     of_file = cli("--output", "json", "next", "--file", file, "-n", "2", "--after", "2026-03-28T00:00:00Z")
@@ -108,11 +110,10 @@ def test_the_next_fires(cli: Cli, write: Write) -> None:
     assert "left out: 2026-03-29T02:30:00 (gap)" in table
 
 
-def test_a_list_longer_than_a_part(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L-03, U-01: lists are whole unless limited, and then say how to go on."""
+def test_a_list_that_a_limit_cuts_off_names_the_cursor(cli: Cli, write: Write) -> None:
+    """L-03, U-01: without a limit the list is whole."""
     for name in ("a", "b", "c"):
         deploy(cli, write, name=name)
-    monkeypatch.setattr("controller.cli.client.MOST_AT_ONCE", 2)
     names = [item["name"] for item in json.loads(cli("--output", "json", "list").out)["items"]]
     assert names == ["a", "b", "c"]
     cut = cli("list", "--limit", "1")
@@ -124,8 +125,8 @@ def test_a_list_longer_than_a_part(cli: Cli, write: Write, monkeypatch: pytest.M
     assert json.loads(cli("--output", "json", "list", "--inactive").out)["items"] == []
 
 
-def test_a_table_in_a_pipe_is_whole(cli: Cli, write: Write) -> None:
-    """U-01: no terminal, no cutting and no folding, one line for each; what could move a cursor is written out."""
+def test_a_table_in_a_pipe_is_neither_cut_nor_folded(cli: Cli, write: Write) -> None:
+    """U-01: one line per row, with control characters escaped."""
     cli("deploy", write("long.yaml", trigger_document(name="x" * 63)))
     cli("deactivate", f"acme/production/report/{'x' * 63}", "--reason", "long " * 60 + "\x1b[2J")
     lines = cli("history", f"acme/production/report/{'x' * 63}").out.splitlines()
@@ -135,7 +136,7 @@ def test_a_table_in_a_pipe_is_whole(cli: Cli, write: Write) -> None:
     assert "x" * 63 in cli("list").out
 
 
-def test_what_is_new_can_come_on_standard_input(cli: Cli) -> None:
+def test_a_manifest_can_come_from_standard_input(cli: Cli) -> None:
     """U-01: `-` is standard input."""
     assert cli("deploy", "-", stdin=json.dumps(trigger_document())).status == 0
     assert json.loads(cli("--output", "json", "show", T).out)["revision"] == 1

@@ -1,4 +1,4 @@
-"""What was spent, over HTTP and by the command."""
+"""Costs over HTTP and by command, and warnings about limits."""
 
 import json
 from pathlib import Path
@@ -25,8 +25,8 @@ def _spent(api: Api, database: Database, clock: HandClock) -> None:
         world.settle(run, cost=0.5 if run.trigger_id == world.id("a") else 2)
 
 
-def test_costs_over_http(api: Api) -> None:
-    """X-08: the dearest first; all together beside them, also what bears no tag."""
+def test_costs_are_summed_over_http(api: Api) -> None:
+    """X-08: the most expensive first, with a total that includes triggers without a tag."""
     a, b = "acme/production/report/a", "acme/production/report/b"
     items = [{"name": b, "cost": 2.0, "runs": 1}, {"name": a, "cost": 0.5, "runs": 1}]
     assert api.get("/costs").json() == {"items": items, "next_cursor": None, "cost": 2.5, "runs": 2}
@@ -38,8 +38,10 @@ def test_costs_over_http(api: Api) -> None:
     assert api.get("/costs?from=yesterday").json()["errors"][0]["path"] == "from"
 
 
-def test_activating_what_has_used_up_its_budget_warns(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
-    """X-08: until when nothing starts; nothing is said while there is something left."""
+def test_activating_a_trigger_without_budget_left_warns(
+    api: Api, database: Database, clock: HandClock, cli: Cli
+) -> None:
+    """X-08: with the time until which nothing starts."""
     world, path = World(database, clock), "acme/production/report/c"
     world.create("c", active=False, limits={"max_cost": 4, "estimate": 1})
     assert cli("activate", path).err.count("budget") == 0
@@ -54,8 +56,8 @@ def test_activating_what_has_used_up_its_budget_warns(api: Api, database: Databa
     assert "warning: its budget is used up" in cli("activate", path).err
 
 
-def test_activating_many_warns_of_each(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
-    """X-08, R-16: by its name; of what still buys something nothing is said."""
+def test_activating_by_tag_warns_for_each_trigger(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
+    """X-08, R-16: by name, and only for triggers whose budget is used up."""
     world, path = World(database, clock), "acme/production/report/c"
     world.create("c", tags=["mine"], limits={"max_cost": 4, "estimate": 1})
     world.create("d", tags=["mine"], active=False, limits={"max_cost": 4})
@@ -68,11 +70,8 @@ def test_activating_many_warns_of_each(api: Api, database: Database, clock: Hand
     assert [len(item["warnings"]) for item in again] == [1, 0]
 
 
-def test_a_plan_warns_of_limits_before_it_is_applied(
-    cli: Cli, api: Api, database: Database, clock: HandClock, tmp_path: Path
-) -> None:
-    """U-02, X-08: of each trigger that it deploys, by what that has spent and how often it succeeded; nothing is
-    changed by asking."""
+def test_a_plan_warns_of_limits(cli: Cli, api: Api, database: Database, clock: HandClock, tmp_path: Path) -> None:
+    """U-02, X-08: for each trigger that it deploys, by its past costs and successes. The question changes nothing."""
     world = World(database, clock)
     for name in ("spent", "done", "rests"):
         world.create(name, overlap="allow", limits={"max_cost": 9, "max_runs": 9})
@@ -100,8 +99,8 @@ def test_a_plan_warns_of_limits_before_it_is_applied(
     assert [f"warning: {warning}" in said.err for warning in told] == [True] * 3
 
 
-def test_runs_by_hand_beyond_max_runs_say_so(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
-    """X-08, X-11: fire, alone and of many, backfill and retry answer that it is reached, and start all the same."""
+def test_runs_by_hand_beyond_max_runs_warn_and_start(api: Api, database: Database, clock: HandClock, cli: Cli) -> None:
+    """X-08, X-11: by fire, fire with a tag, backfill and retry."""
     world, path = World(database, clock), "acme/production/report/c"
     world.create("c", tags=["mine"], overlap="allow", retry={"max_attempts": 1}, limits={"max_runs": 1})
     assert api.post(f"/triggers/{path}/fire").json()["warnings"] == []
@@ -118,8 +117,8 @@ def test_runs_by_hand_beyond_max_runs_say_so(api: Api, database: Database, clock
     assert cli("backfill", path, *span).err.count("warning") == 0
 
 
-def test_costs_by_the_command(cli: Cli) -> None:
-    """X-08, U-01: a table with its sum."""
+def test_the_costs_command_prints_a_table_with_the_total(cli: Cli) -> None:
+    """X-08, U-01: of all runs."""
     said = cli("costs", "--by", "project")
     assert said.status == 0, said.err
     assert said.out == "PROJECT  COST  RUNS\nacme     2.5   2\n2.5 in 2 runs\n"

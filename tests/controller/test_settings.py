@@ -1,4 +1,4 @@
-"""Settings: where they come from, and how a wrong one is told."""
+"""Settings: their sources, and the messages for wrong ones."""
 
 import os
 from datetime import timedelta
@@ -8,6 +8,7 @@ import pytest
 
 from controller import settings
 from controller.settings import Settings
+from controller.settings_sources import mistyped_variables
 from revisions.errors import Invalid, Malformed
 from revisions.spec import documents
 
@@ -15,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_shipped_file_names_every_setting_at_its_default() -> None:
-    """L-02: config/triggerctl.yaml, with its comments taken away, is the defaults, each with a line of meaning."""
+    """L-02: uncommented, config/triggerctl.yaml has every default, each below a comment."""
     lines = (ROOT / "config/triggerctl.yaml").read_text().splitlines()
     given = [line.removeprefix("# ") for line in lines if line.startswith("# ") and _is_setting(line)]
     shipped = documents.load("\n".join(given))[0]
@@ -31,10 +32,10 @@ def _is_setting(line: str) -> bool:
     return line.removeprefix("# ").partition(":")[0] in Settings.model_fields
 
 
-def test_the_command_line_goes_before_the_environment_before_the_file(
+def test_the_command_line_precedes_the_environment_and_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """L-02: the nearest word counts, setting by setting."""
+    """L-02: setting by setting."""
     (tmp_path / "triggerctl.yaml").write_text("execution_qps: 1.5\nresync_interval: 5m\nmax_running: 3\n")
     monkeypatch.setenv("TRIGGERCTL_RESYNC_INTERVAL", "7s")
     monkeypatch.setenv("TRIGGERCTL_MAX_RUNNING", "4")
@@ -44,7 +45,7 @@ def test_the_command_line_goes_before_the_environment_before_the_file(
 
 
 def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """L-02: TRIGGERCTL_CONFIG goes before the files of the folder, of which config/ goes first."""
+    """L-02: TRIGGERCTL_CONFIG precedes the folder's files, of which config/ comes first."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config/triggerctl.yaml").write_text("max_running: 2\n")
     (tmp_path / "triggerctl.yaml").write_text("max_running: 3\n")
@@ -80,10 +81,10 @@ def test_another_file_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("tracing_ratio", "1.5"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_setting_and_place(
+def test_a_wrong_value_is_reported_with_its_setting_and_source(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """U-01, O-06: the setting, what is wrong, and where it stands."""
+    """U-01, O-06: the setting, the fault, and where the value comes from."""
     monkeypatch.setenv(f"TRIGGERCTL_{name.upper()}", value)
     with pytest.raises(Invalid) as refused:
         settings.load()
@@ -93,8 +94,8 @@ def test_a_wrong_value_is_told_with_its_setting_and_place(
     assert f"TRIGGERCTL_{name.upper()}" in fault.hint
 
 
-def test_an_issuer_needs_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-06: else a token that somebody else's service was given would do here."""
+def test_an_issuer_requires_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-06: otherwise a token for another service would be accepted."""
     monkeypatch.setenv("TRIGGERCTL_OIDC_ISSUER", "https://issuer.example")
     with pytest.raises(Invalid) as refused:
         settings.load()
@@ -102,8 +103,8 @@ def test_an_issuer_needs_an_audience(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.load(oidc_audience="triggerctl").is_guarded
 
 
-def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
-    """R-18: a key of the file that is no setting is refused."""
+def test_an_unknown_key_in_the_file_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    """R-18: the message names the file."""
     (tmp_path / "triggerctl.yaml").write_text("resync_intervall: 5s\n")
     with pytest.raises(Invalid) as refused:
         settings.load()
@@ -111,21 +112,21 @@ def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
     assert "triggerctl.yaml" in refused.value.errors[0].path
 
 
-def test_a_variable_that_is_nearly_a_settings_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """L-02: with the one that was meant; tasks' own, secrets and what Kubernetes makes of a Service are none."""
+def test_a_mistyped_variable_is_found_with_the_setting_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-02: variables of tasks, secrets and Kubernetes Services are not mistyped."""
     for name in ("SECRET__ACME__TOKEN", "PORT", "SERVICE_HOST", "PORT_8080_TCP_ADDR", "RUN_ID", "CONFIG", "TOKEN"):
         monkeypatch.setenv(f"TRIGGERCTL_{name}", "x")
-    assert settings.mistyped() == {}
+    assert mistyped_variables(Settings.model_fields) == {}
     monkeypatch.setenv("TRIGGERCTL_EXECUTION_QSP", "5")
     monkeypatch.setenv("TRIGGERCTL_RESYNC_INTERVALL", "5s")
-    assert settings.mistyped() == {
+    assert mistyped_variables(Settings.model_fields) == {
         "TRIGGERCTL_EXECUTION_QSP": "TRIGGERCTL_EXECUTION_QPS",
         "TRIGGERCTL_RESYNC_INTERVALL": "TRIGGERCTL_RESYNC_INTERVAL",
     }
 
 
-def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """U-01: a named file that is missing, and one that is not YAML, are told by name, line and column."""
+def test_an_unreadable_settings_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """U-01: a missing one by its name, a malformed one with line and column."""
     monkeypatch.setenv("TRIGGERCTL_CONFIG", "missing.yaml")
     with pytest.raises(Invalid, match=r"missing\.yaml"):
         settings.load()
@@ -135,8 +136,8 @@ def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         settings.load()
 
 
-def test_attempts_live_in_one_folder_for_each_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """X-10: after a restart the folder is the same, so that running work is found again; another database's is not."""
+def test_each_database_has_its_own_folder_of_attempts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """X-10: the same after a restart, so that running attempts are found again."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     first = settings.load()
     assert first.attempts == settings.load(database_url=f"sqlite:///{tmp_path}/triggerctl.db").attempts
@@ -145,8 +146,8 @@ def test_attempts_live_in_one_folder_for_each_database(monkeypatch: pytest.Monke
     assert settings.load(work_dir="here").attempts == tmp_path / "here"
 
 
-def test_the_address_for_tasks() -> None:
-    """X-13: tasks are told the public URL, or where the API listens."""
+def test_tasks_are_given_the_public_url_or_the_listen_address() -> None:
+    """X-13: whichever is set."""
     assert settings.load().public_url == "http://127.0.0.1:8080"
     assert settings.load(url="https://triggers.example.org/").public_url == "https://triggers.example.org"
     loaded = settings.load(listen="[::1]:9000")
@@ -166,10 +167,10 @@ def test_the_address_for_tasks() -> None:
     ],
     ids=str,
 )
-def test_traces_are_kept_where_somebody_says_where_to(
+def test_traces_are_sent_if_an_endpoint_is_set(
     monkeypatch: pytest.MonkeyPatch, said: dict[str, str], is_traced: bool
 ) -> None:
-    """O-04: by our setting, or by OpenTelemetry's own variables, which can say no as well."""
+    """O-04: by our setting or by OpenTelemetry's own variables, which can also switch traces off."""
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
     for name, value in said.items():
@@ -180,8 +181,8 @@ def test_traces_are_kept_where_somebody_says_where_to(
 @pytest.mark.parametrize(
     ("name", "span", "why"), [("retain_runs", "1h", "less than 1d"), ("retain_costs", "90d", "year")]
 )
-def test_a_span_that_keeps_too_little_is_refused(name: str, span: str, why: str) -> None:
-    """O-07: X-01 and a budget need what is removed; 0 keeps for ever."""
+def test_a_retention_below_its_minimum_is_refused(name: str, span: str, why: str) -> None:
+    """O-07: X-01 and budgets need the records; 0 keeps them for ever."""
     with pytest.raises(Invalid, match=why):
         settings.load(**{name: span})
     assert getattr(settings.load(**{name: "0s"}), name) == timedelta(0)

@@ -1,4 +1,4 @@
-"""What a task may do, from the manifest to its document."""
+"""Permission of a task to destroy, from the manifest to the task document."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, task_document, trigger_document
 
 
-def test_the_document_says_what_the_trigger_allows(world: World, tmp_path: Path) -> None:
-    """E-15: that it may destroy, by the revision that made the run; no source of today is untrusted."""
+def test_the_task_document_has_the_permission_of_the_trigger(world: World, tmp_path: Path) -> None:
+    """E-15: by the revision that made the run. No present source of events is untrusted."""
     launcher = ScriptedLauncher()
     runner = Runner(
         world.database, world.observations, {"process": launcher}, settings=RunnerSettings(tmp_path / "work", tmp_path)
@@ -27,8 +27,8 @@ def test_the_document_says_what_the_trigger_allows(world: World, tmp_path: Path)
     assert said == [(False, True), (False, False)]
 
 
-def test_opting_in_warns_whoever_deploys(api: Api, cli: Cli, write: Write) -> None:
-    """E-15: in the answer, and on standard error beside it; a change that does not deploy warns of nothing."""
+def test_a_deploy_that_allows_destruction_warns(api: Api, cli: Cli, write: Write) -> None:
+    """E-15: in the answer and on standard error. Changes other than deploys do not warn."""
     answer = api.put(T, manifest(allow_destructive=True), IS_NEW).json()
     assert ["allow_destructive" in warning for warning in answer["warnings"]] == [True]
     assert api.post(f"{T}/deactivate", headers=at(1)).json()["warnings"] == []
@@ -40,8 +40,8 @@ def test_opting_in_warns_whoever_deploys(api: Api, cli: Cli, write: Write) -> No
     assert json.loads(said.out)["revision"] == 4
 
 
-def test_a_plan_warns_before_it_is_applied(cli: Cli, world: World, tmp_path: Path) -> None:
-    """E-15, U-02: each trigger by its name, in both forms, and again when it is done."""
+def test_a_plan_that_allows_destruction_warns(cli: Cli, world: World, tmp_path: Path) -> None:
+    """E-15, U-02: for each trigger by name, as table and JSON, and again when it is applied."""
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a.json").write_text(json.dumps(trigger_document(allow_destructive=True)))
     (tmp_path / "f" / "b.json").write_text(json.dumps(trigger_document("tock")))

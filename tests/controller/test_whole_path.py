@@ -1,4 +1,4 @@
-"""The main job, end to end: deployed over HTTP, run under a hand-driven clock, read by the command line."""
+"""The main path: deployed over HTTP, run under a hand-driven clock, read by the command line."""
 
 import json
 from pathlib import Path
@@ -29,8 +29,8 @@ def runner(database: Database, world: World, tmp_path: Path) -> Runner:
     return Runner(database, world.observations, launchers(), settings=settings)
 
 
-def test_from_deploy_to_history(api: Api, cli: Cli, world: World, runner: Runner) -> None:
-    """R-03, L-01, X-02: deploy → revision → reconcile → run → history, every part the real one."""
+def test_a_deployed_trigger_runs_and_has_a_history(api: Api, cli: Cli, world: World, runner: Runner) -> None:
+    """R-03, L-01, X-02: deploy → revision → reconcile → run → history, all parts real."""
     task = task_manifest(process={"command": ["python3", "-c", SCRIPT]})
     assert api.put("/tasks/acme/production/report/v2", task).status_code == 201
     spec = {"task_version": "v2", "schedule": {"cron": "*/5 * * * *", "timezone": "Europe/Berlin"}}
@@ -60,8 +60,10 @@ def test_from_deploy_to_history(api: Api, cli: Cli, world: World, runner: Runner
     assert shown["next_fire_at"] == "2026-03-02T08:15:00Z"
 
 
-def test_a_task_that_always_fails_stops_its_trigger(api: Api, world: World, runner: Runner, clock: HandClock) -> None:
-    """X-07: after five failed runs the trigger is deactivated, reason `failures`, with its last error to be seen."""
+def test_a_task_that_always_fails_deactivates_its_trigger(
+    api: Api, world: World, runner: Runner, clock: HandClock
+) -> None:
+    """X-07: after five failed runs, with reason `failures` and the last error."""
     task = task_manifest(process={"command": ["sh", "-c", "echo no such customer >&2; exit 3"]})
     assert api.put("/tasks/acme/production/report/v2", task).status_code == 201
     api.create(task_version="v2", retry={"max_attempts": 1})

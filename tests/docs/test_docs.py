@@ -21,10 +21,11 @@ import pytest
 import typer
 
 from controller.app import create_app
-from controller.cli.main import app, hoisted
+from controller.cli.main import app, global_options_first
 from controller.errors import KINDS, Exit
 from controller.services import Services
-from controller.settings import PREFIX, Settings
+from controller.settings import Settings
+from controller.settings_sources import PREFIX
 from controller.telemetry import logs
 from controller.telemetry.metrics import Metrics
 from reconcile import observations as catalogue
@@ -214,7 +215,7 @@ def typed() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "line"), list(typed()), ids=lambda text: text[:60])
 def test_every_command_that_is_shown_can_be_typed(page: str, line: str) -> None:
     """U-05: it names commands and options that exist, with the arguments they take."""
-    words = hoisted(shlex.split(line, comments=True)[1:])
+    words = global_options_first(shlex.split(line, comments=True)[1:])
     context = ROOT_COMMAND.make_context("triggerctl", words, resilient_parsing=False)
     rest = [*context._protected_args, *context.args]
     command: Any = ROOT_COMMAND

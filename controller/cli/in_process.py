@@ -1,4 +1,4 @@
-"""The application within this process, as a transport: bodies go in and come out part by part, as over a network."""
+"""HTTP transport that calls the application within this process, streaming bodies as a network would."""
 
 import asyncio
 import queue
@@ -8,36 +8,36 @@ from typing import Any
 
 import httpx
 
-_PARTS_AHEAD = 8
-_LOOK_SECONDS = 0.1
+_MAX_QUEUED_PARTS = 8
+_POLL_SECONDS = 0.1
 
 
-class InProcess(httpx.BaseTransport):
-    """Calls an ASGI application; the actor goes in its scope, which no request from a network can write."""
+class InProcessTransport(httpx.BaseTransport):
+    """Calls an ASGI application. The actor goes in the scope, which no request from a network can write."""
 
     def __init__(self, app: Any, actor: str) -> None:
         from controller.api.context import ACTOR
 
         self._app = app
-        self._extra = {ACTOR: actor}
+        self._scope_extra = {ACTOR: actor}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer once it begins; what the application raises before that is raised here."""
-        exchange = _Exchange(self._app, request, self._extra)
+        """Return the response once it begins; raise here what the application raises before that."""
+        exchange = _Exchange(self._app, request, self._scope_extra)
         status, headers = exchange.begin()
         return httpx.Response(status, headers=headers, stream=exchange)
 
 
 class _Exchange(httpx.SyncByteStream):
-    """One request in a thread of its own, a few parts of its answer ahead of whoever reads them."""
+    """One request, served in its own thread, which may be a few parts of the body ahead of the reader."""
 
-    def __init__(self, app: Any, request: httpx.Request, extra: dict[str, Any]) -> None:
+    def __init__(self, app: Any, request: httpx.Request, scope_extra: dict[str, Any]) -> None:
         assert isinstance(request.stream, httpx.SyncByteStream)
         self._app = app
-        self._sent = iter(request.stream)
-        self._parts: queue.Queue[Any] = queue.Queue(_PARTS_AHEAD)
-        self._abandoned = self._is_sent = False
-        self._scope = extra | {
+        self._request_parts = iter(request.stream)
+        self._response_parts: queue.Queue[Any] = queue.Queue(_MAX_QUEUED_PARTS)
+        self._is_closed = self._is_request_read = False
+        self._scope = scope_extra | {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": "1.1",
@@ -53,15 +53,16 @@ class _Exchange(httpx.SyncByteStream):
         }
 
     def begin(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        """Start serving; return status and headers."""
         threading.Thread(target=self._run, name="application", daemon=True).start()
-        first = self._parts.get()
+        first = self._response_parts.get()
         if isinstance(first, BaseException):
             raise first
         return first["status"], list(first.get("headers", []))
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
-            part = self._parts.get()
+            part = self._response_parts.get()
             if isinstance(part, BaseException):
                 raise part
             if part is None:
@@ -69,24 +70,24 @@ class _Exchange(httpx.SyncByteStream):
             yield part
 
     def close(self) -> None:
-        self._abandoned = True
+        self._is_closed = True
 
     def _run(self) -> None:
         try:
             asyncio.run(self._app(self._scope, self._receive, self._send))
-        except BaseException as error:  # noqa: BLE001  # it is raised where the answer is read
+        except BaseException as error:  # noqa: BLE001  # raised again in the thread that reads the response
             self._put(error)
         else:
             self._put(None)
 
     async def _receive(self) -> dict[str, Any]:
-        """The body in parts; once it is at its end, nothing until whoever asked goes away."""
-        if not self._is_sent:
-            part = next(self._sent, None)
-            self._is_sent = part is None
-            return {"type": "http.request", "body": part or b"", "more_body": not self._is_sent}
-        while not self._abandoned:
-            await asyncio.sleep(_LOOK_SECONDS)
+        """Return the next part of the request body; after the last one, wait until the reader closes the response."""
+        if not self._is_request_read:
+            part = next(self._request_parts, None)
+            self._is_request_read = part is None
+            return {"type": "http.request", "body": part or b"", "more_body": not self._is_request_read}
+        while not self._is_closed:
+            await asyncio.sleep(_POLL_SECONDS)
         return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
@@ -94,13 +95,14 @@ class _Exchange(httpx.SyncByteStream):
             self._put(message)
         elif message.get("body"):
             self._put(message["body"])
-        if self._abandoned:
-            raise OSError("whoever asked went away")
+        if self._is_closed:
+            raise OSError("the response was closed by its reader")
 
     def _put(self, part: Any) -> None:
-        while not self._abandoned:
+        """Queue a part; give up when the reader has closed the response, for nobody empties the queue then."""
+        while not self._is_closed:
             try:
-                self._parts.put(part, timeout=_LOOK_SECONDS)
+                self._response_parts.put(part, timeout=_POLL_SECONDS)
             except queue.Full:
                 continue
             return

@@ -1,12 +1,14 @@
-"""What commands say to people: nothing that says nothing, everything once, and always the way on."""
+"""Messages and tables for people: no empty fields, no repetition, and always a next step."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.controller.conftest import Cli, Said, Write
+from tests.controller.conftest import ON_SQLITE, Cli, CommandResult, Write
 from tests.world import task_document, trigger_document
+
+pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 
 T = "acme/production/report/tick"
 
@@ -17,21 +19,21 @@ def _deployed(cli: Cli, write: Write) -> None:
     assert cli("--actor", "ann", "deploy", write("trigger.yaml", trigger_document())).status == 0
 
 
-def failed(said: Said, status: int, following: str) -> None:
-    """The status, and what is to be done next."""
-    assert (said.status, said.out) == (status, "")
-    assert [line for line in said.err.splitlines() if line.startswith("next: ")] == [f"next: {following}"]
+def failed(result: CommandResult, status: int, following: str) -> None:
+    """Assert the exit status and the next step."""
+    assert (result.status, result.out) == (status, "")
+    assert [line for line in result.err.splitlines() if line.startswith("next: ")] == [f"next: {following}"]
 
 
-def names(said: Said) -> list[str]:
-    """What stands before each fact."""
-    return [line.split("  ")[0] for line in said.out.splitlines()]
+def names(result: CommandResult) -> list[str]:
+    """Return the names of the printed fields."""
+    return [line.split("  ")[0] for line in result.out.splitlines()]
 
 
-def test_a_fact_that_says_nothing_is_left_out(cli: Cli, write: Write) -> None:
-    """U-01: no `deleted no`, no empty pause; each stands there when it says something."""
-    again = cli("deploy", "trigger.yaml", "--expected-revision", "1")
-    assert names(again) == ["trigger", "revision", "changed", "active", "next fire"]
+def test_empty_fields_are_left_out(cli: Cli, write: Write) -> None:
+    """U-01: `deleted`, a pause or an error is shown only if there is one."""
+    repeated = cli("deploy", "trigger.yaml", "--expected-revision", "1")
+    assert names(repeated) == ["trigger", "revision", "changed", "active", "next fire"]
     paused = cli("deactivate", T, "--until", "2026-03-03T00:00:00Z")
     assert "paused until  2026-03-03T00:00:00Z" in paused.out
     assert "deactivated because" not in cli("show", T).out
@@ -40,16 +42,16 @@ def test_a_fact_that_says_nothing_is_left_out(cli: Cli, write: Write) -> None:
     assert "previous_hash" not in cli("show", T, "--revision", "1").out
 
 
-def test_an_empty_value_in_a_spec_is_shown(cli: Cli, write: Write) -> None:
-    """U-01, R-18: a spec is shown as it was written, whatever is empty in it."""
+def test_empty_values_in_a_spec_are_shown(cli: Cli, write: Write) -> None:
+    """U-01, R-18: a spec is shown as it was written."""
     cli("deploy", write("empty.yaml", trigger_document("empty", input={"since": None, "of": {}})))
     shown = cli("show", "acme/production/report/empty").out
     assert "since: null" in shown
     assert "of: {}" in shown
 
 
-def test_the_last_outcome_tells_how_the_run_went(cli: Cli) -> None:
-    """U-01: `started` alone says nothing of the run; JSON keeps the shape that it has."""
+def test_the_last_outcome_has_the_status_of_the_run(cli: Cli) -> None:
+    """U-01: `started` alone does not tell how the run went. JSON keeps its shape."""
     fired = json.loads(cli("--output", "json", "fire", T).out)["id"]
     assert "started, run pending" in cli("list").out
     assert cli("runs", "cancel", fired).status == 0
@@ -58,38 +60,29 @@ def test_the_last_outcome_tells_how_the_run_went(cli: Cli) -> None:
     assert json.loads(cli("--output", "json", "show", T).out)["status"]["last_outcome"] == "started"
 
 
-def test_last_runs_of_many_triggers(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-01: asked for some at a time, none is forgotten."""
-    monkeypatch.setattr("controller.cli.triggers._AT_ONCE", 2)
-    for name in ("a", "b", "c", "d"):
-        cli("deploy", write(f"{name}.yaml", trigger_document(name)))
-        assert cli("fire", f"acme/production/report/{name}").status == 0
-    assert cli("list").out.count("started, run pending") == 4
-
-
-def test_json_is_harmless_on_a_terminal(cli: Cli) -> None:
-    """U-01: what a stranger wrote moves no cursor and turns no text round there, and means the same to a program."""
+def test_json_escapes_control_characters(cli: Cli) -> None:
+    """U-01: text from other people moves no cursor and reverses no line, and programs read it unchanged."""
     reason = "a\x9b2J\x7f \u202eb \U000e0041 é שלום"
     assert cli("deactivate", T, "--reason", reason).status == 0
-    said = cli("--output", "json", "history", T).out
-    assert json.loads(said)["items"][0]["reason"] == reason
-    assert all(c.isprintable() or c == "\n" for c in said)
-    assert "é שלום" in said
+    result = cli("--output", "json", "history", T).out
+    assert json.loads(result)["items"][0]["reason"] == reason
+    assert all(c.isprintable() or c == "\n" for c in result)
+    assert "é שלום" in result
 
 
-def test_a_conflict_says_everything_once(cli: Cli, write: Write) -> None:
-    """R-04, U-01: the revision, who made it and when, each in one place."""
-    said = cli("deploy", write("new.yaml", trigger_document(description="x")), "--expected-revision", "7")
-    assert said.status == 4
-    assert said.err == (
+def test_a_conflict_names_revision_actor_and_time_once(cli: Cli, write: Write) -> None:
+    """R-04, U-01: each has one place in the message."""
+    result = cli("deploy", write("new.yaml", trigger_document(description="x")), "--expected-revision", "7")
+    assert result.status == 4
+    assert result.err == (
         f"error: {T} stands at revision 1, not 7\n"
         "  changed by ann at 2026-03-02T08:00:00Z\n"
         "next: see `triggerctl history`, then repeat with --expected-revision 1 if it still holds\n"
     )
 
 
-def test_every_refusal_says_what_is_to_be_done(cli: Cli, write: Write) -> None:
-    """U-01: the way on is that of the very error, not of its kind."""
+def test_every_error_names_its_own_next_step(cli: Cli, write: Write) -> None:
+    """U-01: the hint belongs to the error itself, not only to its code."""
     cli("deploy", write("tock.yaml", trigger_document("tock")))
     failed(cli("show", T, "--revision", "9"), 3, f"`triggerctl history {T}` shows them")
     failed(
@@ -114,33 +107,35 @@ def test_every_refusal_says_what_is_to_be_done(cli: Cli, write: Write) -> None:
 
 @pytest.mark.parametrize("command", ["deploy", "plan"])
 @pytest.mark.parametrize("version", ["1.10", "007", "1e3", "true"])
-def test_what_must_be_quoted_is_shown_as_it_was_written(cli: Cli, tmp_path: Path, command: str, version: str) -> None:
-    """R-18, U-01: `task_version: 1.10` is told as 1.10, not as the number 1.1 that YAML makes of it."""
+def test_an_unquoted_version_is_reported_as_it_was_written(
+    cli: Cli, tmp_path: Path, command: str, version: str
+) -> None:
+    """R-18, U-01: `task_version: 1.10` is reported as 1.10, not as the number 1.1 that YAML reads."""
     (tmp_path / "f").mkdir()
     text = json.dumps(trigger_document("new", task_version="VERSION")).replace('"VERSION"', version)
     (tmp_path / "f" / "new.yaml").write_text(text)
-    said = cli(command, "f/new.yaml" if command == "deploy" else "f")
-    assert said.status == 5
+    result = cli(command, "f/new.yaml" if command == "deploy" else "f")
+    assert result.status == 5
     wrong = f'spec.task_version: {version} is not a string (quote it, so that it stays as written: "{version}")'
-    assert wrong in said.err
+    assert wrong in result.err
 
 
-def test_triggers_of_a_folder(cli: Cli, write: Write, tmp_path: Path) -> None:
-    """R-22, U-01: `list --origin` names those that were applied from it."""
+def test_list_filters_by_origin(cli: Cli, write: Write, tmp_path: Path) -> None:
+    """R-22, U-01: `list --origin` lists the triggers applied from a folder."""
     (tmp_path / "f").mkdir()
     write("f/mine.yaml", trigger_document("mine"))
     assert cli("apply", "f", "--origin", "shop", "--yes").status == 0
-    found = json.loads(cli("--output", "json", "list", "--origin", "shop").out)["items"]
-    assert [item["name"] for item in found] == ["mine"]
+    items = json.loads(cli("--output", "json", "list", "--origin", "shop").out)["items"]
+    assert [item["name"] for item in items] == ["mine"]
 
 
-def test_a_pause_that_is_left_alone_says_so(cli: Cli) -> None:
-    """R-08, R-20: who pauses for good what is paused for a while is told that it will still end."""
+def test_pausing_a_paused_trigger_notes_the_end_of_its_pause(cli: Cli) -> None:
+    """R-08, R-20: the second pause changes nothing, so the note tells that the first one still ends."""
     cli("deactivate", T, "--until", "2026-03-03T00:00:00Z")
-    said = cli("deactivate", T)
-    assert "it was paused already, until 2026-03-03T00:00:00Z" in said.err
+    result = cli("deactivate", T)
+    assert "it was paused already, until 2026-03-03T00:00:00Z" in result.err
 
 
-def test_deleting_a_task_tells_of_its_triggers(cli: Cli) -> None:
-    """R-14, U-01: how many went with it."""
-    assert "1 trigger bound to it went with it" in cli("task", "delete", "acme/production/report@v1").err
+def test_deleting_a_task_notes_the_number_of_its_triggers(cli: Cli) -> None:
+    """R-14, U-01: they are deleted with it."""
+    assert "1 bound trigger deleted with it" in cli("task", "delete", "acme/production/report@v1").err

@@ -1,4 +1,4 @@
-"""Going back, taking another name, and many at once, by command."""
+"""Commands that roll back, rename, and change many triggers at once."""
 
 import json
 from pathlib import Path
@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.controller.conftest import Cli, Said, Write
+from tests.controller.conftest import ON_SQLITE, Cli, CommandResult, Write
 from tests.world import task_document, trigger_document
+
+pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 
 T, TOCK = "acme/production/report/tick", "acme/production/report/tock"
 
 
 @pytest.fixture(autouse=True)
 def _deployed(cli: Cli, write: Write) -> None:
-    """`tick` at revision 2, with tag x; and `tock` at 1, with tags x and y."""
+    """`tick` at revision 2 with tag x, and `tock` at revision 1 with tags x and y."""
     assert cli("task", "register", write("task.yaml", task_document())).status == 0
     assert cli("deploy", write("tick.yaml", trigger_document("tick", tags=["x"], description="first"))).status == 0
     newer = write("tick.yaml", trigger_document("tick", tags=["x"], description="second"))
@@ -22,13 +24,13 @@ def _deployed(cli: Cli, write: Write) -> None:
     assert cli("deploy", write("tock.yaml", trigger_document("tock", tags=["x", "y"]))).status == 0
 
 
-def answer(said: Said) -> Any:
-    assert said.status == 0, said.err
-    return json.loads(said.out)
+def answer(result: CommandResult) -> Any:
+    assert result.status == 0, result.err
+    return json.loads(result.out)
 
 
-def test_going_back(cli: Cli) -> None:
-    """R-09: `rollback` deploys the revision again; the history says why."""
+def test_rollback_deploys_an_earlier_revision_again(cli: Cli) -> None:
+    """R-09: the history has the reason."""
     back = answer(
         cli("--output", "json", "rollback", T, "--to", "1", "--expected-revision", "2", "--reason", "too early")
     )
@@ -36,27 +38,27 @@ def test_going_back(cli: Cli) -> None:
     assert "rollback to revision 1: too early" in cli("history", T).out
 
 
-def test_going_back_wants_the_revision_that_was_read(cli: Cli) -> None:
-    """R-04: left out, it is refused and the current one told; it is never read by itself."""
+def test_rollback_and_rename_require_the_expected_revision(cli: Cli) -> None:
+    """R-04: without it they are refused with the current one, which is never read by itself."""
     for arguments in (["rollback", T, "--to", "1"], ["rename", T, "tack"]):
-        said = cli(*arguments)
-        assert (said.status, said.out) == (4, "")
-        assert "stands at revision 2" in said.err
+        result = cli(*arguments)
+        assert (result.status, result.out) == (4, "")
+        assert "stands at revision 2" in result.err
     assert cli("rollback", T, "--to", "1", "--expected-revision", "1").status == 4
     assert cli("rollback", T, "--to", "7", "--expected-revision", "2").status == 3
     assert cli("rollback", T, "--expected-revision", "2").status == 2
     assert answer(cli("--output", "json", "show", T))["revision"] == 2
 
 
-def test_a_deletion_is_undone(cli: Cli) -> None:
-    """R-22: with the two revisions that `delete` and the history tell."""
+def test_rollback_brings_a_deleted_trigger_back(cli: Cli) -> None:
+    """R-22: `delete` and the history name the two revisions that it needs."""
     cli("delete", T)
     back = answer(cli("--output", "json", "rollback", T, "--to", "2", "--expected-revision", "3"))
     assert (back["deleted"], back["active"], back["revision"]) == (False, True, 4)
 
 
-def test_another_name(cli: Cli) -> None:
-    """R-22: `rename` keeps the history; a name that is held is a conflict, a wrong one invalid."""
+def test_rename_keeps_the_history(cli: Cli) -> None:
+    """R-22: a name in use is a conflict, a wrong one invalid."""
     assert cli("rename", T, "tock", "--expected-revision", "2").status == 4
     assert cli("rename", T, "Tack", "--expected-revision", "2").status == 5
     renamed = answer(cli("--output", "json", "rename", T, "tack", "--expected-revision", "2", "--reason", "clearer"))
@@ -66,7 +68,7 @@ def test_another_name(cli: Cli) -> None:
     assert cli("show", T).status == 3
 
 
-def test_all_with_a_tag(cli: Cli) -> None:
+def test_a_tag_changes_every_trigger_with_it(cli: Cli) -> None:
     """R-16: old and new revision of each, as a table or in the API's shape."""
     paused = cli("deactivate", "--tag", "x", "--reason", "quiet", "--until", "2026-03-03T00:00:00Z")
     assert (paused.status, paused.err) == (0, "")
@@ -77,42 +79,42 @@ def test_all_with_a_tag(cli: Cli) -> None:
     }
     assert answer(cli("--output", "json", "show", T))["status"]["deactivated_reason"] == "quiet"
     none = cli("delete", "--tag", "z")
-    assert (none.status, len(none.out.splitlines()), none.err) == (0, 1, "no trigger bears the tag 'z'\n")
+    assert (none.status, len(none.out.splitlines()), none.err) == (0, 1, "no trigger has the tag 'z'\n")
     cli("delete", "--tag", "x")
     assert answer(cli("--output", "json", "list"))["items"] == []
 
 
 @pytest.mark.parametrize("verb", ["activate", "deactivate", "delete"])
-def test_either_a_trigger_or_a_tag(cli: Cli, verb: str) -> None:
-    """R-16, U-01: neither, both, and a revision for many are wrong usage."""
+def test_a_trigger_and_a_tag_exclude_each_other(cli: Cli, verb: str) -> None:
+    """R-16, U-01: neither, both, or a tag with a revision is wrong usage."""
     for arguments in ([], [T, "--tag", "x"], ["--tag", "x", "--expected-revision", "2"]):
         assert cli(verb, *arguments).status == 2
     assert len(answer(cli("--output", "json", "list", "--active"))["items"]) == 2
 
 
-def test_one_that_refuses_is_named(cli: Cli, write: Write) -> None:
-    """R-16: exit 4, and the trigger beside what is wrong with it."""
+def test_a_bulk_change_that_one_trigger_refuses_changes_nothing(cli: Cli, write: Write) -> None:
+    """R-16: the message has the reason."""
     once = trigger_document("once", tags=["x"], active=False, schedule={"at": "2026-03-02T08:00:01Z"})
     assert cli("deploy", write("once.yaml", once)).status == 0
-    said = cli("deactivate", "--tag", "x", "--until", "2020-01-01T00:00:00Z")
-    assert (said.status, said.out) == (5, "")
-    assert "is past" in said.err
+    result = cli("deactivate", "--tag", "x", "--until", "2020-01-01T00:00:00Z")
+    assert (result.status, result.out) == (5, "")
+    assert "is past" in result.err
 
 
-def test_registering_warns_on_standard_error(cli: Cli, write: Write) -> None:
-    """R-15: the warning names the triggers, and the answer stays alone on standard output."""
+def test_registering_a_task_warns_on_standard_error(cli: Cli, write: Write) -> None:
+    """R-15: the warning names the triggers, and standard output has only the answer."""
     keeps = task_document("v2", outputs={"state": {"type": "object"}})
     assert cli("task", "register", write("v2.yaml", keeps)).err == ""
     moved = trigger_document("tick", tags=["x"], task_version="v2")
     assert cli("deploy", write("moved.yaml", moved), "--expected-revision", "2").status == 0
-    said = cli("--output", "json", "task", "register", write("v3.yaml", task_document("v3")))
-    assert said.err.startswith("warning: ")
-    assert T in said.err
-    assert answer(said)["items"][0]["changed"] is True
+    result = cli("--output", "json", "task", "register", write("v3.yaml", task_document("v3")))
+    assert result.err.startswith("warning: ")
+    assert T in result.err
+    assert answer(result)["items"][0]["changed"] is True
 
 
-def test_applying_a_folder_warns_too(cli: Cli, write: Write, tmp_path: Path) -> None:
-    """R-15, U-02: a task version that a folder brings is registered with the same warning."""
+def test_applying_a_folder_warns_as_registering_does(cli: Cli, write: Write, tmp_path: Path) -> None:
+    """R-15, U-02: about the task versions in the folder."""
     cli("task", "register", write("v2.yaml", task_document("v2", outputs={"state": {"type": "object"}})))
     cli(
         "deploy",
@@ -122,6 +124,6 @@ def test_applying_a_folder_warns_too(cli: Cli, write: Write, tmp_path: Path) -> 
     )
     (tmp_path / "folder").mkdir()
     write("folder/v3.yaml", task_document("v3"))
-    said = cli("apply", "folder", "--yes")
-    assert said.status == 0
-    assert f"active triggers rely on it: {T}" in said.err
+    result = cli("apply", "folder", "--yes")
+    assert result.status == 0
+    assert f"active triggers rely on it: {T}" in result.err

@@ -1,4 +1,4 @@
-"""Between two revisions, as of a time, and what changed, by command."""
+"""Commands that read the past: differences, earlier states, and the change feed; and tables in a terminal."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from revisions.clock import HandClock
-from tests.controller.conftest import ON_SQLITE, Cli, Write
+from tests.controller.conftest import ON_POSTGRESQL, ON_SQLITE, Cli, Terminal, Write
 from tests.waiting import PATIENCE
 from tests.world import task_document, trigger_document
 
@@ -31,34 +31,13 @@ def _two_revisions(cli: Cli, write: Write, clock: HandClock) -> None:
     assert cli("deploy", write("tick.yaml", newer), "--expected-revision", "1").status == 0
 
 
-def terminal(database_url: str, *arguments: str, columns: int = 100) -> str:
-    """What a command shows in a terminal of that width."""
-    outer, inner = os.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "controller.cli.main", "--database-url", database_url, *arguments],
-        stdin=inner,
-        stdout=inner,
-        stderr=inner,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": str(columns)},
-    )
-    os.close(inner)
-    shown = b""
-    try:
-        while part := os.read(outer, 65536):
-            shown += part
-    except OSError:
-        pass  # the terminal ends with the command
-    os.close(outer)
-    assert child.wait(PATIENCE) == 0
-    return shown.decode()
-
-
 def plain(shown: str) -> list[str]:
     return re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "").splitlines()
 
 
-def test_what_differs(cli: Cli) -> None:
-    """R-09: a line for each path, texts in quotes so that `1` is no number; the API's shape as JSON."""
+@ON_SQLITE
+def test_diff_shows_each_path_that_differs(cli: Cli) -> None:
+    """R-09: strings are quoted, so that `1` is no number; JSON has the API's shape."""
     lines = [re.split(r" {2,}", line) for line in cli("diff", T, "1", "2").out.splitlines()]
     assert lines == [
         ["PATH", "KIND", "1", "2"],
@@ -67,24 +46,25 @@ def test_what_differs(cli: Cli) -> None:
         ["spec.schedule.cron", "added", "-", '"0 8 * * *"'],
         ["spec.schedule.every", "removed", '"1m"', "-"],
     ]
-    found = json.loads(cli("--output", "json", "diff", T, "2", "1").out)
-    assert (found["from"], found["to"], len(found["differences"])) == (2, 1, 4)
+    reverse = json.loads(cli("--output", "json", "diff", T, "2", "1").out)
+    assert (reverse["from"], reverse["to"], len(reverse["differences"])) == (2, 1, 4)
     assert cli("diff", T, "2", "2").out == "no difference\n"
     assert cli("diff", T, "1", "9").status == 3
     assert cli("diff", T, "1").status == 2
 
 
 @ON_SQLITE
-def test_the_differences_are_coloured_in_a_terminal(database_url: str) -> None:
+def test_diff_is_coloured_in_a_terminal(terminal: Terminal) -> None:
     """R-09: added green, removed red, changed yellow."""
-    shown = terminal(database_url, "diff", T, "1", "2")
+    shown = terminal("diff", T, "1", "2").out
     assert "\x1b[31mspec.description" in shown
     assert "\x1b[32mspec.schedule.cron" in shown
     assert "\x1b[33mspec.input.n" in shown
 
 
-def test_a_trigger_as_of_a_time(cli: Cli) -> None:
-    """R-09: `show --as-of`; before it was, not found; not beside --revision."""
+@ON_SQLITE
+def test_show_as_of_shows_an_earlier_state(cli: Cli) -> None:
+    """R-09: not found before the trigger existed; not together with --revision."""
     then = json.loads(cli("--output", "json", "show", T, "--as-of", "2026-03-02T08:30:00Z").out)
     assert (then["revision"], then["spec"]["description"], then["status"]["run_count"]) == (1, "first", None)
     assert "revision    1\n" in cli("show", T, "--as-of", "2026-03-02T08:30:00Z").out
@@ -95,13 +75,13 @@ def test_a_trigger_as_of_a_time(cli: Cli) -> None:
 
 @ON_SQLITE
 @pytest.mark.parametrize("columns", [100, 50])
-def test_tables_stay_readable_in_a_terminal(cli: Cli, write: Write, database_url: str, columns: int) -> None:
-    """U-01: nothing is cut off; at 100 columns no time, number or word of a short column is torn."""
+def test_tables_fit_the_terminal_without_cutting(cli: Cli, terminal: Terminal, write: Write, columns: int) -> None:
+    """U-01: at 100 columns no time, number or word of a short column is broken."""
     name = "a-rather-long-name-of-a-trigger-that-somebody-gave"
     assert cli("deploy", write("long.yaml", trigger_document(name))).status == 0
     cli("deactivate", f"acme/production/report/{name}", "--reason", "a reason of many words " * 5)
-    history = plain(terminal(database_url, "history", f"acme/production/report/{name}", columns=columns))
-    listed = plain(terminal(database_url, "list", columns=columns))
+    history = plain(terminal("history", f"acme/production/report/{name}", columns=columns).out)
+    listed = plain(terminal("list", columns=columns).out)
     for lines in (history, listed):
         assert all(len(line) <= columns for line in lines)
     assert "".join("".join(listed).split()).count("-") > 10
@@ -112,19 +92,19 @@ def test_tables_stay_readable_in_a_terminal(cli: Cli, write: Write, database_url
         assert any("08:00:00Z" in line for line in listed)
 
 
-def test_what_changed(cli: Cli) -> None:
-    """R-17: a line each, and on standard error the position to go on from."""
-    said = cli("changes")
-    assert [line.split() for line in said.out.splitlines()] == [
+def test_changes_lists_revisions_and_notes_the_position(cli: Cli) -> None:
+    """R-17: from which to continue, on standard error."""
+    result = cli("changes")
+    assert [line.split() for line in result.out.splitlines()] == [
         ["AT", "TRIGGER", "REVISION"],
         ["2026-03-02T08:00:00Z", T, "1"],
         ["2026-03-02T09:00:00Z", T, "2"],
     ]
-    found = json.loads(cli("--output", "json", "changes").out)
-    assert re.fullmatch(r"go on with --after \S+\n", said.err)
-    assert [item["revision"] for item in found["items"]] == [1, 2]
+    document = json.loads(cli("--output", "json", "changes").out)
+    assert re.fullmatch(r"go on with --after \S+\n", result.err)
+    assert [item["revision"] for item in document["items"]] == [1, 2]
     cli("deactivate", T)
-    after = json.loads(cli("--output", "json", "changes", "--after", found["next_cursor"]).out)
+    after = json.loads(cli("--output", "json", "changes", "--after", document["next_cursor"]).out)
     assert after["items"][-1] == {"trigger": T, "revision": 3, "at": "2026-03-02T09:00:00Z"}
     assert len(cli("changes", "--limit", "1").out.splitlines()) == 2
     assert cli("changes", "--after", "x").status == 5
@@ -133,7 +113,7 @@ def test_what_changed(cli: Cli) -> None:
 
 @pytest.fixture
 def following(database_url: str) -> Iterator[subprocess.Popen[str]]:
-    """`changes --follow` in a process of its own, as JSON."""
+    """`changes --follow` as a process, with JSON output."""
     command = [sys.executable, "-m", "controller.cli.main", "--database-url", database_url]
     child = subprocess.Popen(
         [*command, "--output", "json", "changes", "--follow"],
@@ -147,19 +127,20 @@ def following(database_url: str) -> Iterator[subprocess.Popen[str]]:
     child.communicate()
 
 
-def test_following_what_changes(cli: Cli, following: subprocess.Popen[str]) -> None:
-    """R-17: a line for each change as it comes, none twice; Ctrl-C ends it quietly, with the position reached."""
+@ON_POSTGRESQL
+def test_changes_follow_prints_each_change_once_until_ctrl_c(cli: Cli, following: subprocess.Popen[str]) -> None:
+    """R-17: the position reached is noted at the end. Only PostgreSQL's feed repeats changes."""
     assert following.stdout is not None
 
-    def told() -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(following.stdout.readline())  # type: ignore[union-attr]
-        return found
+    def next_change() -> dict[str, Any]:
+        change: dict[str, Any] = json.loads(following.stdout.readline())  # type: ignore[union-attr]
+        return change
 
-    assert [told()["revision"] for _ in range(2)] == [1, 2]
+    assert [next_change()["revision"] for _ in range(2)] == [1, 2]
     cli("deactivate", T)
-    assert told() == {"trigger": T, "revision": 3, "at": "2026-03-02T09:00:00Z"}
+    assert next_change() == {"trigger": T, "revision": 3, "at": "2026-03-02T09:00:00Z"}
     cli("activate", T)
-    assert told()["revision"] == 4
+    assert next_change()["revision"] == 4
     following.send_signal(signal.SIGINT)
     out, err = following.communicate(timeout=PATIENCE)
     assert (following.returncode, out) == (0, "")

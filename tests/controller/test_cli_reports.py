@@ -1,4 +1,4 @@
-"""The account of a trigger, by command."""
+"""Commands that audit and explain a trigger."""
 
 import json
 import re
@@ -11,8 +11,10 @@ from reconcile.loop.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from revisions.store.tables import runs
-from tests.controller.conftest import Cli, Write
+from tests.controller.conftest import ON_SQLITE, Cli, Write
 from tests.world import World, task_document, trigger_document
+
+pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 
 T = "acme/production/report/tick"
 BEGINNING = "2026-03-02T08:00:00Z"
@@ -34,11 +36,11 @@ def _lived(cli: Cli, write: Write, loop: Loop, clock: HandClock) -> None:
         clock.advance(timedelta(minutes=1))
 
 
-def test_like_occurrences_are_one_line(cli: Cli) -> None:
-    """U-07: kind, cause, first, last and how many; then all of it in one line."""
-    said = cli("audit", T, "--from", BEGINNING)
-    assert (said.status, said.err) == (0, "")
-    lines = said.out.splitlines()
+def test_audit_groups_equal_occurrences_in_a_row(cli: Cli) -> None:
+    """U-07: kind, cause, first, last and count; the last line is the total."""
+    result = cli("audit", T, "--from", BEGINNING)
+    assert (result.status, result.err) == (0, "")
+    lines = result.out.splitlines()
     assert [re.split(r" {2,}", line) for line in lines[:-1]] == [
         ["KIND", "CAUSE", "FROM", "UNTIL", "COUNT"],
         ["skipped", "missed", "2026-03-02T08:01:00Z", "2026-03-02T08:11:00Z", "11"],
@@ -47,50 +49,50 @@ def test_like_occurrences_are_one_line(cli: Cli) -> None:
     assert lines[-1] == "14 occurrences: 3 on time, 11 skipped"
 
 
-def test_something_missing_is_a_failure(cli: Cli, database: Database, clock: HandClock) -> None:
-    """U-07: exit code 1, also where the fault lies beyond what is listed."""
+def test_audit_exits_with_1_if_a_run_is_missing(cli: Cli, database: Database, clock: HandClock) -> None:
+    """U-07: also if the fault is beyond the items listed."""
     with database.write() as connection:
         connection.execute(delete(runs))
-    said = cli("audit", T, "--from", BEGINNING)
-    assert said.status == 1
-    assert said.out.splitlines()[-1] == "14 occurrences: 11 skipped, 3 missing"
+    result = cli("audit", T, "--from", BEGINNING)
+    assert result.status == 1
+    assert result.out.splitlines()[-1] == "14 occurrences: 11 skipped, 3 missing"
     assert cli("audit", T, "--from", BEGINNING, "--limit", "2").status == 1
     assert cli("audit", T, "--from", BEGINNING, "--to", "2026-03-02T08:12:00Z").status == 0
 
 
-def test_json_has_each_occurrence(cli: Cli) -> None:
-    """U-07: in the API's shape; in parts when asked."""
-    found = json.loads(cli("--output", "json", "audit", T, "--from", BEGINNING).out)
-    assert (len(found["items"]), found["next_cursor"], found["summary"]["skipped"]) == (14, None, 11)
-    said = cli("audit", T, "--from", BEGINNING, "--limit", "5")
-    [cursor] = re.findall(r"--cursor (\S+),", said.err)
+def test_audit_as_json_has_each_occurrence(cli: Cli) -> None:
+    """U-07: in the API's shape, and in pages with --limit."""
+    document = json.loads(cli("--output", "json", "audit", T, "--from", BEGINNING).out)
+    assert (len(document["items"]), document["next_cursor"], document["summary"]["skipped"]) == (14, None, 11)
+    result = cli("audit", T, "--from", BEGINNING, "--limit", "5")
+    [cursor] = re.findall(r"--cursor (\S+),", result.err)
     rest = json.loads(cli("--output", "json", "audit", T, "--from", BEGINNING, "--cursor", cursor).out)
-    assert (rest["items"], rest["summary"]) == (found["items"][5:], None)
+    assert (rest["items"], rest["summary"]) == (document["items"][5:], None)
 
 
-def test_more_than_one_request_holds(cli: Cli, write: Write, loop: Loop, clock: HandClock) -> None:
-    """U-07: all parts are one answer."""
+def test_audit_joins_the_pages_of_a_long_period(cli: Cli, write: Write, loop: Loop, clock: HandClock) -> None:
+    """U-07: into one answer."""
     cli("deploy", write("often.yaml", trigger_document("often", schedule={"every": "1s"})))
     clock.advance(timedelta(minutes=45))
     loop.resync()
     clock.advance(timedelta(milliseconds=1))
-    said = cli("audit", "acme/production/report/often", "--from", BEGINNING)
-    assert said.out.splitlines()[-1] == "2700 occurrences: 1 on time, 2699 skipped"
+    result = cli("audit", "acme/production/report/often", "--from", BEGINNING)
+    assert result.out.splitlines()[-1] == "2,700 occurrences: 1 on time, 2,699 skipped"
 
 
-def test_an_explanation_is_sentences(cli: Cli) -> None:
-    """U-03: one line each; the API's shape as JSON."""
-    said = cli("explain", T, "--at", "2026-03-02T08:05:00Z")
-    assert (said.status, said.err) == (0, "")
-    assert said.out.splitlines()[0] == (
+def test_explain_prints_sentences(cli: Cli) -> None:
+    """U-03: one line each; JSON has the API's shape."""
+    result = cli("explain", T, "--at", "2026-03-02T08:05:00Z")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.splitlines()[0] == (
         "It did not fire at 2026-03-02T08:05:00Z: its time passed while nothing could start it, and the catch-up policy"
         " leaves it out."
     )
     assert json.loads(cli("--output", "json", "explain", T).out)["verdict"] == "undecided"
 
 
-def test_what_cannot_be_told(cli: Cli) -> None:
-    """U-01, U-03, U-07: usage, not found, invalid."""
+def test_audit_and_explain_refuse_wrong_arguments(cli: Cli) -> None:
+    """U-01, U-03, U-07: wrong usage, not found, invalid."""
     assert cli("audit", T).status == 2
     assert cli("audit", f"{T}-x", "--from", BEGINNING).status == 3
     assert cli("explain", f"{T}-x").status == 3

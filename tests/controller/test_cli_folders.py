@@ -1,32 +1,36 @@
-"""A folder by command: the plan, and making it so."""
+"""The commands `plan` and `apply` for a folder of manifests."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from controller import settings
+from controller.app import create_app
+from controller.cli.client import Client
+from controller.cli.folders import manifests
+from controller.cli.folders.commands import make_plan
+from controller.cli.folders.steps import apply_plan, lost_connection
+from controller.services import Services
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rollback_trigger
-from revisions.errors import Unavailable
-from tests.controller.conftest import ON_SQLITE, Cli, Said
-from tests.waiting import PATIENCE
+from tests.controller.conftest import ON_SQLITE, Cli, CommandResult, Confirmation, Network, Terminal
 from tests.world import World, key, task_document, trigger_document
 
-ROOT = Path(__file__).parents[2]
+pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
+
 Fill = Callable[..., Path]
 
 
 @pytest.fixture
 def fill(tmp_path: Path) -> Fill:
-    """Makes the folder `f` anew: file → documents or text; it calls itself `team` unless told otherwise."""
+    """Create the folder `f` anew, from file → documents or text, with the origin `team` unless given."""
 
     def fill(found: dict[str, Any], origin: str | None = "team", name: str = "f") -> Path:
         root = tmp_path / name
@@ -47,17 +51,17 @@ def fill(tmp_path: Path) -> Fill:
 
 @pytest.fixture
 def applied(cli: Cli, fill: Fill, world: World) -> dict[str, Any]:
-    """A folder of two triggers, applied by `ci`."""
-    found = {"a.yaml": trigger_document("a"), "deep/b.yml": trigger_document("b")}
-    fill(found)
+    """Files of a folder with two triggers, applied by `ci`."""
+    files = {"a.yaml": trigger_document("a"), "deep/b.yml": trigger_document("b")}
+    fill(files)
     assert cli("--actor", "ci", "apply", "f", "--yes").status == 0
-    return found
+    return files
 
 
 def plan(cli: Cli, *options: str, status: int = 0) -> dict[str, Any]:
-    said = cli("--output", "json", "plan", "f", *options)
-    assert said.status == status, said.err
-    shown: dict[str, Any] = json.loads(said.out)
+    result = cli("--output", "json", "plan", "f", *options)
+    assert result.status == status, result.err
+    shown: dict[str, Any] = json.loads(result.out)
     return shown
 
 
@@ -69,14 +73,14 @@ def names(cli: Cli) -> list[str]:
     return [item["name"] for item in json.loads(cli("--output", "json", "list").out)["items"]]
 
 
-def failed(said: Said, status: int, *words: str) -> None:
-    assert (said.status, said.out) == (status, ""), said.err
+def failed(result: CommandResult, status: int, *words: str) -> None:
+    assert (result.status, result.out) == (status, ""), result.err
     for word in words:
-        assert word in said.err
+        assert word in result.err
 
 
 def test_a_new_folder_is_planned_applied_and_then_done(cli: Cli, fill: Fill, world: World) -> None:
-    """U-02, R-22: tasks and triggers of all files; the origin is recorded; a second apply changes nothing."""
+    """U-02, R-22: the origin is recorded, and a second apply changes nothing."""
     fill(
         {
             "tasks.json": task_document("v2"),
@@ -103,14 +107,14 @@ def test_a_new_folder_is_planned_applied_and_then_done(cli: Cli, fill: Fill, wor
         "drift": None,
     }
     assert names(cli) == []
-    said = cli("--actor", "ci", "apply", "f", "--yes")
-    assert said.status == 0, said.err
-    assert "registered Task acme/production/report@v2\n" in said.out
-    assert "created Trigger acme/production/report/b, revision 1\n" in said.out
+    result = cli("--actor", "ci", "apply", "f", "--yes")
+    assert result.status == 0, result.err
+    assert "registered Task acme/production/report@v2\n" in result.out
+    assert "created Trigger acme/production/report/b, revision 1\n" in result.out
     [revision] = world.history("a")
     assert (revision.origin, revision.actor, revision.reason) == ("team", "ci", "applied from team")
-    again = cli("apply", "f")
-    assert (again.status, again.out) == (0, "Nothing to do; 3 unchanged.\n")
+    repeated = cli("apply", "f")
+    assert (repeated.status, repeated.out) == (0, "Nothing to do; 3 unchanged.\n")
     assert plan(cli, "--exit-code")["summary"] == {
         "register": 0,
         "create": 0,
@@ -123,8 +127,8 @@ def test_a_new_folder_is_planned_applied_and_then_done(cli: Cli, fill: Fill, wor
     assert len(world.history("a")) == 1
 
 
-def test_a_change_is_shown_from_and_to(cli: Cli, fill: Fill, applied: dict[str, Any]) -> None:
-    """U-02: by path, the revision read, and what goes; plain in a pipe."""
+def test_a_plan_shows_old_and_new_value_of_each_path(cli: Cli, fill: Fill, applied: dict[str, Any]) -> None:
+    """U-02: with the revision that was read; plain in a pipe."""
     fill(applied | {"a.yaml": trigger_document("a", schedule={"every": "5m"}, description="every → five")})
     assert cli("plan", "f").out.splitlines() == [
         "~ change Trigger acme/production/report/a  (revision 1)",
@@ -133,15 +137,15 @@ def test_a_change_is_shown_from_and_to(cli: Cli, fill: Fill, applied: dict[str, 
         "",
         "1 trigger to change; 1 unchanged.",
     ]
-    said = cli("--output", "json", "apply", "f", "--yes")
-    [change] = json.loads(said.out)["changes"]
+    result = cli("--output", "json", "apply", "f", "--yes")
+    [change] = json.loads(result.out)["changes"]
     assert (change["outcome"], change["new_revision"]) == ("done", 2)
-    assert "1 trigger to change" in said.err
+    assert "1 trigger to change" in result.err
     assert plan(cli)["changes"] == []
 
 
-def test_drift_is_shown_and_undone(cli: Cli, fill: Fill, world: World, applied: dict[str, Any]) -> None:
-    """U-02: what somebody deployed by hand, who and when; applying brings the folder's version back."""
+def test_a_change_by_hand_is_shown_and_undone(cli: Cli, fill: Fill, world: World, applied: dict[str, Any]) -> None:
+    """U-02: with its actor and time."""
     world.update("a", 1, description="quick fix")
     [change] = plan(cli)["changes"]
     assert {name: change["drift"][name] for name in ("revision", "actor", "at", "origin")} == {
@@ -159,7 +163,7 @@ def test_drift_is_shown_and_undone(cli: Cli, fill: Fill, world: World, applied: 
 
 
 def test_a_deletion_by_hand_is_shown_before_it_is_undone(cli: Cli, world: World, applied: dict[str, Any]) -> None:
-    """U-02, R-05: it is a creation again, and who deleted it stands beside it."""
+    """U-02, R-05: the plan creates the trigger again and names who deleted it."""
     world.delete("a", 1)
     [change] = plan(cli)["changes"]
     assert (change["action"], change["drift"]["action"], change["drift"]["actor"]) == ("create", "DELETE", "ann")
@@ -168,8 +172,8 @@ def test_a_deletion_by_hand_is_shown_before_it_is_undone(cli: Cli, world: World,
     assert names(cli) == ["a", "b"]
 
 
-def test_an_operators_pause_survives(cli: Cli, fill: Fill, world: World, applied: dict[str, Any]) -> None:
-    """R-20: a redeploy never un-pauses what the file does not name; the plan says so, and that is no change."""
+def test_apply_keeps_the_pause_of_an_operator(cli: Cli, fill: Fill, world: World, applied: dict[str, Any]) -> None:
+    """R-20: unless the file has `active`; the plan shows the pause, which is no change."""
     world.deactivate("a", 1, "client on holiday")
     planned = plan(cli, "--exit-code")
     assert planned["changes"] == []
@@ -186,8 +190,10 @@ def test_an_operators_pause_survives(cli: Cli, fill: Fill, world: World, applied
     ]
 
 
-def test_pruning_touches_only_what_came_from_here(cli: Cli, fill: Fill, world: World, applied: dict[str, Any]) -> None:
-    """R-22: listed without --prune, deleted with it; what a hand or another folder made stays."""
+def test_prune_deletes_only_triggers_with_the_origin_of_the_folder(
+    cli: Cli, fill: Fill, world: World, applied: dict[str, Any]
+) -> None:
+    """R-22: without --prune they are listed; triggers made by hand or from another folder stay."""
     world.create("by-hand")
     fill({"c.yaml": trigger_document("c")}, origin="other", name="g")
     assert cli("apply", "g", "--yes").status == 0
@@ -198,9 +204,9 @@ def test_pruning_touches_only_what_came_from_here(cli: Cli, fill: Fill, world: W
     assert "b is not in the folder; --prune would delete it" in cli("plan", "f").out
     assert steps(plan(cli, "--prune", "--exit-code", status=10)) == [("delete", "b")]
     assert names(cli) == ["a", "b", "by-hand", "c"]
-    said = cli("apply", "f", "--prune", "--yes")
-    assert said.status == 0
-    assert "triggerctl rollback acme/production/report/b --to 1 --expected-revision 2" in said.err
+    result = cli("apply", "f", "--prune", "--yes")
+    assert result.status == 0
+    assert "triggerctl rollback acme/production/report/b --to 1 --expected-revision 2" in result.err
     assert names(cli) == ["a", "by-hand", "c"]
     assert world.history("b")[0].reason == "no longer in team"
     rollback_trigger(world.database, world.observations, key("b"), 1, Expected(revision=2), Caller("ann"))
@@ -208,8 +214,10 @@ def test_pruning_touches_only_what_came_from_here(cli: Cli, fill: Fill, world: W
     assert plan(cli)["not_in_folder"] == ["acme/production/report/b"]
 
 
-def test_what_somebody_changed_is_said_before_it_is_pruned(cli: Cli, fill: Fill, world: World, applied: Any) -> None:
-    """R-22: a deletion shows the hand that was there since."""
+def test_a_plan_names_who_changed_a_trigger_that_prune_deletes(
+    cli: Cli, fill: Fill, world: World, applied: Any
+) -> None:
+    """R-22: since the folder was applied."""
     world.update("b", 1, description="kept alive by hand")
     del applied["deep/b.yml"]
     fill(applied)
@@ -217,11 +225,11 @@ def test_what_somebody_changed_is_said_before_it_is_pruned(cli: Cli, fill: Fill,
     assert (change["action"], change["drift"]["actor"]) == ("delete", "ann")
 
 
-def test_an_emptied_folder_prunes_only_by_name(cli: Cli, fill: Fill, applied: dict[str, Any]) -> None:
-    """R-22: a folder without triggers is more likely a mistake; `--prune --origin NAME` says that it is none."""
+def test_prune_of_an_emptied_folder_requires_the_origin(cli: Cli, fill: Fill, applied: dict[str, Any]) -> None:
+    """R-22: a folder without triggers is more likely a mistake; `--prune --origin NAME` confirms it."""
     fill({"tasks.yaml": task_document()})
     for command in (["plan", "f", "--prune"], ["apply", "f", "--prune", "--yes"]):
-        failed(cli(*command), 2, "delete all of team, 2 in number", "--prune --origin")
+        failed(cli(*command), 2, "would delete all 2 of team", "--prune --origin")
     assert plan(cli)["not_in_folder"] == ["acme/production/report/a", "acme/production/report/b"]
     assert names(cli) == ["a", "b"]
     assert cli("apply", "f", "--prune", "--origin", "team", "--yes").status == 0
@@ -229,8 +237,8 @@ def test_an_emptied_folder_prunes_only_by_name(cli: Cli, fill: Fill, applied: di
     assert cli("apply", "f", "--prune", "--yes").status == 0
 
 
-def test_pruning_needs_a_name(cli: Cli, fill: Fill, world: World) -> None:
-    """R-22: without an origin nothing can be called the folder's own."""
+def test_prune_requires_an_origin(cli: Cli, fill: Fill, world: World) -> None:
+    """R-22: without one no trigger is known to be the folder's."""
     fill({"a.yaml": trigger_document("a")}, origin=None)
     failed(cli("apply", "f", "--prune", "--yes"), 2, "origin: NAME", "--origin NAME")
     assert cli("apply", "f", "--yes").status == 0
@@ -240,7 +248,7 @@ def test_pruning_needs_a_name(cli: Cli, fill: Fill, world: World) -> None:
 
 
 def test_the_origin_is_a_name_not_a_path(cli: Cli, fill: Fill, world: World, applied: dict[str, Any]) -> None:
-    """R-22: the folder moved elsewhere is the same folder; a name as R-01 has it."""
+    """R-22: a moved folder is the same folder; the name follows R-01."""
     fill(applied, name="elsewhere")
     assert cli("apply", "elsewhere", "--prune").out == "Nothing to do; 2 unchanged.\n"
     fill({"a.yaml": trigger_document("a")}, origin=None, name="without")
@@ -250,8 +258,8 @@ def test_the_origin_is_a_name_not_a_path(cli: Cli, fill: Fill, world: World, app
     failed(cli("plan", "f"), 5, "f/triggerctl.yaml: origin: 'Team' is not a valid origin")
 
 
-def test_another_folders_trigger_is_taken_over_openly(cli: Cli, fill: Fill, world: World, applied: Any) -> None:
-    """R-22: whose it was is shown; after that the other folder does not prune it."""
+def test_a_trigger_taken_over_from_another_folder_is_shown(cli: Cli, fill: Fill, world: World, applied: Any) -> None:
+    """R-22: with its old origin; afterwards the other folder does not prune it."""
     fill({"a.yaml": trigger_document("a")}, origin="other", name="g")
     assert '~ origin  "team" → "other"' in cli("plan", "g").out
     assert cli("apply", "g", "--yes").status == 0
@@ -259,8 +267,8 @@ def test_another_folders_trigger_is_taken_over_openly(cli: Cli, fill: Fill, worl
     assert plan(cli, "--prune")["changes"] == []
 
 
-def test_all_faults_of_all_files_are_told_at_once(cli: Cli, fill: Fill, world: World) -> None:
-    """U-02, R-18, R-23: file, document and line of each; nothing is changed when anything is wrong."""
+def test_all_faults_of_all_files_are_reported_at_once(cli: Cli, fill: Fill, world: World) -> None:
+    """U-02, R-18, R-23: with file, document and line; nothing is changed."""
     fill(
         {
             "a.yaml": trigger_document("a"),
@@ -272,9 +280,9 @@ def test_all_faults_of_all_files_are_told_at_once(cli: Cli, fill: Fill, world: W
         }
     )
     for command in ("plan", "apply"):
-        said = cli(command, "f", *(["--yes"] if command == "apply" else []))
+        result = cli(command, "f", *(["--yes"] if command == "apply" else []))
         failed(
-            said,
+            result,
             5,
             "f/b.yaml, document 1, line 1: spec.shedule: is not a known field (did you mean schedule?)",
             "f/b.yaml, document 2, line 3: spec.schedule.cron:",
@@ -296,29 +304,30 @@ def test_all_faults_of_all_files_are_told_at_once(cli: Cli, fill: Fill, world: W
     ],
     ids=["task version", "past", "never", "task changed in place"],
 )
-def test_what_the_server_would_refuse_stops_everything(
+def test_a_manifest_that_the_server_would_refuse_stops_the_plan(
     cli: Cli, fill: Fill, world: World, document: Any, status: int, words: str
 ) -> None:
-    """R-14, R-23, S-02, U-02: known from the plan on, so that no folder is applied by halves."""
+    """R-14, R-23, S-02, U-02: so that no folder is applied in part."""
     fill({"a.yaml": trigger_document("a"), "z.yaml": document})
     failed(cli("plan", "f"), status, words)
     failed(cli("apply", "f", "--yes"), status, words)
     assert names(cli) == []
 
 
-def test_a_deploy_in_between_is_not_overwritten(
-    cli: Cli, fill: Fill, world: World, applied: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_a_deploy_after_the_plan_is_not_overwritten(
+    cli: Cli, fill: Fill, world: World, applied: dict[str, Any]
 ) -> None:
-    """R-04, U-02: that trigger is a conflict, the others are done, deletions are held back; a second apply ends it."""
+    """R-04, U-02: the step is a conflict, the others are done except deletions, and a second apply completes it."""
     new = {"a.yaml": trigger_document("a", description="new"), "c.yaml": trigger_document("c")}
     fill(new)
-    monkeypatch.setattr("controller.cli.plan._ask", lambda _: world.update("a", 1, description="in between"))
-    said = cli("--output", "json", "apply", "f", "--prune")
-    assert said.status == 4
-    made = json.loads(said.out)
-    assert [change["outcome"] for change in made["changes"]] == ["conflict", "done", "held_back"]
-    assert made["changes"][0]["detail"].endswith("stands at revision 2, not 1, changed by ann at 2026-03-02T08:00:00Z")
-    assert "1 of 3 steps could not be done" in said.err
+    deploy_first = Confirmation(lambda: world.update("a", 1, description="in between"))
+    result = cli("--output", "json", "apply", "f", "--prune", stdin=deploy_first)
+    assert result.status == 4
+    document = json.loads(result.out)
+    assert [change["outcome"] for change in document["changes"]] == ["conflict", "done", "held_back"]
+    detail = document["changes"][0]["detail"]
+    assert detail.endswith("stands at revision 2, not 1, changed by ann at 2026-03-02T08:00:00Z")
+    assert "1 of 3 steps could not be done" in result.err
     assert json.loads(world.history("a")[0].spec)["description"] == "in between"
     assert names(cli) == ["a", "b", "c"]
     assert plan(cli)["changes"][0]["drift"]["actor"] == "ann"
@@ -326,61 +335,41 @@ def test_a_deploy_in_between_is_not_overwritten(
     assert names(cli) == ["a", "c"]
 
 
-def test_a_creation_in_between_is_a_conflict(
-    cli: Cli, fill: Fill, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """R-05, U-02: what the plan found new must still be so."""
+def test_a_creation_after_the_plan_is_a_conflict(cli: Cli, fill: Fill, world: World) -> None:
+    """R-05, U-02: a trigger that the plan found new must still be new."""
     fill({"a.yaml": trigger_document("a")})
-    monkeypatch.setattr("controller.cli.plan._ask", lambda _: world.create("a", description="faster"))
-    said = cli("apply", "f")
-    assert said.status == 4
-    assert "conflict Trigger acme/production/report/a: acme/production/report/a exists already" in said.out
+    result = cli("apply", "f", stdin=Confirmation(lambda: world.create("a", description="faster")))
+    assert result.status == 4
+    assert "conflict Trigger acme/production/report/a: acme/production/report/a exists already" in result.out
     assert len(world.history("a")) == 1
 
 
-def test_without_a_terminal_apply_does_not_go_ahead_by_itself(cli: Cli, fill: Fill, world: World) -> None:
-    """U-02: it shows the plan, refuses with 2 and says why."""
+def test_apply_without_a_terminal_requires_yes(cli: Cli, fill: Fill, world: World) -> None:
+    """U-02: it shows the plan and exits with 2."""
     fill({"a.yaml": trigger_document("a")})
-    said = cli("apply", "f")
-    assert said.status == 2
-    assert "1 trigger to create" in said.out
-    assert "not a terminal" in said.err
-    assert "--yes" in said.err
+    result = cli("apply", "f")
+    assert result.status == 2
+    assert "1 trigger to create" in result.out
+    assert "not a terminal" in result.err
+    assert "--yes" in result.err
     assert names(cli) == []
 
 
-@ON_SQLITE
 @pytest.mark.parametrize(("answer", "status", "expected"), [("n", 1, []), ("y", 0, ["a"])])
-def test_in_a_terminal_it_asks(
-    cli: Cli, fill: Fill, database_url: str, world: World, answer: str, status: int, expected: list[str]
+def test_apply_asks_at_a_terminal_and_continues_only_after_a_yes(
+    cli: Cli, terminal: Terminal, fill: Fill, world: World, answer: str, status: int, expected: list[str]
 ) -> None:
-    """U-02: the plan in colours, then a question; only a yes goes on."""
+    """U-02: the plan is shown in colours, then the question."""
     fill({"a.yaml": trigger_document("a")})
-    outer, inner = os.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "controller.cli.main", "--database-url", database_url, "apply", "f"],
-        stdin=inner,
-        stdout=inner,
-        stderr=inner,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"},
-    )
-    os.close(inner)
-    os.write(outer, f"{answer}\n".encode())
-    shown = b""
-    try:
-        while part := os.read(outer, 65536):
-            shown += part
-    except OSError:
-        pass  # the terminal ends with the command
-    os.close(outer)
-    assert child.wait(PATIENCE) == status
-    assert "Apply this step? [y/N]" in re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
-    assert "\x1b[1;32mcreate Trigger acme/production/report/a" in shown.decode()
+    result = terminal("apply", "f", keys=f"{answer}\n")
+    assert result.status == status
+    assert "Apply this step? [y/N]" in re.sub(r"\x1b\[[0-9;]*m", "", result.out)
+    assert "\x1b[1;32mcreate Trigger acme/production/report/a" in result.out
     assert names(cli) == expected
 
 
-def test_links_in_a_folder(cli: Cli, fill: Fill, world: World, tmp_path: Path) -> None:
-    """U-02: as a ConfigMap is mounted, each file once; round in a circle is no harm, out of the folder is refused."""
+def test_links_in_a_folder_are_followed_but_not_out_of_it(cli: Cli, fill: Fill, world: World, tmp_path: Path) -> None:
+    """U-02: as a ConfigMap is mounted; each file counts once, and cycles do no harm."""
     root = fill({"..data/a.yaml": trigger_document("a"), "deep/b.yaml": trigger_document("b")})
     (root / "a.yaml").symlink_to("..data/a.yaml")
     (root / "deep" / "up").symlink_to("..")
@@ -395,69 +384,60 @@ def test_links_in_a_folder(cli: Cli, fill: Fill, world: World, tmp_path: Path) -
     )
 
 
-def test_folders_that_are_none(cli: Cli, fill: Fill, world: World) -> None:
-    """U-02: not there, a file, nothing in it; settings of a folder that are not known."""
+def test_a_missing_empty_or_wrong_folder_is_reported(cli: Cli, fill: Fill, world: World) -> None:
+    """U-02: and so is an unknown key in its settings."""
     root = fill({"a.yaml": trigger_document("a")})
     failed(cli("plan", "none"), 5, "none: there is no such folder")
     failed(cli("plan", "f/a.yaml"), 5, "f/a.yaml: is not a folder", "triggerctl deploy")
     (root / "triggerctl.yaml").write_text("orign: team\nresync_interval: 5s\n")
     failed(cli("plan", "f"), 5, "f/triggerctl.yaml: orign: is not a known setting of a folder (did you mean origin?)")
     fill({})
-    said = cli("plan", "f", "--exit-code")
-    assert (said.status, said.out) == (0, "Nothing to do; 0 unchanged.\n")
-    assert "there is no manifest in f" in said.err
+    result = cli("plan", "f", "--exit-code")
+    assert (result.status, result.out) == (0, "Nothing to do; 0 unchanged.\n")
+    assert "there is no manifest in f" in result.err
 
 
-def test_the_folder_of_the_start(
+def test_the_settings_file_of_the_controller_may_name_the_origin(
     cli: Cli, fill: Fill, world: World, applied: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """U-02: its triggerctl.yaml may hold the controller's settings and the folder's name side by side."""
+    """U-02: settings and origin may be in the same triggerctl.yaml."""
     root = fill(applied)
     (root / "triggerctl.yaml").write_text("origin: team\nresync_interval: 5s\n")
     monkeypatch.chdir(root)
     assert cli("apply", ".", "--prune").out == "Nothing to do; 2 unchanged.\n"
 
 
-def test_reading_costs_what_changes_not_what_there_is(
-    cli: Cli, fill: Fill, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """U-02: lists serve as far as they can, in parts too; a name is asked for only when it is going to change."""
-    found = {f"{name}.yaml": trigger_document(name) for name in "abcdefgh"}
-    fill(found)
+def test_a_plan_reads_lists_and_only_the_triggers_that_will_change(cli: Cli, fill: Fill, world: World) -> None:
+    """U-02: the number of requests depends on the changes, not on the size of the folder."""
+    files = {f"{name}.yaml": trigger_document(name) for name in "abcdefgh"}
+    fill(files)
     assert cli("apply", "f", "--yes").status == 0
-    from controller.cli.client import Client
-
-    asked: list[str] = []
-    ask = Client.request
-
-    def counted(self: Client, method: str, path: str, *rest: Any, **options: Any) -> Any:
-        asked.append(path)
-        return ask(self, method, path, *rest, **options)
-
-    monkeypatch.setattr(Client, "request", counted)
-    monkeypatch.setattr("controller.cli.client.MOST_AT_ONCE", 5)
-    fill(found | {"a.yaml": trigger_document("a", description="new")})
-    assert steps(plan(cli)) == [("change", "a")]
-    assert sorted(asked) == ["/demand", "/tasks", *["/triggers"] * 4, "/triggers/acme/production/report/a/revisions"]
+    root = fill(files | {"a.yaml": trigger_document("a", description="new")})
+    paths: list[str] = []
+    app = create_app(Services.over(world.database, settings.load()))
+    record = {"request": [lambda request: paths.append(request.url.path.removeprefix("/api/v1"))]}
+    with httpx.Client(transport=Network(app), base_url="http://test", event_hooks=record) as connection:
+        plan_made = make_plan(Client(connection), manifests.read(str(root)), prune=False, origin=None)
+    assert [str(change.key) for change in plan_made.changes] == ["acme/production/report/a"]
+    revisions = "/triggers/acme/production/report/a/revisions"
+    assert sorted(paths) == ["/demand", "/tasks", "/triggers", "/triggers", revisions]
 
 
-def test_a_server_that_is_lost_ends_it(cli: Cli, fill: Fill, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-02: what was done is told, what was not reached is not tried, and the exit says that it can be repeated."""
-    fill({f"{name}.yaml": trigger_document(name) for name in "abc"})
-    from controller.cli.client import Client
+def test_a_lost_server_ends_apply_without_trying_the_rest(cli: Cli, fill: Fill, world: World) -> None:
+    """U-02: the completed steps are reported, and apply can be repeated."""
+    root = fill({f"{name}.yaml": trigger_document(name) for name in "abc"})
+    app = create_app(Services.over(world.database, settings.load()))
 
-    put = Client.put
+    class LosesB(Network):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.method == "PUT" and request.url.path.endswith("/b"):
+                raise httpx.ConnectError("no route to host")
+            return super().handle_request(request)
 
-    def lost(self: Client, path: str, *rest: Any, **options: Any) -> Any:
-        if path.endswith("/b"):
-            raise Unavailable("http://there cannot be reached")
-        return put(self, path, *rest, **options)
-
-    monkeypatch.setattr(Client, "put", lost)
-    said = cli("--output", "json", "apply", "f", "--yes")
-    assert said.status == 7
-    assert [change["outcome"] for change in json.loads(said.out)["changes"]] == ["done", "failed", "held_back"]
-    assert "cannot be reached" in said.err
-    monkeypatch.setattr(Client, "put", put)
+    with httpx.Client(transport=LosesB(app), base_url="http://there") as connection:
+        client = Client(connection)
+        results = list(apply_plan(client, make_plan(client, manifests.read(str(root)), prune=False, origin=None)))
+    assert [result.outcome.value for result in results] == ["done", "failed", "held_back"]
+    assert str(lost_connection(results)) == "http://there cannot be reached: no route to host"
     assert "1 unchanged" in cli("apply", "f", "--yes").out
     assert names(cli) == ["a", "b", "c"]

@@ -1,0 +1,165 @@
+"""Steps of a plan, each carried out under the revision that the plan read, so that no newer change is overwritten."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from controller.cli import arguments
+from controller.cli.client import ApiError, Client, if_match, if_match_or_new
+from controller.cli.error_messages import format_fault
+from controller.cli.folders import rendering
+from controller.cli.output import count_of, format_cell, write_warnings
+from controller.errors import Exit
+from reconcile.report.plan import FolderPlan, PlanStep, Verb, applied, pruned
+from revisions.errors import Unavailable
+from revisions.ids import CalendarKey, TaskKey
+
+
+class StepOutcome(StrEnum):
+    """Outcome of one step."""
+
+    DONE = "done"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+    HELD_BACK = "held_back"
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """A change and its outcome. `revision` is the one that it made, `error` why it failed."""
+
+    change: PlanStep
+    outcome: StepOutcome
+    revision: int | None = None
+    detail: str = ""
+    error: ApiError | Unavailable | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        return self.outcome in (StepOutcome.CONFLICT, StepOutcome.FAILED)
+
+    @property
+    def is_connection_lost(self) -> bool:
+        return isinstance(self.error, Unavailable) or (
+            isinstance(self.error, ApiError) and self.error.exit_code is Exit.NOT_REACHABLE
+        )
+
+
+_PAST_TENSE = {Verb.REGISTER: "registered", Verb.CREATE: "created", Verb.CHANGE: "changed", Verb.DELETE: "deleted"}
+
+
+def apply_plan(client: Client, plan: FolderPlan) -> Iterator[StepResult]:
+    """Carry out the steps of a plan in order, and yield each result.
+
+    A refused step does not stop the steps after it, except deletions: the trigger that was to replace the deleted one
+    may be what was refused. After a lost connection no step is tried.
+    """
+    is_refused = is_lost = False
+    for change in plan.changes:
+        if is_lost:
+            result = StepResult(change, StepOutcome.HELD_BACK, detail="not reached")
+        elif is_refused and change.verb is Verb.DELETE:
+            result = StepResult(change, StepOutcome.HELD_BACK, detail="not deleted")
+        else:
+            result = _apply_change(client, plan, change)
+        is_refused = is_refused or result.is_refused
+        is_lost = is_lost or result.is_connection_lost
+        yield result
+
+
+def describe(result: StepResult) -> str:
+    """Return a result as one line."""
+    change = result.change
+    is_done = result.outcome is StepOutcome.DONE
+    outcome = _PAST_TENSE[change.verb] if is_done else result.outcome.value.replace("_", " ")
+    revision = f", revision {result.revision}" if result.revision is not None else ""
+    detail = f": {result.detail}" if result.detail else ""
+    return f"{outcome} {change.kind} {change.key}{revision}{detail}"
+
+
+def results_document(plan: FolderPlan, results: Sequence[StepResult]) -> dict[str, Any]:
+    """Return the plan as JSON shows it, with the outcome of each change."""
+    document = rendering.plan_document(plan)
+    for change, result in zip(document["changes"], results, strict=True):
+        change |= {"outcome": result.outcome.value, "new_revision": result.revision, "detail": result.detail}
+    counts = Counter(result.outcome for result in results)
+    document["summary"] |= {outcome.value: counts[outcome] for outcome in StepOutcome}
+    return document
+
+
+def undo_hints(results: Sequence[StepResult]) -> list[str]:
+    """Return lines that tell how to undo the deletions."""
+    rollbacks = [
+        f"  triggerctl rollback {result.change.key} --to {result.change.revision} --expected-revision {result.revision}"
+        for result in results
+        if result.change.verb is Verb.DELETE and result.outcome is StepOutcome.DONE
+    ]
+    return ["undo a deletion with a rollback:", *rollbacks] if rollbacks else []
+
+
+def lost_connection(results: Sequence[StepResult]) -> ApiError | Unavailable | None:
+    """Return the error with which the connection was lost."""
+    return next((result.error for result in results if result.is_connection_lost), None)
+
+
+def failure_note(results: Sequence[StepResult]) -> str | None:
+    """Return how many steps were refused or held back; None if all were done."""
+    refused = sum(result.is_refused for result in results)
+    if not refused:
+        return None
+    held_back = sum(result.outcome is StepOutcome.HELD_BACK for result in results)
+    deletions = f", and {count_of(held_back, 'deletion')} held back because of that" if held_back else ""
+    return f"{refused} of {len(results)} steps could not be done{deletions}"
+
+
+def exit_status(results: Sequence[StepResult]) -> Exit:
+    """Return the exit status of the first refused step; a conflict takes precedence over other errors."""
+    statuses = [result.error.exit_code for result in results if isinstance(result.error, ApiError)]
+    if Exit.CONFLICT in statuses:
+        return Exit.CONFLICT
+    return statuses[0] if statuses else Exit.DONE
+
+
+def _apply_change(client: Client, plan: FolderPlan, change: PlanStep) -> StepResult:
+    try:
+        return StepResult(change, StepOutcome.DONE, _send(client, plan, change))
+    except Unavailable as error:
+        return StepResult(change, StepOutcome.FAILED, detail=str(error), error=error)
+    except ApiError as error:
+        outcome = StepOutcome.CONFLICT if error.exit_code is Exit.CONFLICT else StepOutcome.FAILED
+        detail = str(error) if error.exit_code is Exit.NOT_REACHABLE else _refusal_detail(error)
+        return StepResult(change, outcome, detail=detail, error=error)
+
+
+def _send(client: Client, plan: FolderPlan, change: PlanStep) -> int | None:
+    """Send a change and return the revision that it made; tasks have none."""
+    document = change.declared.document if change.declared else None
+    if isinstance(change.key, TaskKey):
+        write_warnings(client.put(arguments.task_key_path(change.key), document))
+        return None
+    if isinstance(change.key, CalendarKey):
+        answer = client.put(
+            arguments.calendar_path(str(change.key)), document, headers=if_match_or_new(change.revision)
+        )
+        write_warnings(answer, change.key)
+        return int(answer["revision"])
+    path = arguments.trigger_path(str(change.key))
+    if change.verb is Verb.DELETE:
+        assert plan.origin is not None
+        assert change.revision is not None
+        answer = client.delete(path, {"reason": pruned(plan.origin)}, headers=if_match(change.revision))
+        return int(answer["revision"])
+    headers = if_match_or_new(change.revision)
+    answer = client.put(path, document, headers=headers, origin=plan.origin, reason=applied(plan.origin))
+    write_warnings(answer, change.key)
+    return int(answer["revision"])
+
+
+def _refusal_detail(error: ApiError) -> str:
+    """Return the server's faults, or else its message, as one line."""
+    faults, actor = error.problem.get("errors") or (), error.problem.get("changed_by")
+    if faults:
+        return "; ".join(map(format_fault, faults))
+    return f"{error}, changed by {actor} at {format_cell(error.problem['changed_at'])}" if actor else str(error)
