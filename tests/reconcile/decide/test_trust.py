@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.decide.trust import allows_destructive, is_untrusted
+from reconcile.decide.trust import allows_destructive, is_untrusted, warnings
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,12 @@ def test_destroying_is_not_allowed_by_silence(spec: dict[str, bool], allowed: bo
     """E-15: off unless the trigger opts in."""
     assert allows_destructive(spec) is allowed
     assert allows_destructive(spec | {"allow_destructive": True})
+
+
+def test_whoever_lets_a_task_destroy_is_warned() -> None:
+    """E-15: at deploy."""
+    assert list(warnings({"allow_destructive": False})) == []
+    assert list(warnings({"allow_destructive": True})) == [
+        "spec.allow_destructive is on: its runs are told that they may destroy and overwrite, whoever caused them "
+        "and whatever their input says; leave it out unless the task needs it"
+    ]
