@@ -4,7 +4,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE # else every command would compile all its modules anew
 BIN := $(VENV)/bin
 
-.PHONY: demo test chaos lint bench dashboards clean
+.PHONY: demo test chaos lint mutants bench dashboards clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,6 +15,10 @@ $(VENV)/.test: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
 	touch $@ $(VENV)/.base
+
+$(VENV)/.mutants: $(VENV)/.test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[mutants]'
+	touch $@
 
 demo: $(VENV)/.base  ## a controller with examples on SQLite; ONCE=1 ends by itself
 	$(BIN)/python config/examples/demo.py $(if $(ONCE),--once)
@@ -31,6 +35,15 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+MUTANTS ?= reconcile.rules.*
+mutants: $(VENV)/.mutants  ## breaks of the pure modules that their table tests notice; MUTANTS='reconcile.decide.in_force.*' for one
+	rm -f mutants/mutmut-stats.json # which test reaches which function is learnt anew: mutmut does so for new tests alone
+	nice $(BIN)/mutmut run '$(MUTANTS)'
+	@$(BIN)/mutmut results --all true | awk -F '\\.x[ǁ_]|: ' '$$NF != "not checked" { all[$$1]++; sum++ } \
+		$$NF ~ /^(killed|timeout)$$/ { killed[$$1]++; total++ } \
+		END { for (name in all) printf "%5.1f %% of %4d%s\n", 100 * killed[name] / all[name], all[name], name | "sort -n"; \
+		close("sort -n"); printf "%5.1f %% of %4d in all\n", 100 * total / sum, sum; exit total / sum < 0.85 }'
+
 bench: $(VENV)/.test  ## ratios against bare baselines, as tables
 	$(BIN)/python -m benchmarks
 
@@ -38,4 +51,4 @@ dashboards: $(VENV)/.test  ## the chart's dashboards and alert rules, made anew
 	$(BIN)/python -m dashboards
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build mutants *.egg-info

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.decide.changes import faults
-from reconcile.decide.expectations import Life, Occasion, deadlines
+from reconcile.decide.expectations import Deadline, Life, Occasion, Success, deadlines, is_met
 from reconcile.decide.in_force import eras
 from revisions.errors import Invalid
 from revisions.history.chain import canonical
@@ -169,3 +169,45 @@ def test_what_can_be_no_expectation_is_refused(expect: dict[str, str], path: str
 def test_a_time_may_be_written_without_quotes() -> None:
     """X-16: YAML 1.2 reads 09:30 as a text."""
     assert faults(TriggerManifest.read(trigger_document(expect={"success_by": "09:30", "within": "31d"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "finished", "met"),
+    [
+        pytest.param("08:00", "09:00", True, id="in time"),
+        pytest.param("08:00", "09:30", True, id="at the deadline"),
+        pytest.param("08:00", "09:31", False, id="after it"),
+        pytest.param("08:30", "09:00", True, id="a later occurrence"),
+        pytest.param("07:59", "09:00", False, id="an earlier occurrence"),
+    ],
+)
+def test_a_success_in_time_meets_a_deadline(scheduled: str, finished: str, met: bool) -> None:
+    """X-16: of the occurrence or a later one, at the deadline at the latest."""
+    deadline = Deadline(at("2026-03-02T09:30"), "success_by", at("2026-03-02T08:00"), "every/x", 1)
+    success = Success(at(f"2026-03-02T{scheduled}"), at(f"2026-03-02T{finished}"))
+    late = Success(at("2026-03-02T08:00"), at("2026-03-02T23:00"))
+    assert is_met(deadline, [late, success]) is met
+    assert not is_met(deadline, [])
+
+
+@pytest.mark.parametrize(
+    ("expect", "after", "until", "expected"),
+    [
+        pytest.param({"success_by": "09:30"}, "05T09:30", "06T09:30", ["03-06 09:30"], id="the end is inside"),
+        pytest.param({"success_by": "09:30"}, "05T09:29", "06T09:29", ["03-05 09:30"], id="the beginning is not"),
+        pytest.param({"within": "1h"}, "05T09:00", "06T09:00", ["03-06 09:00"], id="within: the end is inside"),
+        pytest.param({"within": "1h"}, "05T08:59", "06T08:59", ["03-05 09:00"], id="within: the beginning is not"),
+    ],
+)
+def test_a_deadline_comes_once(expect: dict[str, str], after: str, until: str, expected: list[str]) -> None:
+    """X-16: windows that follow each other share none, so that it is judged once."""
+    made = revision(1, MONDAY, schedule={"cron": "0 8 * * *"}, expect=expect)
+    assert due(made, after=f"2026-03-{after}", until=f"2026-03-{until}") == expected
+
+
+def test_an_occurrence_at_the_deadline_is_of_the_next_day() -> None:
+    """X-16: by 09:30 nothing of 09:30 can have succeeded."""
+    made = revision(1, MONDAY, schedule={"cron": "30 9 5 * *"}, expect={"success_by": "09:30"})
+    [found] = deadlines(Life(eras([made])), at("2026-03-04T00:00"), at("2026-03-09T00:00"))
+    assert (found.at, found.since) == (at("2026-03-06T09:30"), at("2026-03-05T09:30"))
+    assert (found.kind, found.occurrence_id) == ("success_by", "cron/2026-03-05T09:30:00/UTC")

@@ -42,3 +42,17 @@ def test_no_more_go_than_there_is_room() -> None:
     """X-04: the global limit, and what a worker takes at once."""
     assert Turns([], 1).grant([waiting("a"), waiting("b")]) == ["a"]
     assert Turns([], 0).grant([waiting("a")]) == []
+
+
+def test_a_frozen_project_lets_nothing_go() -> None:
+    """X-18, S-13: others go on."""
+    turns = Turns([], 10, frozen=["acme"])
+    assert turns.grant([waiting("a"), waiting("b")._replace(project="other")]) == ["b"]
+    assert turns.left == 9
+
+
+def test_a_run_without_a_turn_takes_nothing_from_others() -> None:
+    """X-04: neither room, nor its key, nor a place of its task."""
+    turns = Turns([running("t")], 2)
+    found = turns.grant([waiting("a", key="k", concurrency_limit=1), waiting("b", "u", key="k"), waiting("c", "v")])
+    assert (found, turns.left) == (["b", "c"], 0)

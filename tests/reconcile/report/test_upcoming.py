@@ -64,3 +64,16 @@ def test_gaps_and_holds_stand_in_one_order() -> None:
         ("2026-03-28", "blackout"),
         ("2026-03-29", "gap"),
     ]
+
+
+def test_a_hold_covers_its_beginning_and_not_its_end() -> None:
+    """S-13: and, without an end, all that follows."""
+    assert [hold(1, 2).covers(START + timedelta(hours=hour)) for hour in (0, 1, 1.5, 2)] == [False, True, True, False]
+    assert hold(1, None).covers(START + timedelta(hours=9_999))
+    assert not hold(1, None).covers(START)
+
+
+def test_a_spread_trigger_sees_holds_as_much_earlier_as_it_fires_later() -> None:
+    """S-12: in its nominal time; what has no end has none there either."""
+    assert hold(2, 3, "x").earlier(timedelta(hours=1)) == hold(1, 2, "x")
+    assert hold(2, None, "x").earlier(timedelta(hours=1)) == hold(1, None, "x")
