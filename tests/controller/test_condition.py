@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from controller.condition import Condition
+from controller.services import Condition
 from reconcile.loop import loop as loops
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
