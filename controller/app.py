@@ -1,96 +1,106 @@
-"""The HTTP application: wiring only."""
+"""The HTTP application, put together of its routers and middleware."""
 
 from functools import cache
 from typing import Final
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
 from fastapi.telemetry import TelemetryConfig
 
+from controller import problems
 from controller.api import (
     audit,
-    bulk,
-    byhand,
     calendars,
+    callbacks,
     catchup,
-    changes,
-    costs,
-    deadlines,
-    demand,
-    doctor,
+    fires,
     health,
     histories,
     history,
     holds,
     preview,
-    problems,
     runs,
-    states,
+    state,
     tasks,
     tokens,
+    trigger_changes,
     triggers,
+    usage,
 )
-from controller.api.context import usable
-from controller.api.guard import Guard
-from controller.api.headers import SecurityHeaders
-from controller.api.parameters import only_known
+from controller.api.parameters import check_schema, refuse_unknown_parameters
+from controller.auth.browsers import SecurityHeaders
+from controller.auth.guard import SAFE, Guard
+from controller.auth.requirements import RouteTable, require
 from controller.services import Services
 from controller.version import VERSION
+from reconcile.decide.authority import Role
 
 PREFIX = "/api/v1"
-NOT_BY_THE_FRAMEWORK: Final[TelemetryConfig] = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "auto_configure": False,
-}
-"""It would tell whole paths and queries, in which secrets may stand; `traced` tells the route."""
+NO_TELEMETRY: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's telemetry would record whole paths and queries, which may hold secrets; `traced` records the route."""
 
 
 def create_app(services: Services) -> FastAPI:
-    """The API over these services; the web page and the metrics are added by whoever serves it."""
+    """Return the API over these services. The server adds the web page and the metrics."""
     app = FastAPI(
         title="triggerctl",
         version=VERSION,
-        openapi_url="/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        routes=_resources().routes,
-        telemetry=NOT_BY_THE_FRAMEWORK,
+        routes=_routes().routes,
+        telemetry=NO_TELEMETRY,
     )
     app.state.services = services
-    app.add_middleware(Guard, services=services)
+    app.state.route_table = RouteTable(app)
+    app.add_middleware(Guard, services=services, routes=app.state.route_table)
     problems.install(app)
     app.add_middleware(SecurityHeaders)
     return app
 
 
 @cache
-def _resources() -> APIRouter:
-    """All routes, which know no services: they are the same in every application, and take longer than a request."""
+def _routes() -> APIRouter:
+    """Return all routes. They do not depend on the services, and making them takes longer than a request."""
     router = APIRouter()
-    checked = [Depends(only_known), Depends(usable)]
+    known = Depends(refuse_unknown_parameters)
     resources = (
-        triggers,
-        byhand,
-        bulk,
-        history,
-        audit,
-        catchup,
-        states,
-        deadlines,
-        histories,
-        preview,
-        changes,
-        tasks,
-        calendars,
-        holds,
-        runs,
-        costs,
-        tokens,
+        triggers.router,
+        trigger_changes.router,
+        trigger_changes.bulk_router,
+        fires.router,
+        history.router,
+        history.deadlines_router,
+        history.feed_router,
+        audit.router,
+        catchup.router,
+        state.router,
+        histories.router,
+        preview.router,
+        tasks.router,
+        calendars.router,
+        holds.router,
+        runs.router,
+        callbacks.router,
+        usage.router,
+        tokens.router,
     )
-    for resource in (*resources, demand):
-        router.include_router(resource.router, prefix=PREFIX, dependencies=checked, responses=problems.DOCUMENTED)
-    router.include_router(doctor.router, prefix=PREFIX, dependencies=checked[:1], responses=problems.DOCUMENTED)
-    router.include_router(health.router)
+    for resource in resources:
+        checks = [known, Depends(check_schema)]
+        router.include_router(resource, prefix=PREFIX, dependencies=checks, responses=problems.DOCUMENTED)
+    router.include_router(health.router, prefix=PREFIX, dependencies=[known], responses=problems.DOCUMENTED)
+    router.include_router(health.probes)
+    router.add_api_route(
+        "/openapi.json",
+        openapi,
+        methods=[*SAFE],
+        dependencies=[require(Role.VIEWER)],
+        include_in_schema=False,
+    )
     return router
+
+
+async def openapi(request: Request) -> JSONResponse:
+    """Return the description of this API."""
+    return JSONResponse(request.app.openapi())

@@ -1,4 +1,4 @@
-"""Errors as the surfaces show them: RFC 9457 problem documents and exit codes, both by the error's stable `code`."""
+"""Problem documents (RFC 9457) and exit codes of errors, both chosen by the error's stable `code`."""
 
 import math
 from collections.abc import Mapping
@@ -11,24 +11,25 @@ from revisions.ids import utc_text
 
 MEDIA_TYPE = "application/problem+json"
 UNEXPECTED = "unexpected"
+UNEXPECTED_DETAIL: Final = "something went wrong inside; the controller's log says what"
 LONGEST_TEXT: Final = 2_000
-"""Characters of a text in a problem document."""
+"""Longest text in a problem document, characters."""
 
 
 class TooLarge(TriggerctlError):
-    """More was sent than is taken in at once."""
+    """The request's body is larger than the route accepts."""
 
     code = "too_large"
 
 
 class Unauthenticated(TriggerctlError):
-    """Who asks could not be made out."""
+    """The request has no credential, or a wrong one."""
 
     code = "unauthenticated"
 
 
 class TooManyFailures(TriggerctlError):
-    """An address showed wrong credentials too often; `retry_after_seconds` says when it is listened to again."""
+    """Too many wrong credentials came from an address; it may try again after `retry_after_seconds`."""
 
     code = "too_many_failures"
 
@@ -38,7 +39,7 @@ class TooManyFailures(TriggerctlError):
 
 
 class Exit(IntEnum):
-    """What the command's exit status says."""
+    """Exit status of the command line."""
 
     DONE = 0
     FAILED = 1
@@ -73,14 +74,14 @@ KINDS: Mapping[str, _Kind] = {
 
 
 def status_of(error: TriggerctlError) -> int:
-    """The HTTP status: 412 where the caller itself named what failed, else by the code."""
+    """Return the HTTP status: 412 for a precondition that the caller named, else the one of the error's code."""
     return 412 if isinstance(error, PreconditionFailed) else KINDS[error.code].status
 
 
 def problem(error: TriggerctlError) -> dict[str, Any]:
-    """The problem document of an error."""
-    document = document_of(error.code, _shown(error.detail), status_of(error))
-    document["errors"] = [{name: _shown(text) for name, text in asdict(fault).items()} for fault in error.errors]
+    """Return the problem document of an error."""
+    document = document_of(error.code, _shortened(error.detail), status_of(error))
+    document["errors"] = [{name: _shortened(text) for name, text in asdict(fault).items()} for fault in error.errors]
     if isinstance(error, Conflict):
         document["current_revision"] = error.current_revision
         document["changed_by"] = error.changed_by
@@ -89,7 +90,7 @@ def problem(error: TriggerctlError) -> dict[str, Any]:
 
 
 def document_of(code: str, detail: str, status: int | None = None) -> dict[str, Any]:
-    """A problem document without faults."""
+    """Return a problem document without faults."""
     kind = KINDS[code]
     return {
         "type": f"urn:triggerctl:problem:{code}",
@@ -101,13 +102,13 @@ def document_of(code: str, detail: str, status: int | None = None) -> dict[str, 
     }
 
 
-def _shown(text: str) -> str:
-    """As much of a text as somebody reads: errors quote what was sent, which may be anything."""
+def _shortened(text: str) -> str:
+    """Return a text cut to a readable length: errors quote the input, which may be long."""
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 def headers_of(error: TriggerctlError) -> dict[str, str] | None:
-    """What HTTP wants beside a refusal: how to say who one is, and when to come again."""
+    """Return the HTTP headers of an error: how to authenticate, and when to try again."""
     match error:
         case Unauthenticated():
             return {"WWW-Authenticate": 'Bearer realm="triggerctl"'}
@@ -118,5 +119,5 @@ def headers_of(error: TriggerctlError) -> dict[str, str] | None:
 
 
 def exit_code(code: str) -> Exit:
-    """The exit status for a code; one that a newer server made up is a failure."""
+    """Return the exit status of a code; FAILED for an unknown one, which a newer server may send."""
     return KINDS[code].exit if code in KINDS else Exit.FAILED

@@ -1,3 +1,3 @@
-"""What one process can run, and can leave to others."""
+"""Parts that one process can run; a deployment may spread them over several processes."""
 
 PARTS = ("api", "web", "loop", "runner")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 from fastapi import FastAPI, Response
 
-from controller.api.origin import OwnPagesOnly
 from controller.app import create_app
+from controller.auth.browsers import OwnPagesOnly
+from controller.auth.requirements import Projects, require
 from controller.parts import PARTS
 from controller.services import Services, vault
 from controller.settings import Settings
@@ -22,6 +23,7 @@ from controller.telemetry import logs
 from controller.telemetry.metrics import Metrics
 from controller.version import VERSION
 from controller.web import pages
+from reconcile.decide.authority import Role
 from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
 from reconcile.loop.pruning import Pruning
@@ -172,7 +174,12 @@ class Process:
         if "web" not in self._without:
             pages.install(app)
         app.add_middleware(OwnPagesOnly, settings=self._settings, access=self._services.access)
-        app.add_api_route("/metrics", self._exposition, include_in_schema=False)
+        app.add_api_route(
+            "/metrics",
+            self._exposition,
+            include_in_schema=False,
+            dependencies=[require(Role.VIEWER, Projects.ALL, diagnosis=True)],
+        )
         if self._spans:
             _trace(app, self._spans)
         config = uvicorn.Config(

@@ -1,14 +1,15 @@
-"""What the surfaces work with, in one value."""
+"""Use cases and queries that the API and the web page call, in one value."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
-from controller.auth import Access
-from controller.condition import Condition
+from controller.auth.access import Access
 from controller.settings import Settings
-from reconcile.observations.observation import Observations
+from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.passes import LoopResynced
 from reconcile.protocols import SecretPlaces
 from reconcile.queries.audit import Auditing
 from reconcile.queries.costs import Accounting
@@ -28,11 +29,58 @@ from reconcile.triggers.history.transfer import Exporting, Importing
 from reconcile.triggers.history.verify import Verifying
 from reconcile.triggers.holds import Holds
 from revisions.clock import HostClock
+from revisions.errors import Unavailable
 from revisions.store.database import Database
+
+MISSED_RESYNCS = 3
+LEAST_PATIENCE = timedelta(minutes=1)
+
+
+class Condition:
+    """Alive while all its parts run; ready while its loop resyncs and the process has not been told to stop.
+
+    `monotonic` returns seconds; `interval` is the time between two resyncs.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], interval: timedelta) -> None:
+        self._monotonic = monotonic
+        self._patience = max(MISSED_RESYNCS * interval, LEAST_PATIENCE).total_seconds()
+        self._parts: dict[str, Callable[[], bool]] = {}
+        self._resynced_at: float | None = None
+        self._is_stopping = False
+
+    def begin(self, parts: dict[str, Callable[[], bool]]) -> None:
+        """Register the parts that run from now on, each with a function that returns whether it still runs."""
+        self._parts = parts
+        self._resynced_at = self._monotonic() if "loop" in parts else None
+
+    def leave(self) -> None:
+        """Stop being ready; parts may end from now on."""
+        self._is_stopping = True
+
+    def note_resync(self, observation: Observation) -> None:
+        """Note the time of each resync; other observations change nothing."""
+        if isinstance(observation, LoopResynced):
+            self._resynced_at = self._monotonic()
+
+    def check_alive(self) -> None:
+        """Raise Unavailable if a part has ended by itself: only a restart brings it back."""
+        ended = [part for part, lives in self._parts.items() if not lives()]
+        if ended and not self._is_stopping:
+            raise Unavailable.hinted("process", f"has ended by itself: {', '.join(ended)}", "restart it")
+
+    def check_ready(self) -> None:
+        """Raise Unavailable if the process should not get new requests."""
+        if self._is_stopping:
+            raise Unavailable.hinted("process", "is stopping", "ask another replica")
+        self.check_alive()
+        if self._resynced_at is not None and (since := self._monotonic() - self._resynced_at) > self._patience:
+            detail = f"the loop has not looked at the database for {since:.0f} s"
+            raise Unavailable.hinted("process", detail, "see what it logs; `loop.failed` says why a pass failed")
 
 
 class SchemaGate:
-    """Lets requests through once the database was seen to have this release's schema; asks again after a failure."""
+    """Refuses requests until the database has been seen with this release's schema; checks again after a failure."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -40,7 +88,7 @@ class SchemaGate:
         self._seen = False
 
     def check(self) -> None:
-        """Raises Unavailable when the database is gone, not set up, or of another schema (R-19)."""
+        """Check the schema. Raises Unavailable if the database is gone, not set up, or of another schema (R-19)."""
         if self._seen:
             return
         with self._lock:
@@ -49,12 +97,12 @@ class SchemaGate:
                 self._seen = True
 
     def forget(self) -> None:
-        """Something went wrong: the next request looks again."""
+        """Have the next request check the schema again."""
         self._seen = False
 
 
 def vault(settings: Settings) -> Vault:
-    """Where the secrets of runs are."""
+    """Return the vault from which runs get their secrets."""
     folder = settings.secrets_dir.absolute() if settings.secrets_dir else None
     places = SecretPlaces(folder, settings.secrets_namespace)
     return Vault(tuple(settings.secrets_from.split(",")), places, settings.sharing)
@@ -62,7 +110,7 @@ def vault(settings: Settings) -> Vault:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The changes and the reads behind API and web page; who wants to be woken listens to the observations."""
+    """Use cases and queries over one database. Other parts of the process subscribe to `observations`."""
 
     settings: Settings
     database: Database
@@ -91,38 +139,38 @@ class Services:
 
     @classmethod
     def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
-        """All services over one database."""
-        heard = observations or Observations()
-        credentials = Credentials(database, heard)
+        """Return all services over one database."""
+        observations = observations or Observations()
+        credentials = Credentials(database, observations)
         return cls(
             settings=settings,
             database=database,
-            observations=heard,
-            firing=Firing(database, heard),
+            observations=observations,
+            firing=Firing(database, observations),
             completing=Completing(
                 database,
-                heard,
+                observations,
                 timedelta(seconds=settings.lease_seconds),
                 vault=vault(settings),
                 work_dir=settings.attempts,
             ),
-            backfilling=Backfilling(database, heard),
-            retrying=Retrying(database, heard),
-            approving=Approving(database, heard),
-            calendaring=Calendaring(database, heard),
-            holding=Holds(database, heard),
-            backlogs=Backlogs(database, heard, settings.pace),
-            seeding=Seeding(database, heard),
+            backfilling=Backfilling(database, observations),
+            retrying=Retrying(database, observations),
+            approving=Approving(database, observations),
+            calendaring=Calendaring(database, observations),
+            holding=Holds(database, observations),
+            backlogs=Backlogs(database, observations, settings.pace),
+            seeding=Seeding(database, observations),
             accounting=Accounting(database),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
             examining=Examining(database, settings.pace, HostClock(), settings.listen_url),
             verifying=Verifying(database),
-            rebuilding=Rebuilding(database, heard),
+            rebuilding=Rebuilding(database, observations),
             exporting=Exporting(database),
-            importing=Importing(database, heard),
+            importing=Importing(database, observations),
             credentials=credentials,
-            access=Access(database, settings, credentials, heard),
+            access=Access(database, settings, credentials, observations),
             gate=SchemaGate(database),
             condition=Condition(database.clock.monotonic, settings.resync_interval),
         )

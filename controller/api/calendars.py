@@ -1,21 +1,38 @@
-"""Calendars: deploy, read, list, delete; by the same preconditions as triggers (S-13, R-04)."""
+"""Calendars: deploy, read, list, delete; with the same preconditions as triggers (S-13, R-04)."""
+
+import json
+from typing import Literal
 
 from fastapi import APIRouter, Response
 
-from controller.api.bodies import MANIFEST, Sent, manifest_at
-from controller.api.context import Asking, Here, NamedCalendar, Precondition, Within, etag, listed
-from controller.api.paging import Cursor, Filter, Limit, number, pack, page, unpack
-from controller.shapes.calendars import (
-    CalendarRevisionShape,
-    CalendarShape,
-    ChangedCalendarShape,
-    calendar_revision_shape,
-    calendar_shape,
+from controller.api.answers import (
+    Answer,
+    CursorQuery,
+    FilterQuery,
+    LimitQuery,
+    ListOut,
+    Object,
+    Time,
+    number_in,
+    pack,
+    page,
+    unpack,
 )
-from controller.shapes.common import Page
+from controller.api.bodies import MANIFEST, RawBodyDep, manifest_at
+from controller.api.parameters import (
+    CalendarPath,
+    CallerDep,
+    Precondition,
+    ReachDep,
+    ServicesDep,
+    etag,
+    projects_to_list,
+)
+from controller.auth.requirements import Projects, require
+from reconcile.decide.authority import Role
 from reconcile.triggers.calendars import CalendarChanged
 from revisions.errors import NotFound
-from revisions.ids import CalendarKey
+from revisions.ids import CalendarKey, utc_text
 from revisions.spec.calendar import CalendarManifest
 from revisions.store import calendars as store
 from revisions.store.calendars import CalendarRow
@@ -24,55 +41,123 @@ router = APIRouter(prefix="/calendars", tags=["calendars"])
 ONE = "/{project}/{name}"
 
 
-@router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "created", "model": ChangedCalendarShape}})
+class CalendarOut(Answer):
+    """A calendar in its current revision."""
+
+    project: str
+    name: str
+    revision: int
+    deleted: bool
+    spec: Object
+    changed_at: Time
+    changed_by: str
+
+
+class ChangedCalendarOut(CalendarOut):
+    """A calendar after a request; `changed` is false if it already was so and no revision was added."""
+
+    changed: bool
+
+
+class CalendarRevisionOut(Answer):
+    """One immutable change of a calendar."""
+
+    revision: int
+    action: Literal["DEPLOY", "DELETE"]
+    actor: str
+    at: Time
+    spec: Object
+
+
+@router.put(
+    ONE,
+    openapi_extra=MANIFEST,
+    responses={201: {"description": "created", "model": ChangedCalendarOut}},
+    dependencies=[require(Role.DEPLOYER, Projects.NAMED)],
+)
 def deploy(
-    key: NamedCalendar, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
-) -> ChangedCalendarShape:
-    """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a calendar; triggers that name it are planned anew."""
+    key: CalendarPath,
+    body: RawBodyDep,
+    expected: Precondition,
+    caller: CallerDep,
+    services: ServicesDep,
+    response: Response,
+) -> ChangedCalendarOut:
+    """Create (`If-None-Match: *`) or update (`If-Match: "N"`) a calendar. Triggers that use it are planned anew."""
     manifest = CalendarManifest.read(manifest_at(body.document(), "Calendar", key._asdict()))
-    made = here.calendaring.deploy(manifest, expected, caller)
+    made = services.calendaring.deploy(manifest, expected, caller)
     if made.created:
         response.status_code = 201
     return _changed(made, response)
 
 
-@router.get(ONE)
-def show(key: NamedCalendar, here: Here, response: Response) -> CalendarShape:
-    """The calendar as it stands; a deleted one says so."""
-    with here.database.read() as connection:
+@router.get(ONE, dependencies=[require(Role.VIEWER, Projects.NAMED)])
+def show(key: CalendarPath, services: ServicesDep, response: Response) -> CalendarOut:
+    """Return a calendar, also a deleted one."""
+    with services.database.read() as connection:
         row = _existing(store.get(connection, key), key)
     response.headers["ETag"] = etag(row.revision)
-    return calendar_shape(row)
+    return calendar_out(row)
 
 
-@router.delete(ONE)
+@router.delete(ONE, dependencies=[require(Role.DEPLOYER, Projects.NAMED)])
 def delete(
-    key: NamedCalendar, expected: Precondition, caller: Asking, here: Here, response: Response
-) -> ChangedCalendarShape:
-    """Deletes a calendar that no trigger names; its history stays."""
-    return _changed(here.calendaring.delete(key, expected, caller), response)
+    key: CalendarPath, expected: Precondition, caller: CallerDep, services: ServicesDep, response: Response
+) -> ChangedCalendarOut:
+    """Delete a calendar that no trigger uses. Its history stays."""
+    return _changed(services.calendaring.delete(key, expected, caller), response)
 
 
-@router.get(f"{ONE}/revisions")
-def revisions(key: NamedCalendar, here: Here, limit: Limit = 100, cursor: Cursor = None) -> Page[CalendarRevisionShape]:
-    """The history, newest first."""
-    before = number(cursor)
-    with here.database.read() as connection:
+@router.get(f"{ONE}/revisions", dependencies=[require(Role.VIEWER, Projects.NAMED)])
+def revisions(
+    key: CalendarPath, services: ServicesDep, limit: LimitQuery = 100, cursor: CursorQuery = None
+) -> ListOut[CalendarRevisionOut]:
+    """List the revisions of a calendar, newest first."""
+    before = number_in(cursor)
+    with services.database.read() as connection:
         _existing(store.get(connection, key), key)
-        found = store.history(connection, key, before, limit + 1)
-    return page(found, limit, calendar_revision_shape, lambda row: pack(str(row.revision)))
+        rows = store.history(connection, key, before, limit + 1)
+    return page(ListOut[CalendarRevisionOut], rows, limit, calendar_revision_out, lambda row: pack(str(row.revision)))
 
 
-@router.get("")
+@router.get("", dependencies=[require(Role.VIEWER)])
 def listing(
-    here: Here, within: Within, project: Filter = None, limit: Limit = 100, cursor: Cursor = None
-) -> Page[CalendarShape]:
-    """The calendars that are not deleted, by name."""
-    start, projects = unpack(cursor, 2), listed(within, project)
-    with here.database.read() as connection:
+    services: ServicesDep,
+    reach: ReachDep,
+    project: FilterQuery = None,
+    limit: LimitQuery = 100,
+    cursor: CursorQuery = None,
+) -> ListOut[CalendarOut]:
+    """List the calendars that are not deleted, by name."""
+    start, projects = unpack(cursor, 2), projects_to_list(reach, project)
+    with services.database.read() as connection:
         after = CalendarKey(*start) if start else None
-        found = store.page(connection, after, limit + 1, project, projects=projects)
-    return page(found, limit, calendar_shape, lambda row: pack(*row.key))
+        rows = store.page(connection, after, limit + 1, project, projects=projects)
+    return page(ListOut[CalendarOut], rows, limit, calendar_out, lambda row: pack(*row.key))
+
+
+def calendar_out(row: CalendarRow) -> CalendarOut:
+    """Return a calendar as the API shows it."""
+    return CalendarOut(
+        project=row.key.project,
+        name=row.key.name,
+        revision=row.revision,
+        deleted=row.deleted,
+        spec=json.loads(row.spec),
+        changed_at=utc_text(row.at),
+        changed_by=row.actor,
+    )
+
+
+def calendar_revision_out(row: CalendarRow) -> CalendarRevisionOut:
+    """Return a revision of a calendar as the API shows it."""
+    return CalendarRevisionOut(
+        revision=row.revision,
+        action="DELETE" if row.deleted else "DEPLOY",
+        actor=row.actor,
+        at=utc_text(row.at),
+        spec=json.loads(row.spec),
+    )
 
 
 def _existing(row: CalendarRow | None, key: CalendarKey) -> CalendarRow:
@@ -82,6 +167,6 @@ def _existing(row: CalendarRow | None, key: CalendarKey) -> CalendarRow:
     return row
 
 
-def _changed(made: CalendarChanged, response: Response) -> ChangedCalendarShape:
+def _changed(made: CalendarChanged, response: Response) -> ChangedCalendarOut:
     response.headers["ETag"] = etag(made.calendar.revision)
-    return {**calendar_shape(made.calendar), "changed": made.changed}
+    return ChangedCalendarOut(**dict(calendar_out(made.calendar)), changed=made.changed)

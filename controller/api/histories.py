@@ -1,102 +1,227 @@
-"""Histories that can be trusted: verified, signed for, made current again, and moved (R-10, R-11)."""
+"""All histories at once: verify, checkpoint, rebuild, export, import (R-10, R-11)."""
 
 import json
+from datetime import datetime
 from itertools import chain
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Final
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
+from pydantic import Field
 
-from controller.api.context import Asking, Here
-from controller.api.progress import NDJSON, Accept, answered
-from controller.api.uploads import Uploaded, described, up_to
+from controller.api.answers import NDJSON, AcceptHeader, Answer, Time, answer_long_work
+from controller.api.bodies import documented_upload, upload
+from controller.api.parameters import CallerDep, ServicesDep
+from controller.auth.requirements import Projects, require
 from controller.services import Services
-from controller.shapes.histories import (
-    CheckpointShape,
-    ImportedShape,
-    ReplayShape,
-    ReportShape,
-    imported_shape,
-    replay_shape,
-    report_shape,
-)
+from reconcile.decide.authority import Role
 from reconcile.observations.observation import Progress
+from reconcile.triggers.history.rebuild import Replay
+from reconcile.triggers.history.transfer import Imported
+from reconcile.triggers.history.verify import Report
 from revisions.errors import Invalid, Malformed
 from revisions.history import checkpoints
+from revisions.history.chain_breaks import ChainBreak
 from revisions.history.signing import PrivateKey, PublicKey
-from revisions.ids import TriggerKey, name_faults
+from revisions.ids import TriggerKey, name_faults, utc_text
+from revisions.spec.reading import refuse
 
 router = APIRouter(tags=["histories"])
-LARGEST_CHECKPOINT = 256 * 1024 * 1024
+LARGEST_CHECKPOINT: Final = 256 * 1024 * 1024
+_VIEW = require(Role.VIEWER, Projects.ALL)
+_ADMIN = require(Role.ADMIN, Projects.ALL)
 
-Checkpoint = Annotated[BinaryIO, Depends(up_to(LARGEST_CHECKPOINT))]
-Pin = Annotated[str | None, Query(description="the key that must have signed; left out, the one that is configured")]
-Unverified = Annotated[bool, Query(description="also with broken chains, which is refused otherwise")]
-OneTrigger = Annotated[str | None, Query(description="project/domain/task/name; left out, all")]
+CheckpointFile = Annotated[BinaryIO, Depends(upload(LARGEST_CHECKPOINT))]
+ExportFile = Annotated[BinaryIO, Depends(upload(None))]
+KeyQuery = Annotated[str | None, Query(description="public key that must have signed; left out: the configured one")]
+UnverifiedQuery = Annotated[bool, Query(description="also if chains are broken, which is refused otherwise")]
+TriggerQuery = Annotated[str | None, Query(description="project/domain/task/name; left out: all triggers")]
 
 
-@router.get("/verify", response_model=ReportShape)
-def verify(here: Here, trigger: OneTrigger = None, accept: Accept = "") -> Response:
-    """Walks the hash chains and names what is broken first, trigger by trigger."""
+class BreakOut(Answer):
+    """First break in a trigger's history; `field` is the column that differs, if one does."""
+
+    trigger: str
+    trigger_id: str
+    revision: int
+    what: str
+    field: str | None
+    expected: Any
+    found: Any
+    message: str
+
+
+class VerifiedCheckpointOut(Answer):
+    """Checkpoint that was verified against; `pinned` is false if its key was named by nothing but itself."""
+
+    created_at: Time
+    triggers: int
+    public_key: str
+    pinned: bool
+
+
+class VerificationOut(Answer):
+    """Result of a verification; `breaks` holds the first break of each broken trigger."""
+
+    sound: bool
+    triggers: int
+    revisions: int
+    broken: int
+    breaks: list[BreakOut]
+    guards_missing: list[str]
+    checkpoint: VerifiedCheckpointOut | None
+
+
+class ReplayDifferenceOut(Answer):
+    """Difference between a current table and the revisions; without a field it is the row itself."""
+
+    table: str
+    name: str
+    field: str | None
+    expected: Any
+    found: Any
+
+
+class ReplayOut(Answer):
+    """Changes that replaying all revisions makes in the current tables, or has made."""
+
+    applied: bool
+    triggers: int
+    revisions: int
+    differences: list[ReplayDifferenceOut]
+    breaks: list[BreakOut]
+
+
+class StatementOut(Answer):
+    """Signed part of a checkpoint; the digest is over the heads."""
+
+    format: int
+    created_at: Time
+    schema_: str = Field(alias="schema")
+    triggers: int
+    digest: str
+
+
+class SignatureOut(Answer):
+    """Ed25519 signature over the statement's canonical text, in base64."""
+
+    public_key: str
+    signature: str
+
+
+class HeadOut(Answer):
+    """Newest revision of a trigger."""
+
+    trigger_id: str
+    trigger: str
+    revision: int
+    hash: str
+
+
+class CheckpointOut(Answer):
+    """The newest revisions of all triggers, signed."""
+
+    checkpoint: StatementOut
+    signature: SignatureOut
+    heads: list[HeadOut]
+
+
+class ImportOut(Answer):
+    """Result of an import: rows by table, current rows made, and the key that signed the export."""
+
+    counts: dict[str, int]
+    triggers: int
+    public_key: str | None
+    pinned: bool
+
+
+@router.get("/verify", response_model=VerificationOut, dependencies=[_VIEW])
+def verify(services: ServicesDep, trigger: TriggerQuery = None, accept: AcceptHeader = "") -> Response:
+    """Walk the hash chains and return the first break of each trigger."""
     key = _key(trigger)
-    return answered(accept, lambda progress: report_shape(here.verifying.verify(key, None, progress)))
+    return answer_long_work(accept, lambda progress: _verification(services.verifying.verify(key, None, progress)))
 
 
-@router.post("/verify", response_model=ReportShape, openapi_extra=described("application/json", "a checkpoint"))
+@router.post(
+    "/verify",
+    response_model=VerificationOut,
+    openapi_extra=documented_upload("application/json", "a checkpoint"),
+    dependencies=[_VIEW],
+)
 def verify_against(
-    here: Here, file: Checkpoint, trigger: OneTrigger = None, public_key: Pin = None, accept: Accept = ""
+    services: ServicesDep,
+    file: CheckpointFile,
+    trigger: TriggerQuery = None,
+    public_key: KeyQuery = None,
+    accept: AcceptHeader = "",
 ) -> Response:
-    """Walks the chains up to the heads of a checkpoint, whose signature is checked first."""
+    """Check the signature of a checkpoint, then walk the chains up to its heads."""
     key = _key(trigger)
-    checkpoint = checkpoints.read(_json(file), expected_key(here, public_key))
-    return answered(accept, lambda progress: report_shape(here.verifying.verify(key, checkpoint, progress)))
+    against = checkpoints.read(_json(file), expected_key(services, public_key))
+    return answer_long_work(accept, lambda progress: _verification(services.verifying.verify(key, against, progress)))
 
 
-@router.get("/checkpoint", response_model=CheckpointShape)
-def checkpoint(here: Here, unverified: Unverified = False, accept: Accept = "") -> Response:
-    """The heads of all triggers as they are now, signed with the configured key; their chains are verified before."""
-    key = signing_key(here)
-    return answered(accept, lambda progress: here.verifying.checkpoint(key, unverified=unverified, progress=progress))
+@router.get("/checkpoint", response_model=CheckpointOut, dependencies=[_ADMIN])
+def checkpoint(services: ServicesDep, unverified: UnverifiedQuery = False, accept: AcceptHeader = "") -> Response:
+    """Verify all chains, and return the newest revisions of all triggers signed with the configured key."""
+    key = signing_key(services)
+
+    def work(progress: Progress) -> CheckpointOut:
+        document = services.verifying.checkpoint(key, unverified=unverified, progress=progress)
+        return CheckpointOut.model_validate(document)
+
+    return answer_long_work(accept, work)
 
 
-@router.get("/rebuild", response_model=ReplayShape)
-def compare(here: Here, accept: Accept = "") -> Response:
-    """What replaying all revisions would change in the current tables."""
-    return answered(accept, lambda progress: replay_shape(here.rebuilding.compare(progress), applied=False))
+@router.get("/rebuild", response_model=ReplayOut, dependencies=[_VIEW])
+def compare(services: ServicesDep, accept: AcceptHeader = "") -> Response:
+    """Return the changes that replaying all revisions would make in the current tables."""
+    return answer_long_work(accept, lambda progress: _replay(services.rebuilding.compare(progress), applied=False))
 
 
-@router.post("/rebuild", response_model=ReplayShape)
-def rebuild(here: Here, caller: Asking, accept: Accept = "") -> Response:
-    """Makes the current tables what the revisions say; answers what differed."""
-    return answered(accept, lambda progress: replay_shape(here.rebuilding.apply(caller.actor, progress), applied=True))
+@router.post("/rebuild", response_model=ReplayOut, dependencies=[_ADMIN])
+def rebuild(services: ServicesDep, caller: CallerDep, accept: AcceptHeader = "") -> Response:
+    """Rebuild the current tables from the revisions, and return what differed."""
+    return answer_long_work(
+        accept, lambda progress: _replay(services.rebuilding.apply(caller.actor, progress), applied=True)
+    )
 
 
-@router.get("/export", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
-def export(here: Here, unverified: Unverified = False) -> StreamingResponse:
-    """Everything that is true, its chains verified before, line by line; the last line says that it is whole."""
-    key = signing_key(here) if here.settings.checkpoint_key_file else None
-    parts = here.exporting.stream(key, unverified=unverified)
-    first = next(parts)  # a refusal comes before the answer begins
-    return StreamingResponse(chain([first], parts), media_type=NDJSON)
+@router.get("/export", response_class=Response, responses={200: {"content": {NDJSON: {}}}}, dependencies=[_ADMIN])
+def export(services: ServicesDep, unverified: UnverifiedQuery = False) -> StreamingResponse:
+    """Verify all chains, and stream everything that is true as lines; the last line says that it is complete."""
+    key = signing_key(services) if services.settings.checkpoint_key_file else None
+    lines = services.exporting.stream(key, unverified=unverified)
+    first = next(lines)  # so that a refusal is answered before the status line is sent
+    return StreamingResponse(chain([first], lines), media_type=NDJSON)
 
 
-@router.post("/import", response_model=ImportedShape, openapi_extra=described(NDJSON, "what `/export` answered"))
-def load(here: Here, caller: Asking, file: Uploaded, public_key: Pin = None, accept: Accept = "") -> Response:
-    """Takes an export into a database that holds nothing yet."""
-    expected = expected_key(here, public_key)
+@router.post(
+    "/import",
+    response_model=ImportOut,
+    openapi_extra=documented_upload(NDJSON, "the answer of `/export`"),
+    dependencies=[_ADMIN],
+)
+def import_export(
+    services: ServicesDep,
+    caller: CallerDep,
+    file: ExportFile,
+    public_key: KeyQuery = None,
+    accept: AcceptHeader = "",
+) -> Response:
+    """Import an export into an empty database."""
+    expected = expected_key(services, public_key)
 
-    def work(progress: Progress) -> Any:
-        must_be_signed = public_key is not None
-        return imported_shape(
-            here.importing.load(file, caller.actor, expected, must_be_signed=must_be_signed, progress=progress)
-        )
+    def work(progress: Progress) -> ImportOut:
+        load, signed = services.importing.load, public_key is not None
+        return _imported(load(file, caller.actor, expected, must_be_signed=signed, progress=progress))
 
-    return answered(accept, work)
+    return answer_long_work(accept, work)
 
 
-def signing_key(here: Services) -> PrivateKey:
-    """The key that signs checkpoints. Raises Invalid when there is none, saying how to come by one."""
-    path = here.settings.checkpoint_key_file
+def signing_key(services: Services) -> PrivateKey:
+    """Return the key that signs checkpoints. Raises Invalid without one, with the way to make it."""
+    path = services.settings.checkpoint_key_file
     if path is None:
         hint = "`triggerctl checkpoint --new-key FILE` makes one, TRIGGERCTL_CHECKPOINT_KEY_FILE=FILE names it"
         raise Invalid.at("checkpoint_key_file", "no key signs checkpoints", hint)
@@ -107,21 +232,20 @@ def signing_key(here: Services) -> PrivateKey:
     return PrivateKey.parse(text, "checkpoint_key_file")
 
 
-def expected_key(here: Services, given: str | None) -> PublicKey | None:
-    """The key that must have signed: the one that is named, else the configured one, else that of the own key."""
+def expected_key(services: Services, given: str | None) -> PublicKey | None:
+    """Return the key that must have signed: the given one, else the configured one, else the own key's."""
     if given is not None:
         return PublicKey.parse(given)
-    if here.settings.checkpoint_public_key is not None:
-        return PublicKey.parse(here.settings.checkpoint_public_key, "checkpoint_public_key")
-    return signing_key(here).public if here.settings.checkpoint_key_file else None
+    if services.settings.checkpoint_public_key is not None:
+        return PublicKey.parse(services.settings.checkpoint_public_key, "checkpoint_public_key")
+    return signing_key(services).public if services.settings.checkpoint_key_file else None
 
 
 def _key(trigger: str | None) -> TriggerKey | None:
     if trigger is None:
         return None
     key = TriggerKey.parse(trigger)
-    if faults := name_faults("", **key._asdict()):
-        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+    refuse(name_faults("", **key._asdict()))
     return key
 
 
@@ -130,3 +254,65 @@ def _json(file: BinaryIO) -> Any:
         return json.loads(file.read())
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the checkpoint is not JSON: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    return utc_text(value) if isinstance(value, datetime) else value
+
+
+def _break(broken: ChainBreak) -> BreakOut:
+    return BreakOut(
+        trigger=str(broken.key),
+        trigger_id=broken.trigger_id,
+        revision=broken.revision,
+        what=broken.what.value,
+        field=broken.field,
+        expected=_plain(broken.expected),
+        found=_plain(broken.found),
+        message=broken.message,
+    )
+
+
+def _verification(report: Report) -> VerificationOut:
+    against = report.checkpoint
+    return VerificationOut(
+        sound=report.is_sound,
+        triggers=report.triggers,
+        revisions=report.revisions,
+        broken=report.broken,
+        breaks=[_break(broken) for broken in report.breaks],
+        guards_missing=report.guards_missing,
+        checkpoint=VerifiedCheckpointOut(
+            created_at=against.created_at,
+            triggers=len(against.heads),
+            public_key=str(against.public_key),
+            pinned=against.is_pinned,
+        )
+        if against
+        else None,
+    )
+
+
+def _replay(replay: Replay, *, applied: bool) -> ReplayOut:
+    differences = [
+        ReplayDifferenceOut(
+            table=difference.table,
+            name=difference.name,
+            field=difference.field,
+            expected=_plain(difference.expected),
+            found=_plain(difference.found),
+        )
+        for difference in replay.differences
+    ]
+    breaks = [_break(broken) for broken in replay.breaks]
+    counts = {"triggers": replay.triggers, "revisions": replay.revisions}
+    return ReplayOut(applied=applied, **counts, differences=differences, breaks=breaks)
+
+
+def _imported(imported: Imported) -> ImportOut:
+    return ImportOut(
+        counts=dict(imported.counts),
+        triggers=imported.triggers,
+        public_key=str(imported.signed_by) if imported.signed_by else None,
+        pinned=imported.is_pinned,
+    )

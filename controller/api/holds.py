@@ -1,141 +1,227 @@
-"""Freezes and blackouts: nothing starts for a while, for a reason, by somebody (S-13)."""
+"""Holds: freezes and blackouts, in which nothing starts (S-13)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
-from controller.api.bodies import Sent, fields_schema
-from controller.api.context import Asking, Here, NamedId, Within, because, moment, refuse_outside
-from controller.api.paging import Cursor, Limit, id_before, pack, page
+from controller.api.answers import Answer, CursorQuery, LimitQuery, ListOut, Time, id_in, pack, page, time_text
+from controller.api.bodies import Moment, ProjectName, ReasonIn, RequestBody, TriggerName, body, documented
+from controller.api.parameters import CallerDep, IdPath, ReachDep, ServicesDep, refuse_outside, with_reason
+from controller.auth.requirements import require
 from controller.services import Services
-from controller.shapes.common import Page
-from controller.shapes.holds import HoldShape, hold_shape
-from reconcile.decide.authority import Reach
+from reconcile.decide.authority import Reach, Role
 from reconcile.triggers.holds import LIST, Scope
 from revisions.errors import Invalid, NotFound
-from revisions.ids import TriggerKey, name_faults
+from revisions.ids import TriggerKey, utc_text
+from revisions.outcomes import HoldKind
 from revisions.store import holds as store
 from revisions.store import triggers as trigger_store
+from revisions.store.database import Connection
 from revisions.store.holds import Hold
 
 router = APIRouter(tags=["holds"])
 
-_TEXT: Mapping[str, Any] = {"type": "string"}
-_TIME: Mapping[str, Any] = {"type": "string", "format": "date-time"}
-_CREATED: dict[int | str, dict[str, Any]] = {201: {"description": "new", "model": HoldShape}}
 LONGEST_TAG = 128
+AllQuery = Annotated[bool, Query(description="also those that are over")]
 
-All = Annotated[bool, Query(description="also those that are over")]
+
+class FreezeIn(RequestBody):
+    """Body of a freeze. `project` left out: everything. `until` left out: until it is lifted."""
+
+    project: ProjectName | None = None
+    until: Moment | None = None
+    reason: str
 
 
-@router.post(
-    "/freeze", responses=_CREATED, openapi_extra=fields_schema("reason", project=_TEXT, until=_TIME, reason=_TEXT)
-)
-def freeze(body: Sent, caller: Asking, within: Within, here: Here, response: Response) -> HoldShape:
-    """Freezes a project, or without one everything; a freeze in force gets the new end and reason."""
-    said = body.fields("reason", project=str, until=str, reason=str)
-    _check_name("project", said["project"])
-    refuse_outside(within, said["project"])
-    until = moment(said["until"], "until")
-    made = here.holding.freeze(said["project"], until, because(caller, said["reason"]))
-    if made.revision == 1:
+class UnfreezeIn(RequestBody):
+    """Body with which a freeze is lifted. `project` left out: the freeze of everything."""
+
+    project: ProjectName | None = None
+    reason: str | None = None
+
+
+class BlackoutIn(RequestBody):
+    """Body of a blackout of a project, a tag or a trigger; of everything if none is named. `from` left out: now."""
+
+    project: ProjectName | None = None
+    tag: str | None = None
+    trigger: TriggerName | None = None
+    since: Moment | None = Field(None, alias="from")
+    until: Moment
+    mode: str | None = Field(None, description="what becomes of occurrences in it; left out: drop")
+    reason: str
+
+
+class HeldOut(Answer):
+    """The freeze or blackout that keeps a trigger from starting. `until` null: until it is lifted."""
+
+    id: str
+    kind: Literal["freeze", "blackout"]
+    mode: str | None
+    until: Time | None
+    owner: str
+    reason: str
+
+
+class HoldOut(Answer):
+    """A freeze or a blackout. `project`, `tag` and `trigger` restrict it, null restricts nothing.
+
+    `mode` is a blackout's. `until` of one that was ended early is the instant at which it was ended.
+    """
+
+    since: Time = Field(serialization_alias="from")
+    until: Time | None
+    id: str
+    kind: Literal["freeze", "blackout"]
+    state: Literal["to_come", "in_force", "over"]
+    project: str | None
+    tag: str | None
+    trigger: str | None
+    mode: str | None
+    owner: str
+    reason: str
+    revision: int
+    changed_at: Time
+    changed_by: str
+
+
+_CREATED: dict[int | str, dict[str, Any]] = {201: {"description": "new", "model": HoldOut}}
+
+
+@router.post("/freeze", responses=_CREATED, openapi_extra=documented(FreezeIn), dependencies=[require(Role.OPERATOR)])
+def freeze(
+    request: Annotated[FreezeIn, body(FreezeIn)],
+    caller: CallerDep,
+    reach: ReachDep,
+    services: ServicesDep,
+    response: Response,
+) -> HoldOut:
+    """Freeze a project, or everything. A freeze in force gets the new end and reason."""
+    refuse_outside(reach, request.project)
+    hold = services.holding.freeze(request.project, request.until, with_reason(caller, request.reason))
+    if hold.revision == 1:
         response.status_code = 201
-    return _shaped(here, [made])[0]
+    return _answers(services, [hold])[0]
 
 
-@router.post("/unfreeze", openapi_extra=fields_schema(project=_TEXT, reason=_TEXT))
-def unfreeze(body: Sent, caller: Asking, within: Within, here: Here) -> Page[HoldShape]:
-    """Ends the freeze of a project, or without one that of everything."""
-    said = body.fields(project=str, reason=str)
-    _check_name("project", said["project"])
-    refuse_outside(within, said["project"])
-    ended = here.holding.unfreeze(said["project"], because(caller, said["reason"]))
-    return {"items": _shaped(here, ended), "next_cursor": None}
+@router.post("/unfreeze", openapi_extra=documented(UnfreezeIn), dependencies=[require(Role.OPERATOR)])
+def unfreeze(
+    request: Annotated[UnfreezeIn, body(UnfreezeIn)], caller: CallerDep, reach: ReachDep, services: ServicesDep
+) -> ListOut[HoldOut]:
+    """Lift the freeze of a project, or that of everything."""
+    refuse_outside(reach, request.project)
+    ended = services.holding.unfreeze(request.project, with_reason(caller, request.reason))
+    return ListOut[HoldOut](items=_answers(services, ended), next_cursor=None)
 
 
-@router.post(
-    "/blackouts",
-    status_code=201,
-    openapi_extra=fields_schema(
-        "until",
-        "reason",
-        **{"from": _TIME, "until": _TIME},
-        **dict.fromkeys(("project", "tag", "trigger", "mode", "reason"), _TEXT),
-    ),
-)
-def black_out(body: Sent, caller: Asking, within: Within, here: Here) -> HoldShape:
-    """Announces a blackout of a project, a tag, a trigger, or everything; `mode` says what becomes of what falls in."""
-    kinds = dict.fromkeys(("project", "tag", "trigger", "from", "until", "mode", "reason"), str)
-    said = body.fields("until", "reason", **kinds)
-    begins, ends = moment(said["from"], "from"), moment(said["until"], "until")
-    assert ends is not None
-    mode = said["mode"] if said["mode"] is not None else "drop"
-    scope = _scope(said)
-    refuse_outside(within, scope.trigger.project if scope.trigger else scope.project)
-    made = here.holding.black_out(scope, begins, ends, mode, because(caller, said["reason"]))
-    return _shaped(here, [made])[0]
+@router.post("/blackouts", status_code=201, openapi_extra=documented(BlackoutIn), dependencies=[require(Role.OPERATOR)])
+def black_out(
+    request: Annotated[BlackoutIn, body(BlackoutIn)], caller: CallerDep, reach: ReachDep, services: ServicesDep
+) -> HoldOut:
+    """Announce a blackout of a project, a tag, a trigger, or everything."""
+    scope = _scope(request)
+    refuse_outside(reach, scope.trigger.project if scope.trigger else scope.project)
+    mode = request.mode if request.mode is not None else "drop"
+    asking = with_reason(caller, request.reason)
+    hold = services.holding.black_out(scope, request.since, request.until, mode, asking)
+    return _answers(services, [hold])[0]
 
 
-@router.delete("/blackouts/{id}", openapi_extra=fields_schema(reason=_TEXT))
-def end_blackout(id: NamedId, body: Sent, caller: Asking, within: Within, here: Here) -> HoldShape:
-    """Ends a blackout now, or takes one back that is to come."""
-    said = body.fields(reason=str)
-    _refuse_beyond(here, within, id)
-    return _shaped(here, [here.holding.end_blackout(id, because(caller, said["reason"]))])[0]
+@router.delete("/blackouts/{id}", openapi_extra=documented(ReasonIn), dependencies=[require(Role.OPERATOR)])
+def end_blackout(
+    id: IdPath,
+    request: Annotated[ReasonIn, body(ReasonIn)],
+    caller: CallerDep,
+    reach: ReachDep,
+    services: ServicesDep,
+) -> HoldOut:
+    """End a blackout now, or withdraw one that has not begun."""
+    _refuse_outside(services, reach, id)
+    return _answers(services, [services.holding.end_blackout(id, with_reason(caller, request.reason))])[0]
 
 
-@router.get("/holds")
-def listing(here: Here, within: Within, all: All = False, limit: Limit = 100, cursor: Cursor = None) -> Page[HoldShape]:
-    """Freezes and blackouts that are in force or to come, the newest first; with `all` those that are over, too."""
-    before = id_before(cursor)
-    with here.database.read() as connection:
-        now = here.database.clock.now(connection)
-        found = store.page(connection, before, limit + 1, since=None if all else now, projects=within.projects)
-        names = _names(connection, found)
-    return page(found, limit, lambda hold: hold_shape(hold, now, names), lambda hold: pack(hold.hold_id))
+@router.get("/holds", dependencies=[require(Role.VIEWER)])
+def listing(
+    services: ServicesDep,
+    reach: ReachDep,
+    all: AllQuery = False,
+    limit: LimitQuery = 100,
+    cursor: CursorQuery = None,
+) -> ListOut[HoldOut]:
+    """List freezes and blackouts in force or to come, newest first; with `all` also those that are over."""
+    before = id_in(cursor)
+    with services.database.read() as connection:
+        now = services.database.clock.now(connection)
+        since = None if all else now
+        rows = store.page(connection, before, limit + 1, since=since, projects=reach.projects)
+        names = _trigger_names(connection, rows)
+    return page(ListOut[HoldOut], rows, limit, lambda hold: _hold(hold, now, names), lambda hold: pack(hold.hold_id))
 
 
-def _refuse_beyond(here: Services, within: Reach, hold_id: str) -> None:
-    """Raises NotFound for what holds another project, of which nothing is told, and Forbidden for everything's."""
-    if within.projects is None:
+def _refuse_outside(services: Services, reach: Reach, hold_id: str) -> None:
+    """Raise NotFound for a hold of another project, so as not to reveal it, and Forbidden for one of everything."""
+    if reach.projects is None:
         return
-    with here.database.read() as connection:
-        found = store.get(connection, hold_id)
-    if found is not None and found.project is None:
-        refuse_outside(within, None)
-    if found is None or not within.covers(found.project):
+    with services.database.read() as connection:
+        hold = store.get(connection, hold_id)
+    if hold is not None and hold.project is None:
+        refuse_outside(reach, None)
+    if hold is None or not reach.covers(hold.project):
         raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", LIST)
 
 
-def _scope(said: Mapping[str, Any]) -> Scope:
-    """For whom a blackout is. Raises Invalid."""
-    project, tag, trigger = said["project"], said["tag"], said["trigger"]
-    if trigger is None:
-        _check_name("project", project)
-        if tag is not None and not 0 < len(tag) <= LONGEST_TAG:
+def _scope(request: BlackoutIn) -> Scope:
+    """Return the triggers that a blackout holds. Raises Invalid."""
+    if request.trigger is None:
+        if request.tag is not None and not 0 < len(request.tag) <= LONGEST_TAG:
             raise Invalid.at("tag", "is no tag", f"1 to {LONGEST_TAG} characters")
-        return Scope(project, tag)
-    if project is not None or tag is not None:
+        return Scope(request.project, request.tag)
+    if request.project is not None or request.tag is not None:
         raise Invalid.at("trigger", "stands beside project or tag", "name a trigger alone, or leave it out")
-    key = TriggerKey.parse(trigger)
-    if faults := name_faults("trigger.", **key._asdict()):
-        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
-    return Scope(trigger=key)
+    return Scope(trigger=request.trigger)
 
 
-def _check_name(field: str, text: str | None) -> None:
-    if text is not None and (faults := name_faults("", **{field: text})):
-        raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
+def _answers(services: Services, holds: Sequence[Hold]) -> list[HoldOut]:
+    with services.database.read() as connection:
+        now = services.database.clock.now(connection)
+        names = _trigger_names(connection, holds)
+    return [_hold(hold, now, names) for hold in holds]
 
 
-def _shaped(here: Services, made: Sequence[Hold]) -> list[HoldShape]:
-    with here.database.read() as connection:
-        now: datetime = here.database.clock.now(connection)
-        names = _names(connection, made)
-    return [hold_shape(hold, now, names) for hold in made]
+def _trigger_names(connection: Connection, holds: Sequence[Hold]) -> dict[str, TriggerKey]:
+    return trigger_store.keys(connection, [hold.trigger_id for hold in holds if hold.trigger_id])
 
 
-def _names(connection: Any, made: Sequence[Hold]) -> dict[str, TriggerKey]:
-    return trigger_store.keys(connection, [hold.trigger_id for hold in made if hold.trigger_id])
+def _hold(hold: Hold, now: datetime, triggers: dict[str, TriggerKey]) -> HoldOut:
+    is_over = hold.until_at is not None and (hold.until_at <= now or hold.until_at <= hold.from_at)
+    return HoldOut(
+        since=utc_text(hold.from_at),
+        until=time_text(hold.until_at),
+        id=hold.hold_id,
+        kind="freeze" if hold.kind == HoldKind.FREEZE else "blackout",
+        state="over" if is_over else "in_force" if hold.from_at <= now else "to_come",
+        project=hold.project,
+        tag=hold.tag,
+        trigger=str(triggers[hold.trigger_id]) if hold.trigger_id else None,
+        mode=hold.mode or None,
+        owner=hold.owner,
+        reason=hold.reason,
+        revision=hold.revision,
+        changed_at=utc_text(hold.at),
+        changed_by=hold.actor,
+    )
+
+
+def held_out(hold: Hold) -> HeldOut:
+    """Return the hold on a trigger as the API shows it."""
+    return HeldOut(
+        id=hold.hold_id,
+        kind="freeze" if hold.kind == HoldKind.FREEZE else "blackout",
+        mode=hold.mode or None,
+        until=time_text(hold.until_at),
+        owner=hold.owner,
+        reason=hold.reason,
+    )

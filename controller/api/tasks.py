@@ -1,67 +1,117 @@
 """Task versions: register, read, list, delete."""
 
+import json
+
 from fastapi import APIRouter, Response
 
-from controller.api.bodies import MANIFEST, Sent, manifest_at
-from controller.api.context import Asking, Here, NamedTask, Within, listed
-from controller.api.paging import Cursor, Filter, Limit, pack, page, unpack
-from controller.shapes.common import Page
-from controller.shapes.tasks import RegisteredTaskShape, TaskShape, task_shape
+from controller.api.answers import Answer, CursorQuery, FilterQuery, LimitQuery, ListOut, Object, pack, page, unpack
+from controller.api.bodies import MANIFEST, RawBodyDep, manifest_at
+from controller.api.parameters import CallerDep, ReachDep, ServicesDep, TaskPath, projects_to_list
+from controller.auth.requirements import Projects, require
+from reconcile.decide.authority import Role
 from reconcile.triggers.tasks import delete_task, register_task
 from revisions.errors import NotFound
 from revisions.ids import TaskKey
 from revisions.spec.task import TaskManifest
 from revisions.store import tasks as store
+from revisions.store.tasks import TaskRow
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 ONE = "/{project}/{domain}/{name}/{version}"
 
 
-@router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "new", "model": RegisteredTaskShape}})
-def register(key: NamedTask, body: Sent, caller: Asking, here: Here, response: Response) -> RegisteredTaskShape:
-    """Registers a version; the same spec again changes nothing, another is a conflict (R-23).
+class TaskOut(Answer):
+    """One version of a task with a summary of its triggers."""
 
-    `warnings` name the active triggers that rely on what this version leaves out (R-15).
+    project: str
+    domain: str
+    name: str
+    version: str
+    spec: Object
+    trigger_name: str | None
+    total_triggers: int
+    active_triggers: int
+    trigger_automation: Object | None
+
+
+class RegisteredTaskOut(TaskOut):
+    """A task version after a request; `changed` is false if it was registered with the same spec before.
+
+    `warnings` name the active triggers that rely on something the new version leaves out (R-15).
+    """
+
+    changed: bool
+    warnings: list[str]
+
+
+@router.put(
+    ONE,
+    openapi_extra=MANIFEST,
+    responses={201: {"description": "new", "model": RegisteredTaskOut}},
+    dependencies=[require(Role.DEPLOYER, Projects.NAMED)],
+)
+def register(
+    key: TaskPath, body: RawBodyDep, caller: CallerDep, services: ServicesDep, response: Response
+) -> RegisteredTaskOut:
+    """Register a version. The same spec again changes nothing, another spec is a conflict (R-23).
+
+    `warnings` name the active triggers that rely on something this version leaves out (R-15).
     """
     manifest = TaskManifest.read(manifest_at(body.document(), "Task", key._asdict()))
-    registered = register_task(here.database, here.observations, manifest, caller)
+    registered = register_task(services.database, services.observations, manifest, caller)
     if registered.changed:
         response.status_code = 201
-    return {**task_shape(registered.task), "changed": registered.changed, "warnings": list(registered.warnings)}
+    return RegisteredTaskOut(
+        **dict(task_out(registered.task)), changed=registered.changed, warnings=list(registered.warnings)
+    )
 
 
-@router.get(ONE)
-def show(key: NamedTask, here: Here) -> TaskShape:
-    """One version with the summary of its triggers (R-12)."""
-    with here.database.read() as connection:
+@router.get(ONE, dependencies=[require(Role.VIEWER, Projects.NAMED)])
+def show(key: TaskPath, services: ServicesDep) -> TaskOut:
+    """Return one version with a summary of its triggers (R-12)."""
+    with services.database.read() as connection:
         row = store.get(connection, key)
-        there = store.versions(connection, key.project, key.domain, key.name)
+        versions = store.versions(connection, key.project, key.domain, key.name)
     if row is None or row.deleted:
-        known = f"; there are {', '.join(there)}" if there else ""
+        known = f"; there are {', '.join(versions)}" if versions else ""
         raise NotFound.hinted("task", f"there is no task {key}{known}", "`triggerctl task list` shows what there is")
-    return task_shape(row)
+    return task_out(row)
 
 
-@router.delete(ONE)
-def delete(key: NamedTask, caller: Asking, here: Here) -> TaskShape:
-    """Deletes a version softly, with the triggers bound to it (R-14)."""
-    deleted = delete_task(here.database, here.observations, key, caller)
-    return task_shape(deleted)
+@router.delete(ONE, dependencies=[require(Role.DEPLOYER, Projects.NAMED)])
+def delete(key: TaskPath, caller: CallerDep, services: ServicesDep) -> TaskOut:
+    """Delete a version and the triggers bound to it. Their history stays (R-14)."""
+    return task_out(delete_task(services.database, services.observations, key, caller))
 
 
-@router.get("")
+@router.get("", dependencies=[require(Role.VIEWER)])
 def listing(
-    here: Here,
-    within: Within,
-    project: Filter = None,
-    domain: Filter = None,
-    name: Filter = None,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-) -> Page[TaskShape]:
-    """The versions that are not deleted, by name."""
+    services: ServicesDep,
+    reach: ReachDep,
+    project: FilterQuery = None,
+    domain: FilterQuery = None,
+    name: FilterQuery = None,
+    limit: LimitQuery = 100,
+    cursor: CursorQuery = None,
+) -> ListOut[TaskOut]:
+    """List the versions that are not deleted, by name."""
     start = unpack(cursor, 4)
-    after, projects = TaskKey(*start) if start else None, listed(within, project)
-    with here.database.read() as connection:
-        found = store.page(connection, after, limit + 1, project=project, domain=domain, name=name, projects=projects)
-    return page(found, limit, task_shape, lambda row: pack(*row.key))
+    after, projects = TaskKey(*start) if start else None, projects_to_list(reach, project)
+    with services.database.read() as connection:
+        rows = store.page(connection, after, limit + 1, project=project, domain=domain, name=name, projects=projects)
+    return page(ListOut[TaskOut], rows, limit, task_out, lambda row: pack(*row.key))
+
+
+def task_out(row: TaskRow) -> TaskOut:
+    """Return a task version as the API shows it."""
+    return TaskOut(
+        project=row.key.project,
+        domain=row.key.domain,
+        name=row.key.name,
+        version=row.key.version,
+        spec=json.loads(row.spec),
+        trigger_name=row.trigger_name,
+        total_triggers=row.total_triggers,
+        active_triggers=row.active_triggers,
+        trigger_automation=row.trigger_automation,
+    )

@@ -1,81 +1,133 @@
-"""Tokens: make, list, revoke; each within the projects of whoever does it (O-06)."""
+"""Tokens: create, list, revoke; within the caller's projects only (O-06)."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated
 
 from fastapi import APIRouter
+from pydantic import Field
 
-from controller.api.bodies import Sent, fields_schema
-from controller.api.context import Asking, Here, NamedId, Within, moment
-from controller.api.paging import MOST, Cursor, Limit, id_before, pack, page
+from controller.api.answers import (
+    MOST_ITEMS,
+    Answer,
+    CursorQuery,
+    LimitQuery,
+    ListOut,
+    Time,
+    id_in,
+    pack,
+    page,
+    time_text,
+)
+from controller.api.bodies import Moment, ProjectName, RequestBody, body, documented
+from controller.api.parameters import CallerDep, IdPath, ReachDep, ServicesDep
+from controller.auth.requirements import require
 from controller.services import Services
-from controller.shapes.common import Page
-from controller.shapes.tokens import CreatedTokenShape, RevokedTokenShape, TokenShape, token_shape
-from reconcile.decide.authority import Grant, Reach, Role
+from reconcile.decide.authority import Grant, Reach, Role, projects_list, rights_of
 from reconcile.triggers.credentials import is_within
-from revisions.errors import Fault, Invalid
-from revisions.ids import name_faults
+from revisions.errors import Invalid
+from revisions.ids import utc_text
 from revisions.store import tokens as store
 from revisions.store.database import Connection
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
-_FIELDS: dict[str, Any] = {
-    "name": {"type": "string"},
-    "role": {"enum": list(Role)},
-    "projects": {"type": "array", "items": {"type": "string"}, "description": "left out: all"},
-    "expires_at": {"type": "string", "format": "date-time", "description": "left out: never"},
-}
 
 
-@router.post("", status_code=201, openapi_extra=fields_schema("name", "role", **_FIELDS))
-def create(body: Sent, caller: Asking, within: Within, here: Here) -> CreatedTokenShape:
-    """Makes a token; its secret stands in this answer and nowhere else."""
-    said = body.fields("name", "role", name=str, role=str, projects=list, expires_at=str)
-    if said["role"] not in tuple(Role):
-        raise Invalid.at("role", f"{said['role']!r} is not known", f"one of {', '.join(Role)}")
-    grant = Grant(Role(said["role"]), _reach(said["projects"]))
-    made = here.credentials.create(said["name"], grant, moment(said["expires_at"], "expires_at"), within, caller)
-    return {**_shape(here, made.token), "token": made.secret}
+class CreateTokenIn(RequestBody):
+    """Body of a request for a new token."""
+
+    name: str
+    role: Annotated[Role, Field(strict=False)]
+    projects: list[ProjectName] | None = Field(None, description="left out: all projects")
+    expires_at: Moment | None = Field(None, description="left out: never")
 
 
-@router.get("")
-def listing(here: Here, within: Within, limit: Limit = 100, cursor: Cursor = None) -> Page[TokenShape]:
-    """All tokens there ever were, newest first."""
-    before = id_before(cursor)
-    with here.database.read() as connection:
-        now = here.database.clock.now(connection)
-        found = _within(connection, within, before, limit + 1)
-    return page(found, limit, lambda one: token_shape(one, now), lambda one: pack(one.token_id))
+class TokenOut(Answer):
+    """A token without its secret. `projects` null: all projects. `live`: neither expired nor revoked."""
+
+    id: str
+    name: str
+    role: str
+    projects: list[str] | None
+    live: bool
+    created_at: Time
+    created_by: str
+    expires_at: Time | None
+    revoked_at: Time | None
+    revoked_by: str | None
+    last_used_at: Time | None
 
 
-@router.delete("/{id}")
-def revoke(id: NamedId, caller: Asking, within: Within, here: Here) -> RevokedTokenShape:
-    """Ends a token now; one that is revoked already stays as it is."""
-    made = here.credentials.revoke(id, within, caller)
-    return {**_shape(here, made), "denied_triggers": len(here.credentials.orphans(made.name, within))}
+class CreatedTokenOut(TokenOut):
+    """A new token with its secret, which is shown only in this answer."""
+
+    token: str
+
+
+class RevokedTokenOut(TokenOut):
+    """A revoked token. `denied_triggers`: number of active triggers that start nothing now, for they need its name."""
+
+    denied_triggers: int
+
+
+@router.post("", status_code=201, openapi_extra=documented(CreateTokenIn), dependencies=[require(Role.ADMIN)])
+def create(
+    request: Annotated[CreateTokenIn, body(CreateTokenIn)], caller: CallerDep, reach: ReachDep, services: ServicesDep
+) -> CreatedTokenOut:
+    """Create a token. Its secret is in this answer and nowhere else."""
+    if request.projects == []:
+        raise Invalid.at("projects", "is empty, so that the token is good for nothing", "name some, or leave it out")
+    grant = Grant(request.role, Reach(frozenset(request.projects) if request.projects is not None else None))
+    created = services.credentials.create(request.name, grant, request.expires_at, reach, caller)
+    return CreatedTokenOut(**dict(_token_out(services, created.token)), token=created.secret)
+
+
+@router.get("", dependencies=[require(Role.ADMIN)])
+def listing(
+    services: ServicesDep, reach: ReachDep, limit: LimitQuery = 100, cursor: CursorQuery = None
+) -> ListOut[TokenOut]:
+    """List all tokens, also revoked and expired ones, newest first."""
+    before = id_in(cursor)
+    with services.database.read() as connection:
+        now = services.database.clock.now(connection)
+        tokens = _within(connection, reach, before, limit + 1)
+    return page(ListOut[TokenOut], tokens, limit, lambda one: token_out(one, now), lambda one: pack(one.token_id))
+
+
+@router.delete("/{id}", dependencies=[require(Role.ADMIN)])
+def revoke(id: IdPath, caller: CallerDep, reach: ReachDep, services: ServicesDep) -> RevokedTokenOut:
+    """Revoke a token. One that was revoked before stays as it is."""
+    token = services.credentials.revoke(id, reach, caller)
+    denied = services.credentials.orphans(token.name, reach)
+    return RevokedTokenOut(**dict(_token_out(services, token)), denied_triggers=len(denied))
 
 
 def _within(connection: Connection, reach: Reach, before: str | None, number: int) -> list[store.Token]:
-    """So many tokens within a reach; of others nothing is told, not by where a part ends either."""
-    found: list[store.Token] = []
-    while len(found) < number and (some := store.page(connection, before, MOST)):
-        found += [one for one in some if is_within(reach, one)]
-        before = some[-1].token_id
-    return found[:number]
+    """Return so many tokens within a reach; also the cursor must not reveal others, so pages are filled up."""
+    tokens: list[store.Token] = []
+    while len(tokens) < number and (rows := store.page(connection, before, MOST_ITEMS)):
+        tokens += [token for token in rows if is_within(reach, token)]
+        before = rows[-1].token_id
+    return tokens[:number]
 
 
-def _reach(projects: list[Any] | None) -> Reach:
-    """Raises Invalid for what can be no projects; none at all would be a token for nothing."""
-    if projects is None:
-        return Reach(None)
-    if not projects:
-        raise Invalid.at("projects", "is empty, so that the token is good for nothing", "name some, or leave it out")
-    for place, name in enumerate(projects):
-        faults = name_faults("", project=name) if isinstance(name, str) else [Fault("", "must be a string")]
-        if faults:
-            raise Invalid.at(f"projects[{place}]", faults[0].message, faults[0].hint)
-    return Reach(frozenset(projects))
+def token_out(token: store.Token, now: datetime) -> TokenOut:
+    """Return a token as the API shows it."""
+    [grant] = rights_of(token.grants).grants
+    return TokenOut(
+        id=token.token_id,
+        name=token.name,
+        role=grant.role.value,
+        projects=projects_list(grant.reach),
+        live=token.is_live(now),
+        created_at=utc_text(token.created_at),
+        created_by=token.created_by,
+        expires_at=time_text(token.expires_at),
+        revoked_at=time_text(token.revoked_at),
+        revoked_by=token.revoked_by,
+        last_used_at=time_text(token.last_used_at),
+    )
 
 
-def _shape(here: Services, one: store.Token) -> TokenShape:
-    with here.database.read() as connection:
-        return token_shape(one, here.database.clock.now(connection))
+def _token_out(services: Services, token: store.Token) -> TokenOut:
+    with services.database.read() as connection:
+        return token_out(token, services.database.clock.now(connection))

@@ -1,6 +1,6 @@
-"""A span for each request that changes something, in the caller's trace or in a trace of its own (O-04).
+"""Spans of requests that change something, in the caller's trace or a new one (O-04).
 
-A request that only reads is recorded if it has a `traceparent`; pages and probes ask all the time.
+Reads are recorded only if the caller traces them: pages and probes read all the time.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
-from controller.api import rights
-from controller.api.context import PRINCIPAL, TRACEPARENT
-from controller.api.guard import SAFE
+from controller.api.parameters import TRACEPARENT
+from controller.auth.guard import SAFE
+from controller.auth.refusals import PRINCIPAL
 from controller.telemetry.tracing import Tracing
 from reconcile.decide.trace_context import parse
 from revisions.ids import TriggerKey
@@ -20,10 +20,7 @@ _NAMES_OF_TRIGGERS = frozenset(TriggerKey._fields)
 
 
 class Traced:
-    """Outermost middleware, so that refusals are recorded as well.
-
-    Queries, headers and bodies are not recorded, for they may hold secrets.
-    """
+    """Outermost middleware, so that refusals are traced too. Queries, headers and bodies are not recorded."""
 
     def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
         self._app = app
@@ -34,12 +31,12 @@ class Traced:
         if scope["type"] != "http" or (scope["method"] in SAFE and parent is None):
             await self._app(scope, receive, send)
             return
-        method, found = scope["method"], rights.find(scope["path"])
-        route = found.path if found else None
+        method, matched = scope["method"], scope["app"].state.route_table.match(scope["path"])
+        route = matched.path if matched else None
         attributes = {"http.request.method": method, "http.route": route, "url.scheme": scope["scheme"]}
         status = 500
 
-        async def watched(message: Message) -> None:
+        async def send_watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -49,14 +46,14 @@ class Traced:
             scope[TRACEPARENT] = str(span.context)
             try:
                 with bound_contextvars(trace_id=span.context.trace):
-                    await self._app(scope, receive, watched)
+                    await self._app(scope, receive, send_watched)
             finally:
-                names = found.names if found else {}
+                names = matched.parameters if matched else {}
                 span.set_answer(status, {**_named(names), "triggerctl.actor": _actor(scope)})
 
 
 def _named(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the trigger that a path names; other parts of paths may be secrets."""
+    """Return the trigger that a path names; other path parameters may be secret."""
     return {"triggerctl.trigger": str(TriggerKey(**names))} if names.keys() == _NAMES_OF_TRIGGERS else {}
 
 

@@ -1,231 +1,320 @@
-"""Triggers: deploy, read, list, activate, deactivate, delete, roll back, rename, fire."""
+"""Triggers: deploy, read, list. Other changes are in `trigger_changes`, runs started by hand in `fires`."""
 
-from collections.abc import Iterable
-from typing import Annotated, Any
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from controller.api.bodies import MANIFEST, Sent, fields_schema, manifest_at
-from controller.api.context import (
-    Asking,
-    Here,
-    Named,
-    Origin,
-    Precondition,
-    Within,
-    because,
-    etag,
-    listed,
-    moment,
+from controller.api.answers import (
+    Answer,
+    CursorQuery,
+    FilterQuery,
+    LimitQuery,
+    ListOut,
+    Object,
+    Time,
+    pack,
+    page,
+    time_text,
+    unpack,
 )
-from controller.api.paging import LARGEST_NUMBER, Cursor, Filter, Limit, pack, page, unpack
+from controller.api.bodies import MANIFEST, RawBodyDep, manifest_at
+from controller.api.holds import HeldOut, held_out
+from controller.api.parameters import (
+    CallerDep,
+    OriginQuery,
+    Precondition,
+    ReachDep,
+    ServicesDep,
+    TriggerPath,
+    etag,
+    optional_moment,
+    projects_to_list,
+    with_reason,
+)
+from controller.auth.requirements import Projects, require
 from controller.services import Services
-from controller.shapes.common import Page
-from controller.shapes.runs import AskedRunShape, run_shape
-from controller.shapes.triggers import ChangedTriggerShape, InItsWay, TriggerShape, trigger_shape
-from reconcile.triggers import limit_warnings
-from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger
+from reconcile.decide.authority import Role
 from reconcile.triggers.append import Changed
-from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
+from reconcile.triggers.deploy import deploy_trigger
 from revisions.errors import NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
 from revisions.spec.trigger import TriggerManifest
-from revisions.store import holds, quarantines
+from revisions.store import holds as hold_store
+from revisions.store import quarantines
 from revisions.store import revisions as revision_store
 from revisions.store import status as status_store
 from revisions.store import triggers as store
+from revisions.store.database import Connection
+from revisions.store.holds import Hold
+from revisions.store.quarantines import Quarantine
+from revisions.store.status import StatusRow
 
 router = APIRouter(prefix="/triggers", tags=["triggers"])
 ONE = "/{project}/{domain}/{task}/{name}"
-_REASON = {"type": "string"}
 
-AsOf = Annotated[str | None, Query(description="as it stood at this instant; what it did by then is not known")]
+AsOfQuery = Annotated[str | None, Query(description="the trigger as it was at this instant, without runtime facts")]
 
 
-@router.put(ONE, openapi_extra=MANIFEST, responses={201: {"description": "created", "model": ChangedTriggerShape}})
+class QuarantinedOut(Answer):
+    """Quarantine of a trigger that could not be decided: since when, when it is tried again, and the last error."""
+
+    since: Time
+    until: Time
+    attempts: int
+    error: str
+
+
+class StatusOut(Answer):
+    """Runtime facts of a trigger. Of a trigger at a past instant they are unknown and null (R-09).
+
+    `stopped_for`: reason for which the system deactivated it, null if a person did. `held` and `quarantined`: what
+    keeps it from starting now.
+    """
+
+    next_fire_at: Time | None = None
+    last_fired_at: Time | None = None
+    last_success_at: Time | None = None
+    last_outcome: str | None = None
+    last_outcome_at: Time | None = None
+    last_run_id: str | None = None
+    last_error: str | None = None
+    run_count: int | None = None
+    consecutive_failures: int | None = None
+    deactivated_reason: str | None
+    stopped_for: str | None
+    paused_until: Time | None
+    held: HeldOut | None
+    quarantined: QuarantinedOut | None
+
+
+class TriggerOut(Answer):
+    """A trigger in its current revision, or in that of a past instant."""
+
+    project: str
+    domain: str
+    task: str
+    name: str
+    revision: int
+    active: bool
+    deleted: bool
+    tags: list[str]
+    spec: Object
+    hash: str
+    changed_at: Time
+    changed_by: str
+    status: StatusOut
+
+
+class ChangedTriggerOut(TriggerOut):
+    """A trigger after a request; `changed` is false if it already was so and no revision was added.
+
+    `warnings` are for whoever deployed or activated it (E-15, X-08).
+    """
+
+    changed: bool
+    warnings: list[str]
+
+
+@router.put(
+    ONE,
+    openapi_extra=MANIFEST,
+    responses={201: {"description": "created", "model": ChangedTriggerOut}},
+    dependencies=[require(Role.DEPLOYER, Projects.NAMED)],
+)
 def deploy(
-    key: Named,
-    body: Sent,
+    key: TriggerPath,
+    body: RawBodyDep,
     expected: Precondition,
-    caller: Asking,
-    here: Here,
+    caller: CallerDep,
+    services: ServicesDep,
     response: Response,
-    origin: Origin,
-    reason: Filter = None,
-) -> ChangedTriggerShape:
-    """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a trigger from its manifest (R-04 to R-06)."""
+    origin: OriginQuery,
+    reason: FilterQuery = None,
+) -> ChangedTriggerOut:
+    """Create (`If-None-Match: *`) or update (`If-Match: "N"`) a trigger from its manifest (R-04 to R-06)."""
     manifest = TriggerManifest.read(manifest_at(body.document(), "Trigger", key._asdict()))
     made = deploy_trigger(
-        here.database,
-        here.observations,
-        manifest,
-        expected,
-        because(caller, reason),
-        origin=origin,
-        sharing=here.settings.sharing,
+        services.database, services.observations, manifest, expected, with_reason(caller, reason), origin=origin
     )
     if made.created:
         response.status_code = 201
-    return changed(here, made, response)
+    return changed_trigger(services, made, response)
 
 
-@router.get(ONE)
-def show(key: Named, here: Here, response: Response, as_of: AsOf = None) -> TriggerShape:
-    """The trigger as it stands, or as it stood at an instant (R-09); a deleted one says so."""
-    at = moment(as_of, "as_of")
-    with here.database.read() as connection:
-        current = store.get(connection, key)
-        row = status_store.get(connection, current.trigger_id) if current else None
-        past = revision_store.as_of(connection, current.trigger_id, at) if current and at else None
-        in_the_way = _in_the_way(connection, here, [current]) if current else {}
-    if current is None or row is None:
-        raise NotFound.trigger(key)
-    if at and past is None:
-        way = f"`triggerctl history {key}` shows since when it is there"
-        raise NotFound.hinted("as_of", f"there was no trigger {key} at {utc_text(at)}", way)
-    response.headers["ETag"] = etag((past or current).revision)
-    return trigger_shape(past, None) if past else trigger_shape(current, row, in_the_way[current.trigger_id])
+@router.get(ONE, dependencies=[require(Role.VIEWER, Projects.NAMED)])
+def show(key: TriggerPath, services: ServicesDep, response: Response, as_of: AsOfQuery = None) -> TriggerOut:
+    """Return a trigger, also a deleted one, as it is or as it was at an instant (R-09)."""
+    at = optional_moment(as_of, "as_of")
+    trigger = read_trigger(services, key) if at is None else read_trigger_as_of(services, key, at)
+    response.headers["ETag"] = etag(trigger.revision)
+    return trigger
 
 
-@router.get("")
+@router.get("", dependencies=[require(Role.VIEWER)])
 def listing(
-    here: Here,
-    within: Within,
-    project: Filter = None,
-    domain: Filter = None,
-    task: Filter = None,
-    tag: Filter = None,
+    services: ServicesDep,
+    reach: ReachDep,
+    project: FilterQuery = None,
+    domain: FilterQuery = None,
+    task: FilterQuery = None,
+    tag: FilterQuery = None,
     active: Annotated[bool | None, Query()] = None,
-    origin: Filter = None,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-) -> Page[TriggerShape]:
-    """The triggers that are not deleted, by name."""
-    start, projects = unpack(cursor, 4), listed(within, project)
-    with here.database.read() as connection:
-        found = store.page(
+    origin: FilterQuery = None,
+    limit: LimitQuery = 100,
+    cursor: CursorQuery = None,
+) -> ListOut[TriggerOut]:
+    """List the triggers that are not deleted, by name."""
+    filters = TriggerFilter(project, domain, task, tag, active, origin)
+    return list_triggers(services, filters, projects_to_list(reach, project), limit, cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerFilter:
+    """Filter of a list of triggers; None matches everything."""
+
+    project: str | None = None
+    domain: str | None = None
+    task: str | None = None
+    tag: str | None = None
+    active: bool | None = None
+    origin: str | None = None
+
+
+def list_triggers(
+    services: Services, filters: TriggerFilter, projects: Collection[str] | None, limit: int, cursor: str | None
+) -> ListOut[TriggerOut]:
+    """Return a page of the triggers that are not deleted, by name. Raises Invalid for a bad cursor."""
+    start = unpack(cursor, 4)
+    with services.database.read() as connection:
+        rows = store.page(
             connection,
             TriggerKey(*start) if start else None,
             limit + 1,
-            project=project,
-            domain=domain,
-            task=task,
-            tag=tag,
-            active=active,
-            origin=origin,
+            project=filters.project,
+            domain=filters.domain,
+            task=filters.task,
+            tag=filters.tag,
+            active=filters.active,
+            origin=filters.origin,
             projects=projects,
         )
-        in_the_way = _in_the_way(connection, here, (trigger for trigger, _ in found))
+        obstacles = _obstacles(connection, services, (trigger for trigger, _ in rows))
     return page(
-        found, limit, lambda row: trigger_shape(*row, in_the_way[row[0].trigger_id]), lambda row: pack(*row[0].key)
+        ListOut[TriggerOut],
+        rows,
+        limit,
+        lambda row: trigger_out(row[0], status_out(*row, obstacles[row[0].trigger_id])),
+        lambda row: pack(*row[0].key),
     )
 
 
-@router.post(f"{ONE}/activate", openapi_extra=fields_schema(reason=_REASON))
-def activate(
-    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
-) -> ChangedTriggerShape:
-    """Resumes a trigger from now on (R-08, R-20)."""
-    said = body.fields(reason=str)
-    return changed(
-        here,
-        activate_trigger(here.database, here.observations, key, expected, because(caller, said["reason"])),
-        response,
-    )
+def read_trigger(services: Services, key: TriggerKey) -> TriggerOut:
+    """Return a trigger in its current revision. Raises NotFound."""
+    with services.database.read() as connection:
+        trigger = existing(connection, key)
+        row = status_store.get(connection, trigger.trigger_id)
+        obstacles = _obstacles(connection, services, [trigger])
+    return trigger_out(trigger, status_out(trigger, row, obstacles[trigger.trigger_id]))
 
 
-@router.post(
-    f"{ONE}/deactivate", openapi_extra=fields_schema(reason=_REASON, until={"type": "string", "format": "date-time"})
-)
-def deactivate(
-    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
-) -> ChangedTriggerShape:
-    """Pauses a trigger, for good or until an instant (R-08, R-20)."""
-    said = body.fields(reason=str, until=str)
-    until = moment(said["until"], "until")
-    made = deactivate_trigger(
-        here.database, here.observations, key, expected, because(caller, said["reason"]), until=until
-    )
-    return changed(here, made, response)
+def read_trigger_as_of(services: Services, key: TriggerKey, at: datetime) -> TriggerOut:
+    """Return a trigger in the revision of an instant. Raises NotFound."""
+    with services.database.read() as connection:
+        current = existing(connection, key)
+        past = revision_store.as_of(connection, current.trigger_id, at)
+    if past is None:
+        hint = f"`triggerctl history {key}` shows since when it is there"
+        raise NotFound.hinted("as_of", f"there was no trigger {key} at {utc_text(at)}", hint)
+    return trigger_out(past, status_out(past, None, StartObstacles()))
 
 
-@router.delete(ONE, openapi_extra=fields_schema(reason=_REASON))
-def delete(
-    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
-) -> ChangedTriggerShape:
-    """Deletes a trigger softly; its history stays (R-08)."""
-    said = body.fields(reason=str)
-    return changed(
-        here, delete_trigger(here.database, here.observations, key, expected, because(caller, said["reason"])), response
-    )
+def existing(connection: Connection, key: TriggerKey) -> Trigger:
+    """Return a trigger, also a deleted one. Raises NotFound for a name that was never used."""
+    trigger = store.get(connection, key)
+    if trigger is None:
+        raise NotFound.trigger(key)
+    return trigger
 
 
-@router.post(f"{ONE}/rollback", openapi_extra=fields_schema("to", to={"type": "integer"}, reason=_REASON))
-def rollback(
-    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
-) -> ChangedTriggerShape:
-    """Deploys revision `to` again, as a new revision; brings a deleted trigger back (R-09, R-22)."""
-    said = body.fields("to", to=int, reason=str)
-    if not 0 < said["to"] <= LARGEST_NUMBER:
-        raise NotFound.hinted("to", f"{key} has no revision {said['to']}", f"`triggerctl history {key}` shows them")
-    made = rollback_trigger(
-        here.database,
-        here.observations,
-        key,
-        said["to"],
-        expected,
-        because(caller, said["reason"]),
-        sharing=here.settings.sharing,
-    )
-    return changed(here, made, response)
-
-
-@router.post(f"{ONE}/rename", openapi_extra=fields_schema("name", name={"type": "string"}, reason=_REASON))
-def rename(
-    key: Named, body: Sent, expected: Precondition, caller: Asking, here: Here, response: Response
-) -> ChangedTriggerShape:
-    """Gives a trigger another name; history, watermark and runs stay (R-22)."""
-    said = body.fields("name", name=str, reason=str)
-    made = rename_trigger(
-        here.database, here.observations, key, said["name"], expected, because(caller, said["reason"])
-    )
-    return changed(here, made, response)
-
-
-@router.post(
-    f"{ONE}/fire", status_code=201, openapi_extra=fields_schema(input={"type": "object"}, overlap={"type": "string"})
-)
-def fire(key: Named, body: Sent, caller: Asking, here: Here) -> AskedRunShape:
-    """Makes a run now, whatever the schedule says (X-11)."""
-    said = body.fields(input=dict, overlap=str)
-    made = here.firing.fire(key, said["input"], caller, said["overlap"])
-    return {
-        **run_shape(made, {made.trigger_id: key}),
-        "warnings": limit_warnings.beyond(here.database, made.trigger_id),
-    }
-
-
-def changed(here: Services, made: Changed, response: Response) -> ChangedTriggerShape:
-    """What a change answers: the trigger as it stands now. Raises NotFound for one that went meanwhile."""
-    current: Trigger = made.trigger
-    with here.database.read() as connection:
-        row = status_store.get(connection, current.trigger_id)
-        in_the_way = _in_the_way(connection, here, [current])
+def changed_trigger(services: Services, made: Changed, response: Response) -> ChangedTriggerOut:
+    """Answer a change with the trigger after it. Raises NotFound if the trigger has been removed since."""
+    trigger = made.trigger
+    with services.database.read() as connection:
+        row = status_store.get(connection, trigger.trigger_id)
+        obstacles = _obstacles(connection, services, [trigger])
     if row is None:
-        raise NotFound.trigger(current.key)
-    response.headers["ETag"] = etag(current.revision)
-    shape = trigger_shape(current, row, in_the_way[current.trigger_id])
-    return {**shape, "changed": made.changed, "warnings": list(made.warnings)}
+        raise NotFound.trigger(trigger.key)
+    response.headers["ETag"] = etag(trigger.revision)
+    shown = trigger_out(trigger, status_out(trigger, row, obstacles[trigger.trigger_id]))
+    return ChangedTriggerOut(**dict(shown), changed=made.changed, warnings=list(made.warnings))
 
 
-def _in_the_way(connection: Any, here: Services, shown: Iterable[Trigger]) -> dict[str, InItsWay]:
-    """What keeps each of these triggers from starting just now, by their ids (L-13, S-13)."""
+@dataclass(frozen=True, slots=True)
+class StartObstacles:
+    """Hold (S-13) and quarantine (L-13) that keep a trigger from starting now."""
+
+    hold: Hold | None = None
+    quarantine: Quarantine | None = None
+
+
+def _obstacles(connection: Connection, services: Services, shown: Iterable[Trigger]) -> dict[str, StartObstacles]:
+    """Return what keeps each trigger from starting now, by trigger id."""
     triggers = list(shown)
-    now = here.database.clock.now(connection)
-    lasting = holds.lasting(connection, now)
-    apart = quarantines.get(connection, [trigger.trigger_id for trigger in triggers if trigger.active])
+    now = services.database.clock.now(connection)
+    current_holds = hold_store.lasting(connection, now)
+    quarantined = quarantines.get(connection, [trigger.trigger_id for trigger in triggers if trigger.active])
     return {
-        trigger.trigger_id: InItsWay(holds.over(lasting, trigger, now), apart.get(trigger.trigger_id))
+        trigger.trigger_id: StartObstacles(
+            hold_store.over(current_holds, trigger, now), quarantined.get(trigger.trigger_id)
+        )
         for trigger in triggers
     }
+
+
+def trigger_out(trigger: Trigger, status: StatusOut) -> TriggerOut:
+    """Return a trigger as the API shows it."""
+    return TriggerOut(
+        project=trigger.key.project,
+        domain=trigger.key.domain,
+        task=trigger.key.task,
+        name=trigger.key.name,
+        revision=trigger.revision,
+        active=trigger.active,
+        deleted=trigger.deleted,
+        tags=list(trigger.tags),
+        spec=json.loads(trigger.spec),
+        hash=trigger.hash,
+        changed_at=utc_text(trigger.changed_at),
+        changed_by=trigger.changed_by,
+        status=status,
+    )
+
+
+def status_out(trigger: Trigger, row: StatusRow | None, obstacles: StartObstacles) -> StatusOut:
+    """Return a trigger's status as the API shows it; `row` is None for a past instant."""
+    return StatusOut(
+        next_fire_at=time_text(row.next_fire_at) if row else None,
+        last_fired_at=time_text(row.last_fired_at) if row else None,
+        last_success_at=time_text(row.last_success_at) if row else None,
+        last_outcome=row.last_outcome if row else None,
+        last_outcome_at=time_text(row.last_outcome_at) if row else None,
+        last_run_id=row.last_run_id if row else None,
+        last_error=row.last_error if row else None,
+        run_count=row.run_count if row else None,
+        consecutive_failures=row.consecutive_failures if row else None,
+        deactivated_reason=trigger.deactivated_reason,
+        stopped_for=trigger.stopped_for,
+        paused_until=time_text(trigger.until),
+        held=held_out(obstacles.hold) if obstacles.hold else None,
+        quarantined=_quarantined(obstacles.quarantine) if obstacles.quarantine else None,
+    )
+
+
+def _quarantined(row: Quarantine) -> QuarantinedOut:
+    since, until = utc_text(row.since), utc_text(row.until_at)
+    return QuarantinedOut(since=since, until=until, attempts=row.attempts, error=row.error)

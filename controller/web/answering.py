@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from controller.api.context import PRINCIPAL
-from controller.auth import LOCAL
+from controller.auth.access import LOCAL
+from controller.auth.refusals import PRINCIPAL
 from controller.version import VERSION
 from controller.web import words
 

@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from fastapi import Response
-
 from controller.api import history, preview, runs, triggers
+from controller.api.answers import ListOut
+from controller.api.history import OccurrenceOut, RevisionOut
+from controller.api.parameters import optional_moment, projects_to_list
+from controller.api.preview import PreviewOut
+from controller.api.runs import RunOut, WaitingRunOut
+from controller.api.triggers import TriggerFilter, TriggerOut
 from controller.services import Services
-from controller.shapes.common import Page
-from controller.shapes.occurrences import OccurrenceShape
-from controller.shapes.previews import PreviewShape
-from controller.shapes.revisions import RevisionShape
-from controller.shapes.runs import RunShape, WaitingRunShape
-from controller.shapes.triggers import TriggerShape
 from controller.web import words
 from controller.web.words import Standing
 from reconcile.decide.authority import Reach
@@ -42,7 +40,7 @@ class Listing:
     """The triggers on one page; `last` are the statuses of their last runs, by the run's id."""
 
     now: datetime
-    triggers: Page[TriggerShape]
+    triggers: ListOut[TriggerOut]
     last: dict[str, str]
 
 
@@ -51,13 +49,13 @@ class Detail:
     """One trigger; `ahead` is None where no fire is to come or its schedule cannot be read."""
 
     now: datetime
-    trigger: TriggerShape
+    trigger: TriggerOut
     standing: Standing
     last: dict[str, str]
-    ahead: PreviewShape | None
-    revisions: Page[RevisionShape]
-    runs: Page[RunShape]
-    skips: list[OccurrenceShape]
+    ahead: PreviewOut | None
+    revisions: ListOut[RevisionOut]
+    runs: ListOut[RunOut]
+    skips: list[OccurrenceOut]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class RunDetail:
     """One run with the log of an attempt; `cut`: only the end of it is here."""
 
     now: datetime
-    run: WaitingRunShape
+    run: WaitingRunOut
     attempt: int
     log: str
     cut: bool
@@ -73,49 +71,48 @@ class RunDetail:
 
 def listing(here: Services, within: Reach, sought: Sought, cursor: str | None) -> Listing:
     """The triggers that are not deleted, by name. Raises Invalid for a cursor that is none."""
-    found = triggers.listing(
-        here, within, project=sought.project, tag=sought.tag, active=sought.active, limit=TRIGGERS, cursor=cursor
-    )
-    return Listing(triggers=found, last=_last(here, found["items"]), now=_now(here))
+    filters = TriggerFilter(project=sought.project, tag=sought.tag, active=sought.active)
+    found = triggers.list_triggers(here, filters, projects_to_list(within, sought.project), TRIGGERS, cursor)
+    return Listing(triggers=found, last=_last(here, found.items), now=_now(here))
 
 
-def detail(here: Services, within: Reach, key: TriggerKey, revisions_from: str | None, runs_from: str | None) -> Detail:
+def detail(here: Services, key: TriggerKey, revisions_from: str | None, runs_from: str | None) -> Detail:
     """One trigger, deleted or not; the cursors say where the parts begin. Raises NotFound and Invalid."""
-    shown = triggers.show(key, here, Response())
-    newest = history.revision(key, shown["revision"], here)
-    ledger = history.ledger(key, here, limit=LOOKED_BACK)
+    shown = triggers.read_trigger(here, key)
+    newest = history.read_revision(here, key, shown.revision)
+    ledger = history.list_occurrences(here, key, LOOKED_BACK, None)
     return Detail(
         trigger=shown,
-        standing=words.standing(shown, newest["reason"]),
+        standing=words.standing(shown, newest.reason),
         last=_last(here, [shown]),
         ahead=_ahead(here, key, shown),
-        revisions=history.revisions(key, here, limit=REVISIONS, cursor=revisions_from),
-        runs=runs.listing(here, within, trigger=str(key), limit=RUNS, cursor=runs_from),
-        skips=[item for item in ledger["items"] if item["run_id"] is None][:SKIPS],
+        revisions=history.list_revisions(here, key, REVISIONS, revisions_from),
+        runs=runs.list_runs_of(here, key, RUNS, runs_from),
+        skips=[item for item in ledger.items if item.run_id is None][:SKIPS],
         now=_now(here),
     )
 
 
 def run_detail(here: Services, within: Reach, id: str, attempt: int | None) -> RunDetail:
     """One run and what the attempt printed, the newest without a number. Raises NotFound."""
-    log = bytes(runs.log(id, here, within, attempt).body)
-    shown = runs.show(id, here, within)
+    log = runs.read_log(here, within, id, attempt).text
+    shown = runs.read_run(here, within, id)
     end = log[-LOG_SHOWN:].decode(errors="replace")
-    return RunDetail(run=shown, attempt=attempt or shown["attempt"], log=end, cut=len(log) > LOG_SHOWN, now=_now(here))
+    return RunDetail(run=shown, attempt=attempt or shown.attempt, log=end, cut=len(log) > LOG_SHOWN, now=_now(here))
 
 
-def _ahead(here: Services, key: TriggerKey, shown: TriggerShape) -> PreviewShape | None:
+def _ahead(here: Services, key: TriggerKey, shown: TriggerOut) -> PreviewOut | None:
     """The next fires, from the end of a pause on where there is one."""
-    if shown["deleted"]:
+    if shown.deleted:
         return None
     try:
-        return preview.of_trigger(key, here, n=FIRES, after=shown["status"]["paused_until"])
+        return preview.preview_trigger(here, key, FIRES, optional_moment(shown.status.paused_until, "paused_until"))
     except ValueError:  # a spec that this release cannot read (L-13): the page stands all the same
         return None
 
 
-def _last(here: Services, shown: Sequence[TriggerShape]) -> dict[str, str]:
-    ids = [trigger["status"]["last_run_id"] for trigger in shown]
+def _last(here: Services, shown: Sequence[TriggerOut]) -> dict[str, str]:
+    ids = [trigger.status.last_run_id for trigger in shown]
     with here.database.read() as connection:
         return {one.run.id: one.run.status for one in claims.get(connection, [id for id in ids if id])}
 

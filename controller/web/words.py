@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from controller.shapes.triggers import TriggerShape
+from controller.api.triggers import TriggerOut
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 LATE_SECONDS = 10
@@ -74,20 +74,20 @@ class Standing(NamedTuple):
     until: str | None = None
 
 
-def standing(trigger: TriggerShape, deleted_because: str = "") -> Standing:
+def standing(trigger: TriggerOut, deleted_because: str = "") -> Standing:
     """How a trigger stands (R-08, R-20), and what keeps an active one from starting (L-13, S-13)."""
-    status = trigger["status"]
-    if trigger["deleted"]:
+    status = trigger.status
+    if trigger.deleted:
         return Standing("deleted", deleted_because)
-    if not trigger["active"]:
-        why = DEACTIVATED.get(status["stopped_for"] or "", status["deactivated_reason"] or "")
-        word = "paused" if status["paused_until"] else "inactive"
-        return Standing(word, why, status["paused_until"])
-    if apart := status["quarantined"]:
-        return Standing("quarantined", f"it cannot be decided: {apart['error']}", apart["until"])
-    if held := status["held"]:
-        word = "frozen" if held["kind"] == "freeze" else "blackout"
-        return Standing(word, f"by {held['owner']}: {held['reason']}", held["until"])
+    if not trigger.active:
+        why = DEACTIVATED.get(status.stopped_for or "", status.deactivated_reason or "")
+        word = "paused" if status.paused_until else "inactive"
+        return Standing(word, why, status.paused_until)
+    if apart := status.quarantined:
+        return Standing("quarantined", f"it cannot be decided: {apart.error}", apart.until)
+    if held := status.held:
+        word = "frozen" if held.kind == "freeze" else "blackout"
+        return Standing(word, f"by {held.owner}: {held.reason}", held.until)
     return Standing("active", "")
 
 

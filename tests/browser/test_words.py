@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controller.api.triggers import StatusOut, TriggerOut
 from controller.web import words
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -91,7 +92,9 @@ HELD = {"id": "1", "kind": "freeze", "mode": None, "until": None, "owner": "ann"
 def test_what_keeps_an_active_trigger_from_starting(status: dict[str, Any], standing: tuple[Any, ...]) -> None:
     """L-13, S-13, U-04: in one word, why, and until when."""
     known = {"deactivated_reason": None, "stopped_for": None, "paused_until": None, "held": None, "quarantined": None}
-    trigger: Any = {"deleted": False, "active": True, "status": known | status}
+    status_out = StatusOut.model_validate(known | status)
+    fields: dict[str, Any] = {"deleted": False, "active": True, "status": status_out}
+    trigger = TriggerOut.model_construct(**fields)
     assert words.standing(trigger) == standing
 
 

@@ -1,4 +1,4 @@
-"""Every route that an application has, whatever includes or mounts it."""
+"""All routes of an application, also of included routers and mounted applications."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from starlette.routing import Mount
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
-    """(method, path) of each."""
+    """Yield method and path of each route."""
     for route in app.routes:
         yield from _of(route, "")
 

@@ -1,5 +1,6 @@
-"""Who may do what over HTTP: each route against each role, each project against the others, and nobody unnamed."""
+"""Access control over HTTP: roles, projects, credentials and refusals."""
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -7,14 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from sqlalchemy import event, text
 
 from controller import settings
-from controller.api import rights
-from controller.api.origin import OwnPagesOnly
-from controller.api.rights import Where, find
 from controller.app import create_app
+from controller.auth.browsers import OwnPagesOnly
+from controller.auth.requirements import Projects, Requirement, RouteTable, require
 from controller.errors import KINDS
 from controller.services import Services
 from controller.settings import Settings
@@ -43,16 +43,17 @@ NAMES = {"project": "acme", "domain": "production", "task": "report", "name": "t
 
 @pytest.fixture
 def app(services: Services) -> FastAPI:
-    """The whole of it, with the page and the metrics."""
+    """The application with the web page and the metrics."""
     app = create_app(services)
     pages.install(app)
-    app.add_api_route("/metrics", lambda: "", include_in_schema=False)
+    metrics = [require(Role.VIEWER, Projects.ALL, diagnosis=True)]
+    app.add_api_route("/metrics", lambda: "", include_in_schema=False, dependencies=metrics)
     return app
 
 
 @pytest.fixture
 def as_role(services: Services, app: FastAPI) -> Iterator[Callable[..., Api]]:
-    """The API for somebody with a token of a role, in `acme` unless told otherwise; None: without a token."""
+    """Returns the API for a caller with a token of the role, by default in `acme` only; None: without a token."""
     clients: list[httpx.Client] = []
 
     def made(role: Role | None, reach: Reach = ACME, name: str | None = None) -> Api:
@@ -71,7 +72,7 @@ def as_role(services: Services, app: FastAPI) -> Iterator[Callable[..., Api]]:
 
 @pytest.fixture
 def admin(as_role: Callable[..., Api]) -> Api:
-    """Somebody who may do everything, with a task and a trigger in acme and in other."""
+    """The API for an admin of everything; a task and a trigger exist in `acme` and in `other`."""
     admin = as_role(Role.ADMIN, EVERYWHERE)
     for project in ("acme", "other"):
         assert admin.put(f"/tasks/{project}/production/report/v1", task_manifest()).status_code == 201
@@ -79,8 +80,14 @@ def admin(as_role: Callable[..., Api]) -> Api:
     return admin
 
 
+def requirements(app: FastAPI) -> dict[tuple[str, str], Requirement]:
+    """Return the requirement of each route by method and path."""
+    table = RouteTable(app).requirements
+    return {(method, path): needed for path, methods in table.items() for method, needed in methods.items()}
+
+
 def tokens_of_claimed(database: Database, number: int) -> Mapping[str, str]:
-    """The tokens of so many runs, claimed by somebody, by their ids."""
+    """Claim so many runs, and return their tokens by run id."""
     lease = timedelta(0)
     taken = claiming.take(
         database, Observations(), claimed_by="w", lease=lease, limit=number, max_running=number, guarded=True
@@ -88,13 +95,13 @@ def tokens_of_claimed(database: Database, number: int) -> Mapping[str, str]:
     return taken.tokens
 
 
-def test_every_route_says_what_it_takes(app: FastAPI) -> None:
-    """O-06: deny by default; a new route without a declared right fails here, and cannot be reached."""
-    assert sorted(routes(app)) == sorted(rights.declared())
+def test_every_route_declares_its_requirement(app: FastAPI) -> None:
+    """O-06: deny by default; a new route without a declaration fails here, and cannot be reached."""
+    assert sorted(routes(app)) == sorted(requirements(app))
 
 
-def test_a_route_without_a_declared_right_cannot_be_reached(app: FastAPI, as_role: Callable[..., Api]) -> None:
-    """O-06: not by an admin either, and not under another method of a path that is declared."""
+def test_a_route_without_a_requirement_cannot_be_reached(app: FastAPI, as_role: Callable[..., Api]) -> None:
+    """O-06: not by an admin either, nor as an undeclared method of a declared path."""
     app.add_api_route("/api/v1/new", lambda: "secret")
     app.add_api_route("/api/v1/triggers", lambda: "secret", methods=["PATCH"])
     for role in (None, Role.ADMIN):
@@ -106,39 +113,46 @@ def test_a_route_without_a_declared_right_cannot_be_reached(app: FastAPI, as_rol
     assert (refused.status_code, refused.headers["Allow"]) == (405, "GET")
 
 
+def test_a_route_does_not_run_without_the_guard() -> None:
+    """O-06: a second line of defence, should a request ever get past the guard."""
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "server": ("test", 80), "query_string": b""}
+    with pytest.raises(RuntimeError, match="without passing the guard"):
+        asyncio.run(Requirement(Role.VIEWER)(Request(scope)))
+
+
 @ON_SQLITE
-def test_each_route_against_each_role(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: without a credential 401; below the role 403; from the role on, whatever the route says by itself."""
+def test_each_route_against_each_role(app: FastAPI, as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: without a credential 401; below the role 403; otherwise the route answers."""
     fired = admin.post("/triggers/acme/production/report/tick/fire").json()["id"]
     asking = {role: as_role(role, EVERYWHERE, f"{role}-of-all") for role in (*reversed(Role), None)}
-    for method, path in sorted(rights.declared()):
-        need = rights.NEEDS[path][method]
+    declared = requirements(app)
+    for method, path in sorted(declared):
+        requirement = declared[method, path]
         target = re.sub(r"\{(\w+)(:path)?\}", lambda m: NAMES.get(m[1], fired if m[1] == "id" else "page.css"), path)
         for role, api in asking.items():
             answer = api.client.request(method, target, headers={"Origin": "http://test"})
             told = f"{role or 'nobody'}: {method} {path}: {answer.status_code} {answer.text[:200]}"
-            if need.role is None:
+            if requirement.role is None:
                 assert answer.status_code not in (403, 405), told
             elif role is None:
                 assert answer.status_code == 401, told
                 assert answer.headers["WWW-Authenticate"].startswith("Bearer"), told
-            elif role.rank < need.role.rank:
+            elif role.rank < requirement.role.rank:
                 assert answer.status_code == 403, told
             else:
                 assert answer.status_code not in (401, 403, 405), told
 
 
-def test_what_needs_all_projects_is_refused_in_one(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: an admin of one project exports, verifies and diagnoses nothing of the others."""
+def test_routes_over_all_projects_refuse_an_admin_of_one(app: FastAPI, as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: an admin of one project cannot export, verify or diagnose the others."""
     api = as_role(Role.ADMIN)
-    for path, needs in rights.NEEDS.items():
-        for method, need in needs.items():
-            if need.where is Where.ALL:
-                assert api.client.request(method, path).status_code == 403, path
+    for (method, path), requirement in requirements(app).items():
+        if requirement.projects is Projects.ALL:
+            assert api.client.request(method, path).status_code == 403, path
 
 
-def test_a_token_of_one_project_sees_that_one_only(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: lists leave others out; what is named is forbidden, be it there or not; what has an id is not there."""
+def test_a_token_of_one_project_reads_only_that_project(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: lists leave others out; names of others are forbidden, existing or not; ids are not found."""
     runs = {p: admin.post(f"/triggers/{p}/production/report/tick/fire").json()["id"] for p in ("acme", "other")}
     assert admin.post("/blackouts", {"project": "other", "until": "2027-01-01T00:00:00Z", "reason": "r"}).is_success
     viewer = as_role(Role.VIEWER)
@@ -162,8 +176,8 @@ def test_a_token_of_one_project_sees_that_one_only(as_role: Callable[..., Api], 
     assert "other/" not in page
 
 
-def test_a_token_of_one_project_changes_that_one_only(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: by name, by tag, in bulk, by id, and where the project stands in the body."""
+def test_a_token_of_one_project_changes_only_that_project(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: by name, by tag, in bulk, by id, and with the project in the body."""
     other = "/triggers/other/production/report/tick"
     run = admin.post(f"{other}/fire").json()["id"]
     until = "2027-01-01T00:00:00Z"
@@ -201,8 +215,8 @@ def trigger_of(project: str) -> dict[str, Any]:
     return document | {"metadata": document["metadata"] | {"project": project}}
 
 
-def test_the_actor_is_the_credentials(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: whatever headers and bodies say; it stands in the revision, the run and the ledger of changes."""
+def test_the_actor_is_named_by_the_credential(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: other headers are ignored."""
     api = as_role(Role.DEPLOYER, name="ci")
     path = "/triggers/acme/production/report/other"
     lies = {"X-Actor": "root", "X-Forwarded-User": "root", "Remote-User": "root"} | IS_NEW
@@ -210,10 +224,10 @@ def test_the_actor_is_the_credentials(as_role: Callable[..., Api], admin: Api) -
     assert [item["actor"] for item in admin.get(f"{path}/revisions").json()["items"]] == ["ci"]
 
 
-def test_what_diagnoses_answers_without_the_database(
+def test_diagnosis_answers_without_the_database(
     as_role: Callable[..., Api], admin: Api, services: Services, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O-05, O-06: to whoever was let in lately, no other, and nothing else; else scrapes end when they are needed."""
+    """O-05, O-06: only to callers admitted within the last hour, so that scrapes go on during an outage."""
 
     def gone(self: Database) -> Any:
         raise Unavailable("the database is away")
@@ -238,7 +252,7 @@ def test_what_diagnoses_answers_without_the_database(
     assert admin.client.get("/metrics").status_code == 503
 
 
-def test_what_cannot_be_written_can_be_read(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
+def test_a_read_only_database_can_be_read(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
     """O-05, O-06: of a standby, or on a disk that is full; that somebody came is not noted then, and what would change
     something says that it cannot now."""
     stranger = as_role(Role.ADMIN, EVERYWHERE, "never-came")
@@ -252,16 +266,16 @@ def test_what_cannot_be_written_can_be_read(as_role: Callable[..., Api], admin: 
         assert "takes writes" in refused.json()["errors"][0]["hint"]
 
 
-def test_without_configured_access_everybody_is_local(api: Api) -> None:
-    """O-06: until there is a token or an issuer; the setting `access: required` needs neither."""
+def test_without_access_control_the_actor_is_local(api: Api) -> None:
+    """O-06: until there is a token or an issuer."""
     assert api.create()["changed_by"] == "local"
     assert api.client.get("/metrics").status_code == 200
 
 
-def test_the_first_token_locks_and_revoking_it_does_not_open(
+def test_the_first_token_turns_access_control_on_for_good(
     api: Api, services: Services, database: Database, app: FastAPI
 ) -> None:
-    """O-06: access is controlled from the first token on, for good: in this process, and in one that starts later."""
+    """O-06: revoking the token does not turn it off, neither in this process nor in one that starts later."""
     assert api.get("/triggers").status_code == 200
     made = api.post("/tokens", {"name": "ann", "role": "admin"})
     assert made.status_code == 201
@@ -276,7 +290,7 @@ def test_the_first_token_locks_and_revoking_it_does_not_open(
 
 
 def test_access_can_be_required_before_there_is_a_token(database: Database) -> None:
-    """O-06: with `access: required` nobody gets in but by a token made on the database."""
+    """O-06: with `access: required` only tokens made on the database are accepted."""
     app = create_app(Services.over(database, settings.load(access="required"), Observations()))
     with httpx.Client(transport=Network(app), base_url="http://test") as client:
         refused = client.get("/api/v1/triggers")
@@ -288,17 +302,15 @@ def test_access_can_be_required_before_there_is_a_token(database: Database) -> N
 @pytest.mark.parametrize(
     "header", ["Bearer", "Bearer ", "Basic YTpi", "Bearer tct_wrong", "Bearer tcr_wrong", "Bearer a.b.c", "x"]
 )
-def test_what_is_no_credential_is_refused(header: str, as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: a wrong one is not taken for none, and none is not taken for anybody."""
+def test_a_wrong_credential_is_refused(header: str, as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: 401 for each kind of wrong credential."""
     nobody = as_role(None)
     refused = nobody.client.get("/api/v1/triggers", headers={"Authorization": header})
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
 
 
-def test_wrong_credentials_are_listened_to_less_and_less(
-    as_role: Callable[..., Api], admin: Api, clock: HandClock
-) -> None:
-    """O-06: after ten from one address it is answered 429 for a while, whatever it sends; then it may try again."""
+def test_wrong_credentials_are_limited_per_address(as_role: Callable[..., Api], admin: Api, clock: HandClock) -> None:
+    """O-06: after ten from one address every request gets 429, until `Retry-After` has passed."""
     nobody = as_role(None)
     wrong = {"Authorization": "Bearer tct_wrong"}
     asked = [nobody.client.get("/api/v1/triggers", headers=wrong) for _ in range(11)]
@@ -310,10 +322,10 @@ def test_wrong_credentials_are_listened_to_less_and_less(
     assert KINDS["too_many_failures"].exit.value == 6
 
 
-def test_refusals_are_written_down(
+def test_refusals_are_logged_and_counted(
     as_role: Callable[..., Api], admin: Api, observations: Observations, database: Database
 ) -> None:
-    """O-06: from where, who, what for and why; never with the credential."""
+    """O-06: with address, actor, route, resource and reason, never with the credential."""
     heard: list[Observation] = []
     observations.subscribe(heard.append)
     metrics = Metrics(database, lambda: False, Settings())
@@ -338,10 +350,10 @@ def test_refusals_are_written_down(
     assert counted == [1, 2]
 
 
-def test_what_a_route_refuses_by_itself_is_written_down(
+def test_refusals_by_routes_and_of_foreign_pages_are_logged(
     as_role: Callable[..., Api], admin: Api, services: Services, observations: Observations
 ) -> None:
-    """O-06: a project that stands in a query or a body, more than one may hand out, a foreign page; once each."""
+    """O-06: a project in a query or body, a token beyond the caller's own role, a foreign page; once each."""
     heard: list[Observation] = []
     observations.subscribe(heard.append)
     some = as_role(Role.ADMIN)
@@ -349,6 +361,7 @@ def test_what_a_route_refuses_by_itself_is_written_down(
     some.post("/freeze", {"project": "other", "reason": "r"})
     some.post("/tokens", {"name": "eve", "role": "admin"})
     served = create_app(services)
+    pages.install(served)
     served.add_middleware(OwnPagesOnly, settings=services.settings, access=services.access)
     with httpx.Client(transport=Network(served), headers={"Origin": "https://evil.example"}) as page:
         page.post("http://test/sign-out")
@@ -378,15 +391,15 @@ def test_what_a_route_refuses_by_itself_is_written_down(
         ("/api/v1/runs", None),
     ],
 )
-def test_what_is_told_of_a_path_is_a_name_and_no_secret(path: str, of: str | None) -> None:
-    """O-06: what cannot be a name is left out, for it may be a token, or a line of its own."""
-    found = find(path)
-    assert found is not None
-    assert found.of() == of
+def test_only_valid_names_of_a_path_are_logged(app: FastAPI, path: str, of: str | None) -> None:
+    """O-06: other texts are left out: they may be a misplaced token, or hold line breaks."""
+    route = RouteTable(app).match(path)
+    assert route is not None
+    assert route.resource() == of
 
 
-def test_who_changed_something_stands_in_its_line(as_role: Callable[..., Api], observations: Observations) -> None:
-    """O-05, O-06: of a trigger, of a freeze, of a token with what it may do."""
+def test_changes_are_logged_with_their_actor(as_role: Callable[..., Api], observations: Observations) -> None:
+    """O-05, O-06: changes of triggers, freezes and tokens."""
     heard: list[Observation] = []
     admin = as_role(Role.ADMIN, name="root-2")
     observations.subscribe(heard.append)
@@ -399,8 +412,8 @@ def test_who_changed_something_stands_in_its_line(as_role: Callable[..., Api], o
     assert (made.bearer, made.role, made.projects, made.actor) == ("eve", "viewer", ["acme"], "root-2")
 
 
-def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
-    """X-02: run and trigger, whether it fires or backfills; what a person asks for is caused by nothing."""
+def test_a_run_that_fires_a_trigger_is_its_cause(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
+    """X-02: for fires and backfills; runs started by a person have no cause."""
     deployer, path = as_role(Role.DEPLOYER, name="ci"), "/triggers/acme/production/report/mine"
     deployer.create(path, overlap="allow")
     first = deployer.post(f"{path}/fire").json()
@@ -419,7 +432,7 @@ def test_what_a_run_asks_for_is_caused_by_it(as_role: Callable[..., Api], admin:
         assert made.caused_by_trigger_id == asking.trigger_id
 
 
-def test_a_run_speaks_for_itself_alone(
+def test_a_run_reports_on_itself_only(
     as_role: Callable[..., Api], admin: Api, database: Database, app: FastAPI, services: Services
 ) -> None:
     """X-13, X-10, X-14: with its token it calls back for itself, whatever its author may do now, and for no other run;
@@ -432,7 +445,7 @@ def test_a_run_speaks_for_itself_alone(
     for id in ids:
         refused = admin.client.post(f"/api/v1/runs/{id}/approve", headers=own)
         assert refused.status_code == 403
-        assert "a person's word" in refused.json()["detail"]
+        assert "only a person may" in refused.json()["detail"]
     [ci] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "ci"]
     admin.delete(f"/tokens/{ci['id']}")
     other, mine = (
@@ -445,8 +458,8 @@ def test_a_run_speaks_for_itself_alone(
     assert again.status_code == 401
 
 
-def test_every_answer_keeps_browsers_in_bounds(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: errors and public answers too; HSTS only where the browser came over TLS."""
+def test_every_answer_has_security_headers(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: also errors and public answers; HSTS only over TLS."""
     nobody = as_role(None)
     for path in ("/api/v1/triggers", "/healthz", "/static/page.css", "/sign-in", "/nowhere", "/metrics"):
         answer = nobody.client.get(path)
@@ -459,8 +472,8 @@ def test_every_answer_keeps_browsers_in_bounds(as_role: Callable[..., Api], admi
     assert secure.headers["Strict-Transport-Security"].startswith("max-age=")
 
 
-def test_tokens_are_made_within_ones_own_projects(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: an admin of one project hands out, sees and revokes that project's tokens alone."""
+def test_an_admin_of_one_project_manages_only_its_tokens(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: creates, lists and revokes."""
     of_acme = as_role(Role.ADMIN)
     assert of_acme.post("/tokens", {"name": "ci", "role": "admin"}).status_code == 403
     assert of_acme.post("/tokens", {"name": "ci", "role": "viewer", "projects": ["acme", "other"]}).status_code == 403
@@ -472,8 +485,8 @@ def test_tokens_are_made_within_ones_own_projects(as_role: Callable[..., Api], a
     assert admin.delete(f"/tokens/{made.json()['id']}").json()["revoked_by"] == "admin-all"
 
 
-def test_nothing_is_told_of_tokens_beyond_ones_projects(as_role: Callable[..., Api], admin: Api) -> None:
-    """O-06: not by a cursor, not by how full a part is, and not by a name that is taken."""
+def test_tokens_of_other_projects_are_not_revealed(as_role: Callable[..., Api], admin: Api) -> None:
+    """O-06: not by a cursor, the length of a page, or a conflict of names."""
     of_acme = as_role(Role.ADMIN)
     others = [
         admin.post("/tokens", {"name": f"of-{n}", "role": "viewer", "projects": ["other"]}).json() for n in range(3)
@@ -490,8 +503,8 @@ def test_nothing_is_told_of_tokens_beyond_ones_projects(as_role: Callable[..., A
     assert others[1]["id"] not in refused.text
 
 
-def test_a_secret_is_told_once_and_kept_as_a_hash(admin: Api, database: Database) -> None:
-    """O-06: neither lists nor the database hold it."""
+def test_a_secret_is_shown_once_and_stored_as_a_hash(admin: Api, database: Database) -> None:
+    """O-06: neither lists nor the database hold the secret."""
     secret = admin.post("/tokens", {"name": "ci", "role": "viewer"}).json()["token"]
     assert secret not in admin.get("/tokens").text
     with database.read() as connection:
@@ -500,10 +513,8 @@ def test_a_secret_is_told_once_and_kept_as_a_hash(admin: Api, database: Database
     assert secret.removeprefix("tct_") not in kept
 
 
-def test_a_token_says_who_made_it_and_when_it_was_used(
-    as_role: Callable[..., Api], admin: Api, clock: HandClock
-) -> None:
-    """O-06: and it ends when it was to end."""
+def test_a_token_shows_its_creator_and_last_use(as_role: Callable[..., Api], admin: Api, clock: HandClock) -> None:
+    """O-06: and it expires."""
     said = {"name": "ci", "role": "viewer", "projects": ["acme"], "expires_at": "2026-03-02T09:00:00Z"}
     made = admin.post("/tokens", said).json()
     assert (made["created_by"], made["role"], made["projects"], made["last_used_at"]) == (
@@ -520,8 +531,8 @@ def test_a_token_says_who_made_it_and_when_it_was_used(
     assert admin.client.get("/api/v1/triggers", headers=mine).status_code == 401
 
 
-def test_a_name_means_one_thing(admin: Api) -> None:
-    """O-06, X-15: two tokens may bear a name while one replaces the other, and then they may do the same."""
+def test_tokens_of_one_name_have_the_same_rights(admin: Api) -> None:
+    """O-06, X-15: two tokens may have one name while one replaces the other."""
     ci = {"name": "ci", "role": "deployer", "projects": ["acme"]}
     assert [admin.post("/tokens", ci).status_code for _ in range(2)] == [201, 201]
     refused = admin.post("/tokens", ci | {"role": "admin"})
@@ -541,8 +552,8 @@ def test_a_name_means_one_thing(admin: Api) -> None:
         ({"role": "viewer"}, "name"),
     ],
 )
-def test_a_wrong_token_is_refused_by_field(api: Api, said: dict[str, Any], path: str) -> None:
-    """O-06, U-01: and none is made, so that nobody is locked out by a mistake."""
+def test_a_wrong_request_for_a_token_is_refused_by_field(api: Api, said: dict[str, Any], path: str) -> None:
+    """O-06, U-01: and no token is made, so that a mistake locks nobody out."""
     refused = api.post("/tokens", said)
     assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, path)
     assert api.get("/triggers").status_code == 200

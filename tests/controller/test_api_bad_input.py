@@ -1,4 +1,4 @@
-"""Bad input over HTTP: each a problem document of its own, nothing half written, nothing of the inside shown."""
+"""Bad input over HTTP: each is answered with a problem document, and nothing is written."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ TABLES = (tables.triggers, tables.trigger_revisions, tables.trigger_status, tabl
 
 
 def contents(database: Database) -> list[Any]:
-    """Everything that a deploy could have written."""
+    """Return all rows that a deploy could have written."""
     with database.read() as connection:
         return [connection.execute(select(table)).all() for table in TABLES]
 
@@ -44,7 +44,7 @@ def _nothing_half_written(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def refused() -> None:
-    """Marks a test in which nothing may be written after the first trigger."""
+    """Mark a test in which nothing may be written after the first trigger."""
 
 
 WRONG_MANIFESTS: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -89,7 +89,7 @@ def test_a_wrong_manifest_is_refused_by_field(api: Api, body: dict[str, Any], pa
 )
 @pytest.mark.usefixtures("refused")
 def test_a_wrong_name_is_refused_never_folded(api: Api, path: str, where: str) -> None:
-    """R-01: names outside the rule are refused, in the path too."""
+    """R-01: invalid names are refused, in the path too."""
     answer = api.put(path, manifest(), IS_NEW)
     assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, where)
     assert api.get(path).status_code == 422
@@ -114,7 +114,7 @@ MALFORMED = {
 @ON_SQLITE
 @pytest.mark.parametrize(("kind", "content", "said"), MALFORMED.values(), ids=MALFORMED)
 @pytest.mark.usefixtures("refused")
-def test_what_cannot_be_read_says_where(api: Api, kind: str, content: bytes, said: str) -> None:
+def test_malformed_bodies_are_refused_with_line_and_column(api: Api, kind: str, content: bytes, said: str) -> None:
     """U-01: 400 `malformed` with line and column."""
     answer = api.send("PUT", T, content, content_type=kind, if_match='"1"')
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
@@ -148,8 +148,8 @@ def test_too_large_a_body_is_refused(api: Api) -> None:
     ids=["fields", "names", "blocks", "long", "parameters"],
 )
 @pytest.mark.usefixtures("refused")
-def test_what_is_told_of_an_input_can_be_read(api: Api, path: str, body: Any) -> None:
-    """R-18: however much is wrong with it, and however long what is quoted of it."""
+def test_errors_are_limited_in_number_and_length(api: Api, path: str, body: Any) -> None:
+    """R-18: however many faults a body has, and however long the quoted texts are."""
     answer = api.post(path, body)
     assert answer.status_code == 422
     problem = answer.json()
@@ -161,7 +161,7 @@ def test_what_is_told_of_an_input_can_be_read(api: Api, path: str, body: Any) ->
 
 @pytest.mark.usefixtures("refused")
 def test_a_field_without_a_name_is_named(api: Api) -> None:
-    """R-18: as what it is."""
+    """R-18: its path is shown as an empty text in quotes."""
     assert api.post(f"{T}/activate", {"": 1}).json()["errors"][0]["path"] == '""'
 
 
@@ -169,8 +169,8 @@ def test_a_field_without_a_name_is_named(api: Api) -> None:
     "headers", [{"If-Match": "*"}, {"If-Match": "abc"}, {"If-None-Match": '"1"'}, at(1) | IS_NEW], ids=str
 )
 @pytest.mark.usefixtures("refused")
-def test_a_precondition_that_says_nothing_is_refused(api: Api, headers: dict[str, str]) -> None:
-    """R-04: there is no way round the revision last read."""
+def test_a_precondition_without_a_revision_is_refused(api: Api, headers: dict[str, str]) -> None:
+    """R-04: a change must name the revision last read."""
     answer = api.put(T, manifest(description="x"), headers)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
 
@@ -189,7 +189,7 @@ def test_a_precondition_that_says_nothing_is_refused(api: Api, headers: dict[str
 )
 @pytest.mark.usefixtures("refused")
 def test_a_wrong_field_of_a_request_is_refused(api: Api, path: str, body: Any, where: str) -> None:
-    """R-18: bodies of actions are judged as strictly as manifests."""
+    """R-18: bodies of actions are checked as strictly as manifests."""
     answer = api.post(f"{T}/{path}", body, at(1))
     assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, where)
 
@@ -217,7 +217,7 @@ def test_a_wrong_field_of_a_request_is_refused(api: Api, path: str, body: Any, w
     ],
 )
 def test_a_wrong_parameter_is_named(api: Api, path: str, where: str) -> None:
-    """U-01: FastAPI's own faults have the shape of all others."""
+    """U-01: FastAPI's own errors become problem documents, too."""
     api.create()
     answer = api.get(path)
     assert answer.status_code == 422, answer.text
@@ -239,8 +239,8 @@ def test_a_wrong_parameter_is_named(api: Api, path: str, where: str) -> None:
         f"/runs?trigger={T.removeprefix('/triggers/')}",
     ],
 )
-def test_what_is_not_there(api: Api, path: str) -> None:
-    """U-01: 404 `not_found`, a route that does not exist included."""
+def test_missing_resources_are_not_found(api: Api, path: str) -> None:
+    """U-01: 404 `not_found`, also for an unknown route."""
     answer = api.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -251,14 +251,14 @@ def test_what_is_not_there(api: Api, path: str) -> None:
     ("method", "path"),
     [("GET", "/runs/{}"), ("POST", "/runs/{}/retry"), ("DELETE", "/tokens/{}"), ("DELETE", "/blackouts/{}")],
 )
-def test_what_can_be_no_id_is_the_id_of_nothing(api: Api, method: str, path: str, id: str) -> None:
-    """U-01: whatever stands there; no database is asked for it."""
+def test_a_malformed_id_is_not_found(api: Api, method: str, path: str, id: str) -> None:
+    """U-01: without asking the database."""
     answer = api.client.request(method, "/api/v1" + path.format(id))
     assert (answer.status_code, answer.json()["errors"][0]["path"]) == (404, "id")
 
 
 def test_an_id_is_found_in_small_letters(api: Api) -> None:
-    """U-01: of a run as of a token and a blackout."""
+    """U-01: ids are case-insensitive."""
     api.create()
     fired = api.post(f"{T}/fire").json()["id"]
     assert api.get(f"/runs/{fired.lower()}").json()["id"] == fired
@@ -272,14 +272,14 @@ def test_a_revision_that_is_not_there(api: Api, number: int) -> None:
 
 
 def test_a_method_that_does_not_fit(api: Api) -> None:
-    """U-01: 405 is a problem document and says what fits."""
+    """U-01: 405 with the allowed methods."""
     answer = api.post(T)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert "PUT" in answer.headers["Allow"] or "GET" in answer.headers["Allow"]
 
 
 def ask_slowly(app: FastAPI, *parts: Any) -> list[Any]:
-    """What the application sends to who signs in and says these parts, and nothing more."""
+    """Send these parts of a body and nothing more, and return what the application answers."""
     coming, sent = list(parts), list[Any]()
     headers = [(b"host", b"test"), (b"origin", b"http://test"), (b"content-length", b"100")]
     scope = {"type": "http", "method": "POST", "path": f"/api/v1{T}/fire", "query_string": b"", "headers": headers}
@@ -297,25 +297,27 @@ def ask_slowly(app: FastAPI, *parts: Any) -> list[Any]:
 BEGUN = {"type": "http.request", "body": b"{", "more_body": True}
 
 
-def test_a_body_that_does_not_end_is_given_up(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-01: who only begins one would hold a connection for ever."""
+def test_a_body_that_does_not_end_times_out(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-01: an unfinished body must not hold a connection for ever."""
     monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0)
     begins, body = ask_slowly(app, BEGUN)
     assert begins["status"] == 400
     assert b"was not all there after 0 s" in body["body"]
 
 
-def test_who_goes_in_the_middle_of_a_body_is_no_error(api: Api, app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
-    """O-05: nobody is answered, and the log, which anybody could fill like that, has no line."""
+def test_a_client_that_leaves_during_its_body_is_not_logged(
+    api: Api, app: FastAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    """O-05: there is no answer and no log line: otherwise anybody could fill the log."""
     with caplog.at_level(logging.ERROR):
         assert ask_slowly(app, BEGUN, {"type": "http.disconnect"}) == []
     assert caplog.text == ""
 
 
-def test_a_bug_shows_nothing_of_the_inside(
+def test_an_unexpected_error_reveals_nothing(
     api: Api, services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """U-01: what nobody expected answers 500 without a trace of it, which goes to the log."""
+    """U-01: 500 without details; the traceback is in the log."""
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret inside")
@@ -329,7 +331,7 @@ def test_a_bug_shows_nothing_of_the_inside(
 
 
 def ask(url: str) -> tuple[httpx.Response, httpx.Response, httpx.Response]:
-    """Triggers, readiness and health of an application over a database."""
+    """Return the answers for triggers, readiness and health of an application over a database."""
     with Database(url) as database:
         app: FastAPI = create_app(Services.over(database, settings.load()))
         with httpx.Client(transport=Network(app), base_url="http://test") as client:
@@ -360,8 +362,8 @@ def test_a_database_of_another_schema(database: Database, database_url: str, ver
         assert way in answer.json()["detail"]
 
 
-def test_a_schema_that_goes_away_is_noticed(api: Api, database: Database) -> None:
-    """R-19: a database taken back under a running process is unavailable, not a bug, until it is back."""
+def test_a_schema_that_changes_while_serving_is_noticed(api: Api, database: Database) -> None:
+    """R-19: 503 while a running process finds a downgraded database, until it is upgraded again."""
     api.create()
     schema.downgrade(database, "base")
     assert api.get(T).status_code == 503

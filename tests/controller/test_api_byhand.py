@@ -70,7 +70,7 @@ def test_a_dry_run_makes_nothing(api: Api) -> None:
 def test_how_far_a_backfill_is_line_by_line(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """U-01: for who accepts lines; a refusal on the way is the last of them."""
     monkeypatch.setattr(backfill, "BATCH", 1)
-    monkeypatch.setattr("controller.api.progress.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("controller.api.answers.PROGRESS_SECONDS", 0.0)
     api.create()
     lines = {"accept": "application/x-ndjson", "content_type": "application/json"}
     body = json.dumps(SPAN).encode()

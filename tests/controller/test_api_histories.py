@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from controller import settings
-from controller.api.uploads import up_to
+from controller.api.bodies import upload
 from controller.app import create_app
 from controller.errors import TooLarge
 from controller.services import Services
@@ -62,10 +62,10 @@ def test_a_sound_and_a_broken_history(api: Api, database: Database) -> None:
     assert api.get("/verify", trigger="x").status_code == 422
 
 
-def test_progress_for_who_asks(api: Api, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_for_clients_that_accept_it(api: Api, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """U-01: lines of JSON, the last of them the answer, or the problem."""
     lived(api)
-    monkeypatch.setattr("controller.api.progress.EVERY_SECONDS", 0)
+    monkeypatch.setattr("controller.api.answers.PROGRESS_SECONDS", 0)
     answer = api.client.get("/api/v1/verify", headers=LINES)
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert lines[0] == {"progress": {"done": 2, "total": 2}}
@@ -134,22 +134,22 @@ def test_moving(api: Api, signing: Api, database: Database, tmp_path: Path) -> N
             assert Api(client).get("/verify").json()["sound"] is True
 
 
-def test_it_is_all_described(api: Api) -> None:
-    """U-05: the routes and their shapes stand in the description."""
+def test_all_routes_are_described(api: Api) -> None:
+    """U-05: the OpenAPI document has the routes and their answers."""
     described: dict[str, Any] = api.client.get("/openapi.json").json()
     for path in ("/verify", "/rebuild", "/checkpoint", "/export", "/import"):
         assert f"/api/v1{path}" in described["paths"]
-    assert "guards_missing" in described["components"]["schemas"]["ReportShape"]["properties"]
+    assert "guards_missing" in described["components"]["schemas"]["VerificationOut"]["properties"]
 
 
-def test_an_upload_may_have_a_bound() -> None:
-    """R-10: a checkpoint is taken in up to a size, for whoever may verify could fill a disk; an export is not."""
+def test_uploads_can_be_limited() -> None:
+    """R-10: checkpoints are limited, since every viewer may send one and could fill the disk; exports are not."""
 
     async def receive() -> Any:
         return {"type": "http.request", "body": b"1234", "more_body": False}
 
     async def taken(largest: int | None) -> list[bytes]:
-        return [file.read() async for file in up_to(largest)(Request({"type": "http"}, receive))]
+        return [file.read() async for file in upload(largest)(Request({"type": "http"}, receive))]
 
     assert asyncio.run(taken(None)) == asyncio.run(taken(4)) == [b"1234"]
     with pytest.raises(TooLarge):

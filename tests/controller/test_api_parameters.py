@@ -1,4 +1,4 @@
-"""Query parameters: what a route does not take is refused."""
+"""Query parameters: unknown ones are refused."""
 
 import pytest
 from fastapi import FastAPI

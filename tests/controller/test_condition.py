@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from controller.condition import Condition
+from controller.services import Condition
 from reconcile.decide.job_changes import JobChanges
 from reconcile.loop import loop as loops
 from reconcile.observations.passes import LoopResynced

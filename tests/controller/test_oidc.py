@@ -38,7 +38,7 @@ def now(clock: HandClock) -> datetime:
 @pytest.fixture
 def api(database: Database, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """The API with the issuer in its settings, for whom it waits as long as it takes."""
-    monkeypatch.setattr("controller.oidc.TIMEOUT_SECONDS", PATIENCE)
+    monkeypatch.setattr("controller.auth.oidc.TIMEOUT_SECONDS", PATIENCE)
     with served(database, issuer, timedelta(0)) as api:
         yield api
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong in a request becomes a problem document (RFC 9457), and nothing of the inside gets out."""
+"""Error answers: problem documents (RFC 9457) that show nothing of the implementation."""
 
 import json
 import logging
@@ -13,19 +13,17 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.api.context import ACTOR
-from controller.api.refusals import REFUSALS, write_down
-from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, document_of, headers_of, problem
+from controller.auth.refusals import ACTOR, REFUSALS, report_refusal
+from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, UNEXPECTED_DETAIL, document_of, headers_of, problem
 from revisions.errors import Fault, Invalid, TriggerctlError, Unavailable
 
 log = logging.getLogger(__name__)
-
 
 _TEXT = {"type": "string"}
 _FAULT = {"type": "object", "properties": dict.fromkeys(("path", "message", "hint"), _TEXT)}
 _PROBLEM = {
     "title": "Problem",
-    "description": "RFC 9457 problem details; the last three stand in conflicts.",
+    "description": "RFC 9457 problem details. Conflicts have the last three properties, too.",
     "type": "object",
     "required": ["type", "title", "status", "code", "detail", "errors"],
     "properties": {
@@ -42,13 +40,13 @@ _PROBLEM = {
 _CONTENT = {MEDIA_TYPE: {"schema": _PROBLEM}}
 
 DOCUMENTED: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "what was asked cannot be done", "content": _CONTENT},
-    "5XX": {"description": "not now", "content": _CONTENT},
+    "4XX": {"description": "the request cannot be carried out", "content": _CONTENT},
+    "5XX": {"description": "the controller cannot answer now", "content": _CONTENT},
 }
 
 
 def install(app: FastAPI) -> None:
-    """Makes every error of an application a problem document."""
+    """Answer every error of an application with a problem document."""
     app.add_exception_handler(TriggerctlError, _known)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
@@ -56,7 +54,7 @@ def install(app: FastAPI) -> None:
 
 
 class Boundary:
-    """The outermost: an error that nobody expected is logged here; a caller in this process gets it as it is."""
+    """Outermost middleware: logs unexpected errors and answers 500; a caller in this process gets the exception."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -75,7 +73,7 @@ class Boundary:
         try:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
-            return  # in the middle of a body: nobody is there to be answered
+            return  # the client left while it was sending its body: nobody waits for an answer
         except Exception as error:
             answer = await _unexpected(scope, error)
             if started:
@@ -84,21 +82,22 @@ class Boundary:
 
 
 async def _unexpected(scope: Scope, error: Exception) -> Response:
-    """503 when the database turns out to be of another schema; else 500, the cause in the log alone."""
+    """Answer 503 if the database has another schema; else 500, with the cause in the log only."""
     gate = scope["app"].state.services.gate
     gate.forget()
     try:
         await run_in_threadpool(gate.check)
     except Unavailable as reason:
-        return respond(problem(reason))
+        return problem_response(problem(reason))
     if ACTOR in scope:
         raise error
     log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-    return respond(document_of(UNEXPECTED, "something went wrong inside; the controller's log says what"))
+    return problem_response(document_of(UNEXPECTED, UNEXPECTED_DETAIL))
 
 
-def respond(document: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
-    content = json.dumps(document).encode()  # in ASCII, for a text that is refused may hold half a character
+def problem_response(document: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    """Return an answer with a problem document as its body."""
+    content = json.dumps(document).encode()  # ASCII: a text quoted from the input may hold a lone surrogate
     return Response(content, document["status"], headers, MEDIA_TYPE)
 
 
@@ -107,14 +106,14 @@ async def _known(request: Request, error: Exception) -> Response:
     if isinstance(error, Unavailable):
         request.app.state.services.gate.forget()
     if isinstance(error, REFUSALS):
-        write_down(request.scope, error)
-    return respond(problem(error), headers_of(error))
+        report_refusal(request.scope, error)
+    return problem_response(problem(error), headers_of(error))
 
 
 async def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [_fault(details) for details in error.errors()]
-    return respond(problem(Invalid(f"{faults[0].path}: {faults[0].message}", faults)))
+    return problem_response(problem(Invalid(f"{faults[0].path}: {faults[0].message}", faults)))
 
 
 def _fault(details: Any) -> Fault:
@@ -124,7 +123,7 @@ def _fault(details: Any) -> Fault:
 
 
 async def _http(request: Request, error: Exception) -> Response:
-    """What Starlette answers by itself: no such route, no such method."""
+    """Answer errors that Starlette raises, such as an unknown route or method."""
     assert isinstance(error, HTTPException)
     code = next((code for code, kind in KINDS.items() if kind.status == error.status_code), UNEXPECTED)
     match error.status_code:
@@ -135,4 +134,4 @@ async def _http(request: Request, error: Exception) -> Response:
         case _:
             detail = str(error.detail) or HTTPStatus(error.status_code).phrase
     document = document_of(code, detail, error.status_code)
-    return respond(document, dict(error.headers) if error.headers else None)
+    return problem_response(document, dict(error.headers) if error.headers else None)
