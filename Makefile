@@ -35,10 +35,10 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-MUTANTS ?= reconcile.rules.*
+MUTANTS ?= reconcile.schedule.* reconcile.decide.* reconcile.report.*
 mutants: $(VENV)/.mutants  ## breaks of the pure modules that their table tests notice; MUTANTS='reconcile.decide.in_force.*' for one
 	rm -f mutants/mutmut-stats.json # which test reaches which function is learnt anew: mutmut does so for new tests alone
-	nice $(BIN)/mutmut run '$(MUTANTS)'
+	nice $(BIN)/mutmut run $(foreach name,$(MUTANTS),'$(name)')
 	@$(BIN)/mutmut results --all true | awk -F '\\.x[ǁ_]|: ' '$$NF != "not checked" { all[$$1]++; sum++ } \
 		$$NF ~ /^(killed|timeout)$$/ { killed[$$1]++; total++ } \
 		END { for (name in all) printf "%5.1f %% of %4d%s\n", 100 * killed[name] / all[name], all[name], name | "sort -n"; \

@@ -6,13 +6,15 @@ import pytest
 
 from reconcile.decide.automatic_stops import Stop, over, still_wanted, worn_out
 from revisions.history.triggers import StopReason
+from revisions.spec.trigger import TriggerSpec
+from tests.blocks import trigger_spec
 
 FAILURES, MAX_RUNS = Stop(StopReason.FAILURES), Stop(StopReason.MAX_RUNS)
 EXPIRES = {"expires_at": "2026-04-01T00:00:00Z"}
 
 
-def spec_of(**fields: Any) -> dict[str, Any]:
-    return {"task_version": "v1", "schedule": {"every": "1h"}, **fields}
+def spec_of(**fields: Any) -> TriggerSpec:
+    return trigger_spec(**{"schedule": {"every": "1h"}, **fields})
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ def spec_of(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_failures_in_a_row_and_successes_in_all_stop_a_trigger(
-    spec: dict[str, Any], failures: int, successes: int, expected: Stop | None
+    spec: TriggerSpec, failures: int, successes: int, expected: Stop | None
 ) -> None:
     """X-07, X-08."""
     assert worn_out(spec, failures, successes) == expected
@@ -81,6 +83,6 @@ def test_no_more_start_than_are_to_succeed(successes: int, live: int, policy: st
         ),
     ],
 )
-def test_a_trigger_without_a_fire_left_is_completed_or_expired(spec: dict[str, Any], reason: StopReason) -> None:
+def test_a_trigger_without_a_fire_left_is_completed_or_expired(spec: TriggerSpec, reason: StopReason) -> None:
     """S-15, X-08: by what ended its schedule."""
     assert over(spec) == Stop(reason)

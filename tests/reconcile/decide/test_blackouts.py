@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reconcile.decide.blackouts import Blackout, held_until, over_at, piece
+from revisions.outcomes import HoldMode
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)
@@ -14,7 +15,7 @@ def at(hour: float) -> datetime:
     return START + timedelta(hours=hour)
 
 
-def blackout(begins: float, ends: float, mode: str = "drop") -> Blackout:
+def blackout(begins: float, ends: float, mode: HoldMode = HoldMode.DROP) -> Blackout:
     return Blackout(at(begins), at(ends), mode)
 
 
@@ -56,18 +57,33 @@ def test_a_blackout_is_over_when_those_that_follow_on_it_are(others: list[Blacko
     [
         pytest.param([], at(4), None, id="none"),
         pytest.param([blackout(1, 2)], at(1) - MOMENT, None, id="up to the beginning of the first"),
-        pytest.param([blackout(0, 2)], at(2) - MOMENT, "drop", id="up to the end of the one in force"),
-        pytest.param([blackout(0, 2), blackout(1, 3)], at(1) - MOMENT, "drop", id="up to where another begins"),
-        pytest.param([blackout(-1, 9)], at(4), "drop", id="no further than now"),
+        pytest.param([blackout(0, 2)], at(2) - MOMENT, HoldMode.DROP, id="up to the end of the one in force"),
+        pytest.param([blackout(0, 2), blackout(1, 3)], at(1) - MOMENT, HoldMode.DROP, id="up to where another begins"),
+        pytest.param([blackout(-1, 9)], at(4), HoldMode.DROP, id="no further than now"),
         pytest.param([blackout(-1, 0)], at(4), None, id="one that has just ended"),
         pytest.param([blackout(4, 5)], at(4) - MOMENT, None, id="one that begins now"),
-        pytest.param([blackout(0, 2, "one"), blackout(0, 2, "drop")], at(2) - MOMENT, "drop", id="drop before one"),
-        pytest.param([blackout(0, 2, "defer"), blackout(0, 2, "one")], at(2) - MOMENT, "one", id="one before defer"),
-        pytest.param([blackout(0, 2, "defer"), blackout(0, 2, "drop")], at(2) - MOMENT, "drop", id="drop before defer"),
+        pytest.param(
+            [blackout(0, 2, HoldMode.ONE), blackout(0, 2, HoldMode.DROP)],
+            at(2) - MOMENT,
+            HoldMode.DROP,
+            id="drop before one",
+        ),
+        pytest.param(
+            [blackout(0, 2, HoldMode.DEFER), blackout(0, 2, HoldMode.ONE)],
+            at(2) - MOMENT,
+            HoldMode.ONE,
+            id="one before defer",
+        ),
+        pytest.param(
+            [blackout(0, 2, HoldMode.DEFER), blackout(0, 2, HoldMode.DROP)],
+            at(2) - MOMENT,
+            HoldMode.DROP,
+            id="drop before defer",
+        ),
     ],
 )
 def test_time_after_a_watermark_is_cut_where_another_rule_begins(
-    blackouts: list[Blackout], until: datetime, mode: str | None
+    blackouts: list[Blackout], until: datetime, mode: HoldMode | None
 ) -> None:
     """S-13: where two meet, the stricter mode rules."""
     found = piece(blackouts, START, at(4))
@@ -77,11 +93,11 @@ def test_time_after_a_watermark_is_cut_where_another_rule_begins(
 
 def test_a_piece_begins_right_after_the_watermark() -> None:
     """S-13: a blackout that begins with the moment after it rules, one that ends then does not."""
-    begins = Blackout(START + MOMENT, at(1), "one")
+    begins = Blackout(START + MOMENT, at(1), HoldMode.ONE)
     assert piece([begins], START, at(4)).blackout is begins
-    assert piece([Blackout(at(-1), START + MOMENT, "one")], START, at(4)).blackout is None
+    assert piece([Blackout(at(-1), START + MOMENT, HoldMode.ONE)], START, at(4)).blackout is None
 
 
 def test_a_spread_trigger_sees_blackouts_as_much_earlier_as_it_fires_later() -> None:
     """S-12, S-13: in its nominal time."""
-    assert blackout(1, 2, "one").earlier(timedelta(hours=1)) == blackout(0, 1, "one")
+    assert blackout(1, 2, HoldMode.ONE).earlier(timedelta(hours=1)) == blackout(0, 1, HoldMode.ONE)

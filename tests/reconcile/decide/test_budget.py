@@ -17,6 +17,7 @@ from reconcile.decide.budget import (
     warning,
 )
 from reconcile.schedule.zones import zone
+from revisions.spec.fields import LARGEST_COST
 from revisions.spec.trigger import BudgetPeriod
 from tests.blocks import trigger_spec
 

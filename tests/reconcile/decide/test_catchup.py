@@ -5,13 +5,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from reconcile.schedule.terms import Terms
 
 from reconcile.decide import catchup
 from reconcile.decide.blackouts import Blackout
 from reconcile.decide.catchup import MOST_DEFERRED, CatchupPlan, Situation
-from reconcile.schedule.fires import Fire, Schedule, fires, parse
+from reconcile.decide.terms import Terms, overlap_of
+from reconcile.schedule.fires import Fire, Schedule, fires
 from reconcile.schedule.ranges import Range
+from revisions.outcomes import HoldMode
+from tests.blocks import parse, trigger_spec
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 GRACE = timedelta(seconds=60)
@@ -39,22 +41,17 @@ def terms_of(
     policy: str = "latest", overlap: str = "allow", window: float | None = None, schedule: Schedule | None = None
 ) -> Terms:
     """The terms of a trigger that fires each hour, with a catch-up window in hours."""
+    catchup: dict[str, Any] = {"policy": policy}
+    if window is not None:
+        catchup["window"] = f"{window * 3600:g}s"
+    spec = trigger_spec(overlap=overlap, catchup=catchup, retry={"max_attempts": 1})
     return Terms(
+        spec=spec,
         schedule=schedule or schedule_of(),
-        count=None,
-        spread=timedelta(0),
-        policy=policy,
-        window=None if window is None else timedelta(hours=window),
-        overlap=overlap,
-        max_attempts=1,
-        start_within=None,
-        deactivate_after=5,
+        overlap=overlap_of(spec),
         input="{}",
         budget=None,
         expires_at=None,
-        max_runs=None,
-        requires_approval=False,
-        scopes=(),
     )
 
 
@@ -62,7 +59,7 @@ def situation(now: float, **more: Any) -> Situation:
     return Situation(now=at(now), live_grace=GRACE, **more)
 
 
-def blackout(begins: float, ends: float, mode: str = "drop") -> Blackout:
+def blackout(begins: float, ends: float, mode: HoldMode = HoldMode.DROP) -> Blackout:
     return Blackout(at(begins), at(ends), mode)
 
 
@@ -436,7 +433,7 @@ def test_the_mode_says_what_becomes_of_a_blackouts_occurrences(
     mode: str, policy: str, now: float, starts: list[float], skips: list[Skip]
 ) -> None:
     """S-13: two fell into it; where it ended longer ago than live_grace, the catch-up policy has its say."""
-    made = catchup.plan(terms_of(policy), at(0), situation(now, blackouts=(blackout(0.5, 2.5, mode),)))
+    made = catchup.plan(terms_of(policy), at(0), situation(now, blackouts=(blackout(0.5, 2.5, HoldMode(mode)),)))
     assert started(made) == starts
     assert skipped((*made.skips, *made.then)) == skips
     assert made.granted(0).watermark == (at(0.5) - MOMENT if starts else at(now))
@@ -447,27 +444,27 @@ def test_the_mode_says_what_becomes_of_a_blackouts_occurrences(
 )
 def test_what_a_blackout_deferred_keeps_to_the_count(remaining: int, starts: list[float]) -> None:
     """S-07, S-13."""
-    over = (blackout(0.5, 2.5, "defer"),)
+    over = (blackout(0.5, 2.5, HoldMode.DEFER),)
     made = catchup.plan(terms_of(), at(0), situation(2.5, blackouts=over, remaining=remaining))
     assert started(made) == starts
 
 
 def test_a_deferring_blackout_that_is_long_over_leaves_a_backlog() -> None:
     """S-13, L-06: under `all` it is caught up, not started at once."""
-    made = catchup.plan(terms_of("all"), at(0), situation(2.9, blackouts=(blackout(0.5, 2.5, "defer"),)))
+    made = catchup.plan(terms_of("all"), at(0), situation(2.9, blackouts=(blackout(0.5, 2.5, HoldMode.DEFER),)))
     assert (made.starts, made.backlog) == ((), (at(0.5) - MOMENT, at(2)))
 
 
 def test_a_blackout_that_another_follows_is_over_when_the_last_one_is() -> None:
     """S-13: its end is judged fresh by that of the chain."""
-    chain = (blackout(0.5, 1.5, "one"), blackout(1.5, 2.5, "drop"))
+    chain = (blackout(0.5, 1.5, HoldMode.ONE), blackout(1.5, 2.5, HoldMode.DROP))
     made = catchup.plan(terms_of("none"), at(0), situation(2.5 + MINUTE, blackouts=chain))
     assert (started(made), made.watermark) == ([1], at(1.5) - MOMENT)
 
 
 def test_what_comes_after_a_piece_that_starts_something_is_left_to_the_next_pass() -> None:
     """S-13: the watermark stands at the end of the piece."""
-    over = (blackout(0.5, 2.5, "one"),)
+    over = (blackout(0.5, 2.5, HoldMode.ONE),)
     made = catchup.plan(terms_of("all"), at(0), situation(2.9, blackouts=over))
     assert made.watermark == at(2.5) - MOMENT
     again = catchup.plan(terms_of("all"), made.watermark, situation(2.9, blackouts=over))
@@ -476,7 +473,7 @@ def test_what_comes_after_a_piece_that_starts_something_is_left_to_the_next_pass
 
 def test_a_blackout_without_occurrences_leaves_nothing_behind() -> None:
     """S-13: whatever its mode."""
-    for mode in ("drop", "one", "defer"):
+    for mode in HoldMode:
         made = catchup.plan(terms_of(), at(0), situation(0.9, blackouts=(blackout(0.2, 0.8, mode),)))
         assert (made.starts, made.skips, made.then, made.watermark) == ((), (), (), at(0.9))
 
@@ -486,7 +483,7 @@ def test_a_blackout_without_occurrences_leaves_nothing_behind() -> None:
     [
         pytest.param(blackout(1.5, 2.5), [3], [missed(1, 1, 1), (2, 2, 1, "blackout", "")], id="newer after it"),
         pytest.param(blackout(1.5, 3.2), [1], [], id="newer only inside one that drops"),
-        pytest.param(blackout(1.5, 3.2, "one"), [3], [missed(1, 1, 1)], id="newer inside one that starts it"),
+        pytest.param(blackout(1.5, 3.2, HoldMode.ONE), [3], [missed(1, 1, 1)], id="newer inside one that starts it"),
     ],
 )
 def test_only_what_will_start_outdoes_an_older_occurrence(
@@ -500,7 +497,7 @@ def test_only_what_will_start_outdoes_an_older_occurrence(
 def test_a_deferring_blackout_starts_a_bounded_number_in_one_pass() -> None:
     """S-13, L-08: the next pass goes on behind the last one."""
     often = schedule_of("10s")
-    over = (blackout(0, 2, "defer"),)
+    over = (blackout(0, 2, HoldMode.DEFER),)
     terms = terms_of(schedule=often)
     first = catchup.plan(terms, at(0), situation(2, blackouts=over))
     assert len(first.starts) == MOST_DEFERRED

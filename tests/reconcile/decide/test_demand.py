@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.decide.demand import Demanded, is_too_much, per_second
-from reconcile.schedule.fires import parse
+from tests.blocks import parse
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 

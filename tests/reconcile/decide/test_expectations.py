@@ -11,6 +11,7 @@ from reconcile.decide.in_force import eras
 from revisions.errors import Invalid
 from revisions.history.chain import canonical
 from revisions.history.triggers import SYSTEM, Action, Revision
+from revisions.outcomes import DeadlineKind
 from revisions.spec import reading
 from revisions.spec.trigger import TriggerManifest
 from tests.world import key, trigger_document
@@ -183,7 +184,7 @@ def test_a_time_may_be_written_without_quotes() -> None:
 )
 def test_a_success_in_time_meets_a_deadline(scheduled: str, finished: str, met: bool) -> None:
     """X-16: of the occurrence or a later one, at the deadline at the latest."""
-    deadline = Deadline(at("2026-03-02T09:30"), "success_by", at("2026-03-02T08:00"), "every/x", 1)
+    deadline = Deadline(at("2026-03-02T09:30"), DeadlineKind.SUCCESS_BY, at("2026-03-02T08:00"), "every/x", 1)
     success = Success(at(f"2026-03-02T{scheduled}"), at(f"2026-03-02T{finished}"))
     late = Success(at("2026-03-02T08:00"), at("2026-03-02T23:00"))
     assert is_met(deadline, [late, success]) is met

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reconcile.report.delays import PastHold, RunStart, began_late, decided_late
+from revisions.outcomes import HoldKind
 
 DUE = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -13,7 +14,9 @@ def at(second: float) -> datetime:
     return DUE + timedelta(seconds=second)
 
 
-def stood(begins: float, ends: float | None, kind: str = "freeze", reason: str = "", owner: str = "ann") -> PastHold:
+def stood(
+    begins: float, ends: float | None, kind: HoldKind = HoldKind.FREEZE, reason: str = "", owner: str = "ann"
+) -> PastHold:
     return PastHold(kind, owner, reason, at(begins), None if ends is None else at(ends))
 
 
@@ -26,7 +29,7 @@ def stood(begins: float, ends: float | None, kind: str = "freeze", reason: str =
             id="over",
         ),
         pytest.param(
-            stood(0, None, "blackout", "inventory"),
+            stood(0, None, HoldKind.BLACKOUT, "inventory"),
             "A blackout by ann was in force from 2026-03-02T08:00:00Z on, and still is (inventory).",
             id="in force, with a reason",
         ),
@@ -76,7 +79,7 @@ UNKNOWN = "What it waited for is not recorded: a limit, a key, a run before it, 
         ),
         pytest.param(
             RunStart(at(0), at(30)),
-            [stood(1, 29), stood(1, 29, "blackout")],
+            [stood(1, 29), stood(1, 29, HoldKind.BLACKOUT)],
             [
                 "It began 30 s after it was made, at 2026-03-02T08:00:30Z.",
                 "A freeze by ann was in force from 2026-03-02T08:00:01Z to 2026-03-02T08:00:29Z.",

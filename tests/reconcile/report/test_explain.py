@@ -14,6 +14,7 @@ from reconcile.report.verdicts import HoldInForce, InstantFacts, Made, Obstacles
 from revisions.history.chain import canonical
 from revisions.history.triggers import Action, Revision
 from revisions.ids import TriggerKey
+from revisions.outcomes import HoldKind, OccurrenceOutcome, RunSource, RunStatus
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -52,11 +53,11 @@ def said(hour: float, *revisions: Revision, watermark: float = 9, **known: Any) 
     return found.verdict, found.sentences
 
 
-def run(status: str = "succeeded", source: str = "schedule", **more: Any) -> Made:
+def run(status: RunStatus = RunStatus.SUCCEEDED, source: RunSource = RunSource.SCHEDULE, **more: Any) -> Made:
     return Made("R1", source, "bob", at(2), RunStart(at(2), at(2)), status, None, **more)
 
 
-SKIP = RecordedSkip(at(2), "every/x", at(2), at(2), 1, "budget", "")
+SKIP = RecordedSkip(at(2), "every/x", at(2), at(2), 1, OccurrenceOutcome.BUDGET, "")
 
 
 @pytest.mark.parametrize(
@@ -112,21 +113,21 @@ SKIP = RecordedSkip(at(2), "every/x", at(2), at(2), 1, "budget", "")
             id="started",
         ),
         pytest.param(
-            lambda: said(2, run=run("pending", waits_for="a key")),
+            lambda: said(2, run=run(RunStatus.PENDING, waits_for="a key")),
             Verdict.STARTED,
             "It fired at",
             "Revision 1 is in force",
             id="started, and waits",
         ),
         pytest.param(
-            lambda: said(2.5, run=run(source="manual", is_by_hand=True)),
+            lambda: said(2.5, run=run(source=RunSource.MANUAL, is_by_hand=True)),
             Verdict.STARTED,
             "Run R1 was made by bob at 2026-03-02T10:00:00Z (manual)",
             "Revision 1 is in force",
             id="by hand",
         ),
         pytest.param(
-            lambda: said(2.5, run=run(source="backfill", is_by_hand=True)),
+            lambda: said(2.5, run=run(source=RunSource.BACKFILL, is_by_hand=True)),
             Verdict.STARTED,
             "for 2026-03-02T10:00:00Z (backfill)",
             "Revision 1 is in force",
@@ -159,7 +160,7 @@ def test_the_first_sentence_answers_and_the_last_says_what_to_do(
     assert last in sentences[-1]
 
 
-FREEZE = HoldInForce("freeze", "ann", "inventory", at(12))
+FREEZE = HoldInForce(HoldKind.FREEZE, "ann", "inventory", at(12))
 APART = QuarantineState(at(1), at(12), "no such zone")
 
 

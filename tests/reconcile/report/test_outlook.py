@@ -8,8 +8,8 @@ import pytest
 from reconcile.decide.demand import Demanded
 from reconcile.report.plan import Declared, PlannedTrigger, ServerState, decide
 from reconcile.report.plan_outlook import after
-from revisions import manifests
 from revisions.ids import TaskKey
+from revisions.spec import manifest as manifests
 from tests.world import key, task_document, trigger_document
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)

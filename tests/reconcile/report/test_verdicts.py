@@ -12,6 +12,7 @@ from reconcile.report.verdicts import SHOWN, InstantFacts, InstantView, Made, Ve
 from revisions.history.chain import canonical
 from revisions.history.triggers import Action, Revision
 from revisions.ids import TriggerKey
+from revisions.outcomes import OccurrenceOutcome, RunSource, RunStatus
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -54,10 +55,10 @@ def facts(now: float = 5, watermark: float = 5, **more: Any) -> InstantFacts:
 
 
 def run(is_by_hand: bool = False) -> Made:
-    return Made("R1", "schedule", "ann", at(2), RunStart(at(2), None), "pending", None, is_by_hand)
+    return Made("R1", RunSource.SCHEDULE, "ann", at(2), RunStart(at(2), None), RunStatus.PENDING, None, is_by_hand)
 
 
-SKIP = RecordedSkip(at(2), "every/x", at(2), at(2), 1, "missed", "")
+SKIP = RecordedSkip(at(2), "every/x", at(2), at(2), 1, OccurrenceOutcome.MISSED, "")
 
 
 def hours(instant: InstantView) -> list[float | None]:

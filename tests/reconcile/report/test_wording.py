@@ -4,35 +4,36 @@ import pytest
 
 from reconcile.report import wording
 from reconcile.report.wording import DEACTIVATED, ENOUGH, OUTCOMES, RATE, RESTORED, STATUSES, Advice
+from revisions.outcomes import OccurrenceOutcome, RunStatus
 
 
 @pytest.mark.parametrize(
     ("outcome", "reason", "expected"),
     [
-        pytest.param("missed", "", OUTCOMES["missed"], id="missed"),
+        pytest.param("missed", "", OUTCOMES[OccurrenceOutcome.MISSED], id="missed"),
         pytest.param("missed", "rate", RATE, id="missed for want of a token"),
-        pytest.param("missed", "count", OUTCOMES["missed"], id="missed for another reason"),
-        pytest.param("concurrency", "", OUTCOMES["concurrency"], id="concurrency"),
+        pytest.param("missed", "count", OUTCOMES[OccurrenceOutcome.MISSED], id="missed for another reason"),
+        pytest.param("concurrency", "", OUTCOMES[OccurrenceOutcome.CONCURRENCY], id="concurrency"),
         pytest.param("concurrency", "max_runs", ENOUGH, id="enough may succeed"),
-        pytest.param("superseded", "", OUTCOMES["superseded"], id="superseded"),
+        pytest.param("superseded", "", OUTCOMES[OccurrenceOutcome.SUPERSEDED], id="superseded"),
         pytest.param("superseded", "restore", RESTORED, id="superseded by a restore"),
-        pytest.param("budget", "rate", OUTCOMES["budget"], id="another outcome with such a reason"),
+        pytest.param("budget", "rate", OUTCOMES[OccurrenceOutcome.BUDGET], id="another outcome with such a reason"),
         pytest.param("eaten", "", Advice("its outcome is eaten"), id="of another release"),
     ],
 )
 def test_a_skip_is_explained_by_outcome_and_reason(outcome: str, reason: str, expected: Advice) -> None:
     """U-03, E-05."""
-    assert wording.of_skip(outcome, reason) == expected
+    assert wording.of_skip(OccurrenceOutcome(outcome), reason) == expected
 
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [("failed", STATUSES["failed"]), ("dreaming", Advice("is dreaming"))],
+    [("failed", STATUSES[RunStatus.FAILED]), ("dreaming", Advice("is dreaming"))],
     ids=["known", "of another release"],
 )
 def test_a_status_is_explained(status: str, expected: Advice) -> None:
     """U-03."""
-    assert wording.of_status(status) == expected
+    assert wording.of_status(RunStatus(status)) == expected
 
 
 @pytest.mark.parametrize(

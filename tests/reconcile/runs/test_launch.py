@@ -8,6 +8,7 @@ import pytest
 from reconcile.runs.launch import document
 from revisions.history.chain import canonical
 from revisions.ids import TriggerKey
+from revisions.outcomes import RunSource, RunStatus
 from revisions.store.claims import Claimed
 from revisions.store.runs import Run
 
@@ -16,7 +17,7 @@ SCHEDULED_AT = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 YESTERDAY = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 
 
-def run_of(*, attempt: int = 1, source: str = "schedule", input: Any = None) -> Run:
+def run_of(*, attempt: int = 1, source: RunSource = RunSource.SCHEDULE, input: Any = None) -> Run:
     return Run(
         id="R1",
         trigger_id="T",
@@ -35,7 +36,7 @@ def run_of(*, attempt: int = 1, source: str = "schedule", input: Any = None) -> 
         available_at=NOW,
         started_at=None,
         finished_at=None,
-        status="running",
+        status=RunStatus.RUNNING,
         attempt=attempt,
         claim=1,
         claimed_by="worker",
@@ -114,7 +115,7 @@ def test_an_input_may_be_the_time_of_the_occurrence(
 
 def test_a_task_is_told_what_it_may_need() -> None:
     """X-03, X-06, X-12, E-15."""
-    found = told(run_of(source="webhook"), state='{"cursor":7}', allow_destructive=True)
+    found = told(run_of(source=RunSource("webhook")), state='{"cursor":7}', allow_destructive=True)
     assert found["run"] == {
         "id": "R1",
         "project": "acme",

@@ -4,22 +4,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from reconcile.report.limit_warnings import beyond, warnings
 
+from reconcile.decide.automatic_stops import beyond_limits, limit_warnings
 from reconcile.decide.budget import Spending
+from revisions.spec.trigger import TriggerSpec
+from tests.blocks import trigger_spec
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 REACHED = "3 of its runs have succeeded, and limits.max_runs is 3: "
 
 
-def spec_of(**limits: Any) -> dict[str, Any]:
-    return {"task_version": "v1", "schedule": {"every": "1h"}, "limits": limits}
+def spec_of(**limits: Any) -> TriggerSpec:
+    return trigger_spec(limits=limits)
 
 
 @pytest.mark.parametrize(
     ("spec", "successes", "expected"),
     [
-        pytest.param({"schedule": {"every": "1h"}}, 9, [], id="no limits"),
+        pytest.param(trigger_spec(), 9, [], id="no limits"),
         pytest.param(spec_of(max_runs=3), 2, [], id="one may still succeed"),
         pytest.param(
             spec_of(max_runs=3),
@@ -37,20 +39,20 @@ def spec_of(**limits: Any) -> dict[str, Any]:
     ],
 )
 def test_whoever_deploys_is_told_of_limits_that_are_near(
-    spec: dict[str, Any], successes: int, expected: list[str]
+    spec: TriggerSpec, successes: int, expected: list[str]
 ) -> None:
     """X-08."""
-    assert list(warnings(spec, successes, None, NOW)) == expected
+    assert list(limit_warnings(spec, successes, None, NOW)) == expected
 
 
 def test_a_budget_is_told_of_where_its_spending_is_known() -> None:
     """X-08: and only where the spec has one."""
     spent = Spending(5, 0, 0, None)
-    [told] = warnings(spec_of(max_cost=5), 0, spent, NOW)
+    [told] = limit_warnings(spec_of(max_cost=5.0), 0, spent, NOW)
     assert told.startswith("its budget is used up, 5 of 5")
-    assert list(warnings(spec_of(max_cost=5), 0, None, NOW)) == []
-    assert list(warnings(spec_of(max_cost=5), 0, Spending(0, 0, 0, None), NOW)) == []
-    assert list(warnings(spec_of(), 0, spent, NOW)) == []
+    assert list(limit_warnings(spec_of(max_cost=5.0), 0, None, NOW)) == []
+    assert list(limit_warnings(spec_of(max_cost=5.0), 0, Spending(0, 0, 0, None), NOW)) == []
+    assert list(limit_warnings(spec_of(), 0, spent, NOW)) == []
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,6 @@ def test_a_budget_is_told_of_where_its_spending_is_known() -> None:
         pytest.param(spec_of(), 2, [], id="none"),
     ],
 )
-def test_runs_by_hand_go_beyond_max_runs(spec: dict[str, Any], successes: int, expected: list[str]) -> None:
+def test_runs_by_hand_go_beyond_max_runs(spec: TriggerSpec, successes: int, expected: list[str]) -> None:
     """X-08: and whoever starts them is told."""
-    assert list(beyond(spec, successes)) == expected
+    assert list(beyond_limits(spec, successes)) == expected
