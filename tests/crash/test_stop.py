@@ -35,14 +35,18 @@ def start_run(site: Site) -> str:
 
 def test_a_task_that_ends_within_the_stop_grace_is_settled(waiting_site: Site) -> None:
     """U-01, X-07: after SIGTERM the controller claims nothing more, waits for the task, settles it and exits with 0."""
+    waiting_site.register(RECORD_START + "sleep 1", "v2")
+    waiting_site.deploy("short", task_version="v2")
     controller = waiting_site.up(STOP_GRACE="10m")
     first = start_run(waiting_site)
+    short = waiting_site.fire("short")
+    eventually(lambda: waiting_site.started_attempts()[short, 1])
     controller.terminate()
     controller.wait_for("controller.stopping")
-    assert controller.survives(3)
     later = waiting_site.fire("slow")
-    assert controller.survives(2)
+    assert waiting_site.wait_for_end(short).status == "succeeded"
     assert waiting_site.run(later).status == "pending"
+    assert controller.process.poll() is None
     waiting_site.release_tasks()
     assert controller.process.wait(PATIENCE) == 0
     run = waiting_site.run(first)
