@@ -1,6 +1,7 @@
 """Three replicas, a hundred occurrences a second or more, and random disturbances for twenty seconds or more.
 
-`make chaos` runs for three minutes with two hundred occurrences a second. CHAOS_SECONDS and CHAOS_SEED change the duration and repeat a run.
+`make chaos` runs for three minutes with two hundred occurrences a second. CHAOS_SECONDS changes the duration, and
+CHAOS_SEED repeats a run.
 """
 
 import logging
