@@ -115,7 +115,8 @@ class Bakery:
         )
         if completed.returncode != 0:
             raise Failure(
-                f"`triggerctl {line}` ended with status {completed.returncode}\n{completed.stdout}{completed.stderr}".rstrip()
+                f"`triggerctl {line}` ended with status {completed.returncode}\n"
+                f"{completed.stdout}{completed.stderr}".rstrip()
             )
         if shown:
             _print_fitting(completed.stdout)
@@ -167,7 +168,8 @@ class Bakery:
             self.check()
             if time.monotonic() > deadline:
                 raise Failure(
-                    f"waited {SECONDS_FOR_RUNS} s in vain for {description}{_unsuccessful_runs(self.runs())}{self._end_of_log()}"
+                    f"waited {SECONDS_FOR_RUNS} s in vain for {description}"
+                    f"{_unsuccessful_runs(self.runs())}{self._end_of_log()}"
                 )
             time.sleep(0.2)
         return observation

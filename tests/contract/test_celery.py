@@ -48,11 +48,18 @@ class Sender:
         self.started.append(work)
         return work
 
-    def queued(self) -> list[Any]:
+    def send_unreceived(self, **values: Any) -> Any:
+        """Start an attempt in a queue that no worker reads, and return its message."""
+        self.start_as({"task": "nothing", "queue": self.folder.name}, **values)
+        eventually((self.attempt / "submitted").exists)
+        [message] = self.queued(self.folder.name)
+        return message
+
+    def queued(self, queue: str = "celery") -> list[Any]:
         """Return messages that no worker has received."""
         app = Celery(broker=self.workers.environment["CELERY_BROKER_URL"], set_as_current=False)
         with app.connection_for_read() as connection:
-            return [json.loads(message) for message in connection.default_channel.client.lrange("celery", 0, -1)]
+            return [json.loads(message) for message in connection.default_channel.client.lrange(queue, 0, -1)]
 
     def store_result(self, text: bytes) -> None:
         """Store a result where the attempt's result is expected."""
@@ -120,12 +127,8 @@ def test_an_exception_that_celery_cannot_restore_is_still_reported(sender: Sende
 
 def test_the_message_headers_do_not_contain_the_document(sender: Sender) -> None:
     """X-12: a worker writes them to its log and its events."""
-    sender.workers.stop()
-    sender.start("nothing", password=PASSWORD)
-    eventually((sender.attempt / "submitted").exists)
-    [message] = sender.queued()
+    message = sender.send_unreceived(password=PASSWORD)
     assert PASSWORD not in json.dumps(message["headers"])
-    sender.workers.begin()
 
 
 def test_the_log_of_a_failure_is_its_traceback(sender: Sender) -> None:
@@ -160,12 +163,8 @@ def test_queued_work_is_told_apart_from_missing_work(sender: Sender) -> None:
 def test_task_ids_contain_the_installation(sender: Sender) -> None:
     """X-10: a copy of the database must not receive results of the original; nothing else in a backend tells them
     apart."""
-    sender.workers.stop()
-    sender.start("nothing")
-    eventually((sender.attempt / "submitted").exists)
-    [message] = sender.queued()
+    message = sender.send_unreceived()
     assert message["headers"]["id"] == f"triggerctl-{OWN_INSTALLATION}-{sender.folder.name}-2"
-    sender.workers.begin()
 
 
 def test_work_sent_before_a_kill_is_found_by_its_id(sender: Sender) -> None:

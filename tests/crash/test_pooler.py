@@ -225,10 +225,10 @@ def test_a_listener_behind_a_pooler_does_not_claim_to_be_connected(
 
 
 def test_two_controllers_behind_a_pooler_share_the_work(
-    site_over: Callable[[str], Site], pooler: Pooler, postgresql_database_url: str
+    site_over: Callable[[str], Site], default_pooler: Pooler, postgresql_database_url: str
 ) -> None:
     """O-09, L-14: each second has one run that is executed once; a change is noticed through `listen_url`."""
-    site = site_over(pooler.url)
+    site = site_over(default_pooler.url)
     site.register(RECORD_START)
     settings = UNLIMITED | {"LISTEN_URL": postgresql_database_url, "RESYNC_INTERVAL": "1h"}
     controllers = [site.up(**settings) for _ in range(2)]

@@ -33,6 +33,7 @@ def start_run(site: Site) -> str:
     return run_id
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_task_that_ends_within_the_stop_grace_is_settled(waiting_site: Site) -> None:
     """U-01, X-07: after SIGTERM the controller claims nothing more, waits for the task, settles it and exits with 0."""
     waiting_site.register(RECORD_START + "sleep 1", "v2")
@@ -57,6 +58,7 @@ def test_a_task_that_ends_within_the_stop_grace_is_settled(waiting_site: Site) -
     assert controller.errors() == []
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_task_that_exceeds_the_stop_grace_is_handed_back(waiting_site: Site) -> None:
     """X-07: it is ended without using up an attempt, and the next controller starts it again."""
     controller = waiting_site.up(STOP_GRACE="1s")
@@ -76,6 +78,7 @@ def test_a_task_that_exceeds_the_stop_grace_is_handed_back(waiting_site: Site) -
     assert not list(waiting_site.work.glob("*-*"))
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_readiness_ends_as_soon_as_a_controller_is_told_to_stop(waiting_site: Site) -> None:
     """O-05: /readyz answers 503 immediately, and everything else answers as long as a task runs."""
     controller = waiting_site.up(STOP_GRACE="10m")
