@@ -33,10 +33,10 @@ def remove(database: Database, *revisions: int) -> None:
         connection.execute(delete(trigger_revisions).where(R.revision.in_(revisions)))
 
 
-def swap(database: Database, one: int, other: int) -> None:
+def swap(database: Database, first: int, second: int) -> None:
     """Exchange the numbers of two revisions and leave their contents alone."""
     with unguarded(database) as connection:
-        for before, after in ((one, 99), (other, one), (99, other)):
+        for before, after in ((first, 99), (second, first), (99, second)):
             connection.execute(update(trigger_revisions).where(R.revision == before).values(revision=after))
 
 
@@ -54,10 +54,10 @@ def make_again(database: Database, **values: Any) -> None:
     with unguarded(database) as connection:
         previous = chain.ORIGIN
         for row in _rows(connection):
-            made = _hashed(connection, row | values | {"previous_hash": previous})
-            previous = made["hash"]
-            same = (R.trigger_id == made["trigger_id"], R.revision == made["revision"])
-            connection.execute(update(trigger_revisions).where(*same).values(**made))
+            hashed_row = _hashed(connection, row | values | {"previous_hash": previous})
+            previous = hashed_row["hash"]
+            same = (R.trigger_id == hashed_row["trigger_id"], R.revision == hashed_row["revision"])
+            connection.execute(update(trigger_revisions).where(*same).values(**hashed_row))
         changed = {"hash": previous} | ({"changed_by": values["actor"]} if "actor" in values else {})
         connection.execute(update(triggers).values(**changed))
 
@@ -86,8 +86,8 @@ def execute(database: Database, statement: str) -> None:
 
 
 def _rows(connection: Connection) -> list[dict[str, Any]]:
-    found = connection.execute(select(trigger_revisions).order_by(R.trigger_id, R.revision))
-    return [dict(row._mapping) for row in found]
+    result = connection.execute(select(trigger_revisions).order_by(R.trigger_id, R.revision))
+    return [dict(row._mapping) for row in result]
 
 
 def _hashed(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,6 @@ def eventually(look: Callable[[], Observation | None], *, every: float = 0.002) 
     """
     deadline = time.monotonic() + PATIENCE
     while not (observation := look()):
-        assert time.monotonic() < deadline, f"nothing seen within {PATIENCE} s"
+        assert time.monotonic() < deadline, f"no true value within {PATIENCE} s"
         time.sleep(every)
     return observation

@@ -216,12 +216,12 @@ def test_inactive_triggers_show_why_until_when_and_by_whom(reader: Reader, world
     world.advance(minutes=1)
     world.resync()
     notice = reader.page.locator(".notice")
-    said = {
+    notices = {
         "paused": "Paused: until 2026-03-02 20:00:00 UTC (in 11 h), office is closed. Last changed by ann 60 s ago",
         "once": "Not active: completed: its schedule has no fire left. Last changed by system now",
         "gone": "Deleted: replaced by tick. Last changed by bob",
     }
-    for name, words in said.items():
+    for name, words in notices.items():
         assert reader.open(TICK.replace("tick", name)) == 200
         expect(notice).to_contain_text(words)
     reader.open()

@@ -110,7 +110,7 @@ class Pod:
         return httpx.get(self.url + path, headers=headers, timeout=PATIENCE)
 
     def passes(self, probe: str) -> bool:
-        """Whether a probe of the container's succeeds now."""
+        """Return True if a probe of the container succeeds now."""
         assert self._process is not None
         assert self._process.poll() is None, self.log
         try:

@@ -128,10 +128,10 @@ def test_a_controller_on_sqlite_starts_serves_and_stops(pods: Callable[..., Pod]
     tested = pods("defaults", "acme-triggerctl-test").run_to_end({"http://acme-triggerctl.automation.svc": pod.url})
     assert tested.returncode == 0, tested.stderr
     assert tested.stdout.split()[:2] == ["/healthz", "200"]
-    made = pod.run("triggerctl", "--output", "json", "token", "create", "prometheus", "--role", "viewer")
-    assert made.returncode == 0, made.stderr
+    created = pod.run("triggerctl", "--output", "json", "token", "create", "prometheus", "--role", "viewer")
+    assert created.returncode == 0, created.stderr
     assert pod.get("/metrics").status_code == 401
-    assert "triggerctl_build_info" in pod.get("/metrics", json.loads(made.stdout)["token"]).text
+    assert "triggerctl_build_info" in pod.get("/metrics", json.loads(created.stdout)["token"]).text
     assert pod.stop() == 0
     assert "controller.stopped" in pod.log
     assert sorted(program.rglob("*")) == before

@@ -151,7 +151,7 @@ def test_split_mode_keeps_the_signing_key_away_from_tasks() -> None:
     """O-01, R-10: a task that can read the key could sign a forged history."""
     mounts = {name: container("everything", f"acme-triggerctl-{name}")["volumeMounts"] for name in ("api", "worker")}
     key_file = Path(release("everything").settings()["checkpoint_key_file"])
-    kept = {name: str(key_file.parent) in [each["mountPath"] for each in found] for name, found in mounts.items()}
+    kept = {name: str(key_file.parent) in [each["mountPath"] for each in listed] for name, listed in mounts.items()}
     assert kept == {"api": True, "worker": False}
     alone = render({"checkpoints": {"existingSecret": "signing"}}).single("Deployment")["spec"]["template"]["spec"]
     assert {"name": "checkpoints", "secret": {"secretName": "signing", "defaultMode": 0o440}} in alone["volumes"]
@@ -195,10 +195,10 @@ def test_task_secrets_are_readable_only_where_configured() -> None:
     [rule] = role["rules"]
     assert (rule["resources"], rule["verbs"]) == (["secrets"], ["get"])
     assert rule["resourceNames"] == ["triggerctl", "triggerctl-client-7"]
-    found = release("everything").settings()
-    assert found["secrets_from"].endswith("kubernetes")
+    settings = release("everything").settings()
+    assert settings["secrets_from"].endswith("kubernetes")
     mounts = container("everything", "acme-triggerctl-worker")["volumeMounts"]
-    assert {"name": "secrets", "mountPath": found["secrets_dir"], "readOnly": True} in mounts
+    assert {"name": "secrets", "mountPath": settings["secrets_dir"], "readOnly": True} in mounts
 
 
 def test_secret_files_are_mounted_where_the_controller_reads_them() -> None:
@@ -229,8 +229,8 @@ def test_a_scope_must_name_its_secret_and_its_keys(without: str) -> None:
 )
 def test_kubernetes_waits_longer_than_a_graceful_stop_takes(grace: str, seconds: int) -> None:
     """O-05: preStop, the grace for tasks, and twenty seconds to end what remains."""
-    found = render({"controller": {"stopGrace": grace}, "preStopSeconds": 7}).single("Deployment")
-    pod = found["spec"]["template"]["spec"]
+    deployment = render({"controller": {"stopGrace": grace}, "preStopSeconds": 7}).single("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
     assert seconds + 7 + 20 < pod["terminationGracePeriodSeconds"] <= seconds + 7 + 30
     assert pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "7"]
 

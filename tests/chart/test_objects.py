@@ -41,17 +41,17 @@ def test_helm_lint_reports_nothing(mode: str) -> None:
     """O-01: except that the chart has no icon."""
     report = helm.lint(CHART, MODES[mode], strict=True, kube_version=f"v{OLDEST}.0")
     assert report["errors"] == []
-    assert [found["error"] for found in report["messages"] if "icon is recommended" not in found["error"]] == []
+    assert [each["error"] for each in report["messages"] if "icon is recommended" not in each["error"]] == []
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_every_object_is_valid_for_kubernetes(installed: Rendered, version: str) -> None:
     """O-01: strictly, for the oldest Kubernetes that the chart admits and the newest with a published schema."""
-    for found in installed.objects:
-        if found["kind"] in CRDS:
-            jsonschema.validate(found, CRDS[found["kind"]])
+    for item in installed.objects:
+        if item["kind"] in CRDS:
+            jsonschema.validate(item, CRDS[item["kind"]])
         else:
-            kubernetes_validate.validate(found, version, strict=True)
+            kubernetes_validate.validate(item, version, strict=True)
 
 
 def test_the_chart_admits_the_oldest_validated_version() -> None:
@@ -62,19 +62,17 @@ def test_the_chart_admits_the_oldest_validated_version() -> None:
 
 def test_object_names_are_unique(installed: Rendered) -> None:
     """O-01: an installation fails on the second object of a name."""
-    names = [
-        (found["kind"], found["metadata"].get("namespace"), found["metadata"]["name"]) for found in installed.objects
-    ]
+    names = [(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in installed.objects]
     assert len(set(names)) == len(names)
 
 
 def test_objects_are_in_the_namespace_of_the_release(installed: Rendered) -> None:
     """O-01: except cluster-wide objects and the rights where Jobs start."""
-    for found in installed.objects:
-        if found["kind"] in ("ClusterRole", "ClusterRoleBinding"):
-            assert "namespace" not in found["metadata"]
-        elif found["kind"] not in ("Role", "RoleBinding"):
-            assert found["metadata"]["namespace"] == NAMESPACE
+    for item in installed.objects:
+        if item["kind"] in ("ClusterRole", "ClusterRoleBinding"):
+            assert "namespace" not in item["metadata"]
+        elif item["kind"] not in ("Role", "RoleBinding"):
+            assert item["metadata"]["namespace"] == NAMESPACE
 
 
 def test_pods_run_without_privileges(installed: Rendered) -> None:
@@ -107,9 +105,9 @@ def test_every_mount_has_a_volume_and_every_volume_is_mounted(installed: Rendere
 
 def selectors(installed: Rendered) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (object, labels) of everything that selects pods."""
-    for found in installed.objects:
-        spec, name = found.get("spec", {}), f"{found['kind']} {found['metadata']['name']}"
-        match found["kind"]:
+    for item in installed.objects:
+        spec, name = item.get("spec", {}), f"{item['kind']} {item['metadata']['name']}"
+        match item["kind"]:
             case "Service":
                 yield name, spec["selector"]
             case "Deployment":
@@ -139,10 +137,10 @@ def test_services_target_an_existing_port(installed: Rendered) -> None:
 
 def test_probes_use_the_health_endpoints(installed: Rendered) -> None:
     """O-05: /healthz for liveness, /readyz for readiness."""
-    for found in installed.of_kind("Deployment"):
-        [container] = found["spec"]["template"]["spec"]["containers"]
-        asked = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
-        assert asked == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    for item in installed.of_kind("Deployment"):
+        [container] = item["spec"]["template"]["spec"]["containers"]
+        paths = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
+        assert paths == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
 
 
 def test_only_launching_pods_get_a_kubernetes_token(installed: Rendered) -> None:
@@ -157,10 +155,10 @@ def test_bindings_reference_existing_roles_and_accounts(installed: Rendered) -> 
     """O-01: in the same namespace."""
     for binding in installed.of_kind("RoleBinding") + installed.of_kind("ClusterRoleBinding"):
         role = binding["roleRef"]
-        found = [
+        roles = [
             each["metadata"] for each in installed.of_kind(role["kind"]) if each["metadata"]["name"] == role["name"]
         ]
-        assert binding["metadata"].get("namespace") in [each.get("namespace") for each in found]
+        assert binding["metadata"].get("namespace") in [each.get("namespace") for each in roles]
         [subject] = binding["subjects"]
         accounts = {spec["serviceAccountName"] for _, _, spec in installed.pods() if "serviceAccountName" in spec}
         assert {subject["name"]} == accounts
@@ -169,8 +167,8 @@ def test_bindings_reference_existing_roles_and_accounts(installed: Rendered) -> 
 
 def test_the_notes_name_existing_objects(installed: Rendered) -> None:
     """O-01: the commands can be typed as shown."""
-    deployments = {found["metadata"]["name"] for found in installed.of_kind("Deployment")}
-    services = {found["metadata"]["name"] for found in installed.of_kind("Service")}
+    deployments = {item["metadata"]["name"] for item in installed.of_kind("Deployment")}
+    services = {item["metadata"]["name"] for item in installed.of_kind("Service")}
     words = installed.notes.split()
     assert {word.removeprefix("deployment/") for word in words if word.startswith("deployment/")} <= deployments
     assert {word.removeprefix("service/") for word in words if word.startswith("service/")} <= services
@@ -181,10 +179,10 @@ def test_dashboards_and_rules_are_installed_unchanged() -> None:
     """O-03: whatever braces they contain; rules select the release that they are installed with."""
     installed = release("split")
     shipped = {path.name: path.read_text() for path in (CHART / "dashboards").glob("*.json")}
-    found = [
+    config_maps = [
         each for each in installed.of_kind("ConfigMap") if each["metadata"]["labels"].get("grafana_dashboard") == "1"
     ]
-    assert {name: text for each in found for name, text in each["data"].items()} == shipped
+    assert {name: text for each in config_maps for name, text in each["data"].items()} == shipped
     assert shipped
     groups = [group for path in sorted((CHART / "rules").glob("*.yaml")) for group in rule_groups(path)]
     assert installed.single("PrometheusRule")["spec"]["groups"] == groups
@@ -193,8 +191,8 @@ def test_dashboards_and_rules_are_installed_unchanged() -> None:
 
 def rule_groups(path: Path) -> list[Any]:
     own = f'namespace="{NAMESPACE}",job="{NAMESPACE}/acme-triggerctl"'
-    [found] = documents.load(path.read_text().replace(HERE, own), str(path))
-    return list(found["groups"])
+    [rules] = documents.load(path.read_text().replace(HERE, own), str(path))
+    return list(rules["groups"])
 
 
 @pytest.mark.skipif(not which("promtool"), reason="promtool is not installed (Debian: prometheus)")

@@ -21,9 +21,9 @@ DERIVED_SETTINGS |= {"secrets_dir", "secrets_namespace"}
 def readme_rows() -> dict[str, tuple[str, str]]:
     """Return (default, meaning) of each value in the README's table."""
     cells = [re.split(r"(?<!\\)\|", line) for line in README.splitlines() if re.match(r"\| `[a-z]", line)]
-    found = {path.strip(" `"): (given.strip(), meaning.strip()) for _, path, given, meaning, _ in cells}
-    assert len(found) == len(cells)
-    return found
+    rows = {path.strip(" `"): (given.strip(), meaning.strip()) for _, path, given, meaning, _ in cells}
+    assert len(rows) == len(cells)
+    return rows
 
 
 def test_the_readme_lists_exactly_the_values() -> None:
@@ -44,8 +44,8 @@ def test_values_yaml_and_schema_list_the_same_values() -> None:
 
     def leaves(values: Any, path: str = "") -> Any:
         for name, value in values.items():
-            here = f"{path}{name}"
-            yield from [here] if here in PATHS else leaves(value, f"{here}.")
+            value_path = f"{path}{name}"
+            yield from [value_path] if value_path in PATHS else leaves(value, f"{value_path}.")
 
     assert list(leaves(DEFAULTS)) == PATHS
 
@@ -157,8 +157,8 @@ def test_values_have_the_defaults_of_their_settings(name: str) -> None:
 def test_the_controller_accepts_the_rendered_settings(mode: str) -> None:
     """O-01, O-06: every value passes the controller's own checks, and a token is always required."""
     given = release(mode).settings()
-    found = load(**given)
-    assert (found.access, found.max_running) == ("required", given["max_running"])
+    settings = load(**given)
+    assert (settings.access, settings.max_running) == ("required", given["max_running"])
 
 
 def test_settings_override_values() -> None:

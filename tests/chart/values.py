@@ -15,11 +15,11 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 def described(schema: Mapping[str, Any] = SCHEMA, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (path, schema) of every value. A part that Kubernetes or the controller defines counts as one value."""
     for name, part in schema["properties"].items():
-        here = f"{path}{name}"
-        if "properties" in part and here != "settings":
-            yield from described(part, f"{here}.")
-        elif here != "global":  # Helm's own, for subcharts
-            yield here, part
+        value_path = f"{path}{name}"
+        if "properties" in part and value_path != "settings":
+            yield from described(part, f"{value_path}.")
+        elif value_path != "global":  # Helm's own, for subcharts
+            yield value_path, part
 
 
 PATHS = [path for path, _ in described()]

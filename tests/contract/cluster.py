@@ -323,17 +323,17 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         if self.command == "POST" and re.fullmatch(_JOBS, path):
             return server.create_job(body)
-        if self.command == "POST" and (found := re.fullmatch(_SECRETS, path)):
-            return server.create_secret(body, found[1])
+        if self.command == "POST" and (match := re.fullmatch(_SECRETS, path)):
+            return server.create_secret(body, match[1])
         if self.command == "GET" and re.fullmatch(_PODS, path):
             return server.pods_of(query["labelSelector"].removeprefix("batch.kubernetes.io/job-name="))
-        if found := re.fullmatch(rf"{_JOBS}/([^/]+)", path):
+        if match := re.fullmatch(rf"{_JOBS}/([^/]+)", path):
             if self.command == "DELETE":
-                return server.delete_job(found[2], body["propagationPolicy"], body["preconditions"]["uid"])
-            return server.job(found[2])
-        if found := re.fullmatch(rf"{_SECRETS}/([^/]+)", path):
-            secret = server.secret(found[2], found[1])
-            return server.secrets.pop(f"{found[1]}/{found[2]}") if self.command == "DELETE" else secret
+                return server.delete_job(match[2], body["propagationPolicy"], body["preconditions"]["uid"])
+            return server.job(match[2])
+        if match := re.fullmatch(rf"{_SECRETS}/([^/]+)", path):
+            secret = server.secret(match[2], match[1])
+            return server.secrets.pop(f"{match[1]}/{match[2]}") if self.command == "DELETE" else secret
         raise Status(404, f"{self.command} {path} is not supported by this double")
 
     def _watch(self, query: dict[str, str]) -> None:

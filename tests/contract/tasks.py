@@ -23,7 +23,7 @@ def sleep(document):
     signal.pause()
 
 def stubborn(document):
-    signal.signal(signal.SIGTERM, lambda *_: pathlib.Path(document["input"]["asked"]).touch())
+    signal.signal(signal.SIGTERM, lambda *_: pathlib.Path(document["input"]["sigterm_received"]).touch())
     pathlib.Path(document["input"]["ready"]).touch()
     while True:
         signal.pause()

@@ -142,7 +142,7 @@ def test_the_log_of_a_failure_is_its_traceback(sender: Sender) -> None:
 def test_a_worker_gets_the_trace_context(sender: Sender, traceparent: str | None) -> None:
     """O-04: in the message header that OpenTelemetry's Celery instrumentation reads."""
     assert end(sender.start("traced", {"TRACEPARENT": traceparent} if traceparent else None)) == Succeeded(
-        {"told": traceparent}
+        {"traceparent": traceparent}
     )
 
 

@@ -354,8 +354,8 @@ def test_a_forced_end_holds_although_the_cluster_cannot_confirm_it(
     work = starter.start_waiting()
     starter.cluster.refuse = [Status(503, "upgrading")] * 100_000
     starter.cluster.break_off = [None]
-    known = starter.poll_count() + 3  # the first may precede the refusal, and a failed one shows at the next
-    eventually(lambda: starter.poll_count() >= known)
+    polls = starter.poll_count() + 3  # the first may precede the refusal, and a failed one shows at the next
+    eventually(lambda: starter.poll_count() >= polls)
 
     def force() -> bool:
         """Force the end and poll, as the runner does in each pass."""

@@ -405,10 +405,10 @@ def test_work_can_be_cancelled_immediately_after_its_start(bench: Bench) -> None
 
 def test_a_task_that_ignores_sigterm_can_be_killed(child: Bench) -> None:
     """X-10: so a timeout can always be enforced."""
-    work = child.start("stubborn", ready=str(child.root / "ready"), asked=str(child.root / "asked"))
+    work = child.start("stubborn", ready=str(child.root / "ready"), sigterm_received=str(child.root / "sigterm"))
     eventually((child.root / "ready").exists)
     work.cancel()
-    eventually((child.root / "asked").exists)
+    eventually((child.root / "sigterm").exists)
     assert work.poll() == Running()
     work.cancel(force=True)
     assert end(work) == Failed("killed by SIGKILL")

@@ -29,7 +29,7 @@ def nothing(document):
 
 @app.task(name="traced", bind=True)
 def traced(self, document):
-    return {"told": getattr(self.request, "traceparent", None)}
+    return {"traceparent": getattr(self.request, "traceparent", None)}
 
 @app.task(name="fail")
 def fail(document):

@@ -64,19 +64,19 @@ def _kill_repeatedly(site: Site, kills: int, seconds: float) -> Controller:
 def _check_occurrences(site: Site, name: str, until: datetime) -> None:
     """Assert that each second has one run or skip, and that each one up to `until` became a run."""
     deployed, deactivated = site.history(name)
-    made = site.runs(name)
-    seconds = account(made, site.skips(name), deployed.at, deactivated.at)
+    runs = site.runs(name)
+    seconds = account(runs, site.skips(name), deployed.at, deactivated.at)
     assert seconds.wrong == {}, name
     assert [skip for skip in site.skips(name) if skip.scheduled_at <= until] == []
-    assert len({run.occurrence_id for run in made}) == len(made)
-    assert site.status(name).run_count == len(made)
+    assert len({run.occurrence_id for run in runs}) == len(runs)
+    assert site.status(name).run_count == len(runs)
 
 
 def _check_attempts(site: Site) -> None:
     """Assert that no attempt was lost: tasks outlive their controller and are adopted (X-07)."""
-    made, began = site.runs(), site.started_attempts()
-    assert {run.status for run in made} == {"succeeded"}
-    assert not [run for run in made if run.claimed_by or run.lease_until]
-    assert [attempt for attempt, times in began.items() if times > 1] == []
-    assert set(began) == {(run.id, run.attempt) for run in made}
-    assert {run.attempt for run in made} == {1}
+    runs, attempts = site.runs(), site.started_attempts()
+    assert {run.status for run in runs} == {"succeeded"}
+    assert not [run for run in runs if run.claimed_by or run.lease_until]
+    assert [attempt for attempt, times in attempts.items() if times > 1] == []
+    assert set(attempts) == {(run.id, run.attempt) for run in runs}
+    assert {run.attempt for run in runs} == {1}

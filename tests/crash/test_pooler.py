@@ -80,8 +80,8 @@ def test_deploys_passes_claims_and_settles_work_through_a_pooler(pooled_database
     world = World(pooled_database, pooled_database.clock)
     world.register()
     run_full_cycles(world)
-    made = [run for number in range(6) for run in world.runs(f"tick-{number}")]
-    assert Counter(run.status for run in made) == {"succeeded": 6}
+    runs = [run for number in range(6) for run in world.runs(f"tick-{number}")]
+    assert Counter(run.status for run in runs) == {"succeeded": 6}
     with pooled_database.read() as connection:
         changes = feed.read(connection, feed.BEGINNING, 1_000)
     assert len(changes.items) == 24
@@ -197,11 +197,10 @@ def test_doctor_reports_the_pooler_and_whether_notifications_arrive(
     """O-09: `listen_url` must lead to PostgreSQL itself."""
     with Database(default_pooler.url) as database:
         for listen_url, level in ((None, Level.WARNING), (postgresql_database_url, Level.OK)):
-            made = Examining(database, Pace(), HostClock(), listen_url).examine()
-            found = {check.name: check for check in made}
-            assert "one is before the database" in found["pooler"].detail
-            assert found["notices"].level is level
-            assert [check.name for check in made if check.level is Level.FAULT] == []
+            checks = {check.name: check for check in Examining(database, Pace(), HostClock(), listen_url).examine()}
+            assert "one is before the database" in checks["pooler"].detail
+            assert checks["notices"].level is level
+            assert [check.name for check in checks.values() if check.level is Level.FAULT] == []
 
 
 def test_a_listener_behind_a_pooler_does_not_claim_to_be_connected(
@@ -238,10 +237,10 @@ def test_two_controllers_behind_a_pooler_share_the_work(
     eventually(lambda: len(site.runs("tick")) >= 4)
     site.drain("tick")
     deployed, deactivated = site.history("tick")
-    made = site.runs("tick")
-    assert account(made, site.skips("tick"), deployed.at, deactivated.at).wrong == {}
-    assert {run.status for run in made} == {"succeeded"}
-    assert site.started_attempts() == Counter((run.id, 1) for run in made)
+    runs = site.runs("tick")
+    assert account(runs, site.skips("tick"), deployed.at, deactivated.at).wrong == {}
+    assert {run.status for run in runs} == {"succeeded"}
+    assert site.started_attempts() == Counter((run.id, 1) for run in runs)
     for controller in controllers:
         assert controller.stop() == 0
         assert controller.errors() == []

@@ -77,20 +77,21 @@ def test_nothing_fires_for_the_time_lost_with_a_backup(
     controller.kill()
     with restored_backup(database_url, tmp_path / "backup") as restored_url:
         restored = site_over(restored_url)
-        known = {known_run.id for known_run in restored.runs()}
+        backed_up = {run.id for run in restored.runs()}
         with restored.database.write() as connection:
             connection.exec_driver_sql("DELETE FROM replicas")  # as if more than three resync intervals had passed
-        asked_at = restored.now()
+        started_at = restored.now()
         site.release_tasks()
         again = restored.up("--baseline", "now", **UNLIMITED, WORK_DIR=str(site.work), TASK_ROOT=str(site.folder))
         again.wait_for("controller.started")
-        eventually(lambda: {found.id for found in restored.runs("tick")} - known)
+        eventually(lambda: {run.id for run in restored.runs("tick")} - backed_up)
         assert (restored.run(slow).status, restored.run(slow).error) == ("failed", LOST)
-        new = [found for found in restored.runs("tick") if found.id not in known]
-        assert all(found.scheduled_at > asked_at for found in new)
+        new = [run for run in restored.runs("tick") if run.id not in backed_up]
+        assert all(run.scheduled_at > started_at for run in new)
         [lost] = [skip for skip in restored.skips("tick") if skip.reason == "restore"]
-        assert lost.scheduled_at <= asked_at <= lost.decided_at
-        assert {found.status for found in restored.runs() if found.id in known} <= {"succeeded", "failed", "cancelled"}
+        assert lost.scheduled_at <= started_at <= lost.decided_at
+        ended = {run.status for run in restored.runs() if run.id in backed_up}
+        assert ended <= {"succeeded", "failed", "cancelled"}
         assert again.stop() == 0
         assert restored.audit_faults("tick") == []
         restored.database.close()  # the database is dropped before the site is closed

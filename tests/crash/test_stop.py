@@ -124,11 +124,11 @@ def check_one_run_per_second(site: Site, name: str) -> None:
     """Drain the trigger, and assert that each second had one run that was executed once."""
     site.drain(name)
     deployed, deactivated = site.history(name)
-    made = site.runs(name)
-    seconds = account(made, site.skips(name), deployed.at, deactivated.at)
+    runs = site.runs(name)
+    seconds = account(runs, site.skips(name), deployed.at, deactivated.at)
     assert seconds.wrong == {}
     assert {skip.outcome for skip in site.skips(name)} <= {"superseded"}  # by the deactivation
-    assert {run.status for run in made} == {"succeeded"}
+    assert {run.status for run in runs} == {"succeeded"}
     assert site.started_attempts() == Counter((run.id, 1) for run in site.runs())
 
 

@@ -12,7 +12,7 @@ from tests.crash.collector import Collector
 from tests.crash.site import Controller, Site
 from tests.waiting import PATIENCE
 
-WRITE_TRACEPARENT = """echo "{\\"told\\": \\"$TRACEPARENT\\"}" >"$TRIGGERCTL_OUTPUT"; exit 0"""
+WRITE_TRACEPARENT = """echo "{\\"traceparent\\": \\"$TRACEPARENT\\"}" >"$TRIGGERCTL_OUTPUT"; exit 0"""
 ROUTE = "/api/v1/triggers/{project}/{domain}/{task}/{name}"
 CALLER_TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -41,7 +41,7 @@ def test_a_collector_gets_the_trace_from_caller_to_task(sqlite_site: Site) -> No
         assert controller.stop() == 0
     [attempt], [run_span], [request] = (collector.named(name) for name in ("attempt", "run", f"POST {ROUTE}/fire"))
     traceparent = f"00-{attempt.trace_id.hex()}-{attempt.span_id.hex()}-01"
-    assert json.loads(run.output or "") == {"told": traceparent}
+    assert json.loads(run.output or "") == {"traceparent": traceparent}
     assert attempt.trace_id.hex() == CALLER_TRACE[3:35]
     assert [span.parent_span_id for span in (attempt, run_span)] == [run_span.span_id, request.span_id]
     assert request.parent_span_id.hex() == CALLER_TRACE[36:52]
@@ -68,5 +68,5 @@ def test_without_a_collector_no_exporter_is_loaded(sqlite_site: Site) -> None:
     sqlite_site.register(WRITE_TRACEPARENT)
     controller = sqlite_site.up()
     run = fire_over_http(sqlite_site, controller.url)
-    assert json.loads(run.output or "") == {"told": CALLER_TRACE}
+    assert json.loads(run.output or "") == {"traceparent": CALLER_TRACE}
     assert not has_loaded_protobuf(controller)

@@ -40,7 +40,7 @@ class Monitored(NamedTuple):
 
 @pytest.fixture(scope="module")
 def monitored(postgresql_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
-    folder = tmp_path_factory.mktemp("monitored")
+    folder = tmp_path_factory.mktemp("watched")
     with ExitStack() as stack:
         database_url = stack.enter_context(separate_database(postgresql_url))
         proxy = SlowProxy(database_url)
@@ -67,7 +67,7 @@ def separate_database(server: str) -> Iterator[str]:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS watched WITH (FORCE)")
         connection.execute("CREATE DATABASE watched")
-        url = make_url(server).set(database="monitored").render_as_string(hide_password=False)
+        url = make_url(server).set(database="watched").render_as_string(hide_password=False)
         with Database(url) as database:
             schema.upgrade(database)
         yield url

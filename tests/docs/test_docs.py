@@ -125,7 +125,7 @@ def test_every_route_is_documented(database: Database) -> None:
     page = pages.text("docs/api.md")
     described = create_app(Services.over(database, Settings())).openapi()["paths"]
     names = re.compile(r"\{project\}/\{domain\}/\{\w+\}/\{\w+\}")
-    routes = [f"{method.upper()} {names.sub('…', path)}" for path, found in described.items() for method in found]
+    routes = [f"{method.upper()} {names.sub('…', path)}" for path, methods in described.items() for method in methods]
     assert [route for route in routes if f"`{route}`" not in page] == []
 
 

@@ -29,16 +29,16 @@ def faults(database: Database) -> list[str]:
             trigger.trigger_id: revision_store.page(connection, trigger.trigger_id, None, ALL)[::-1]
             for trigger in current
         }
-        found = [*_orphans(connection, histories), *_summaries(connection, current)]
+        inconsistencies = [*_orphans(connection, histories), *_summaries(connection, current)]
         for trigger in current:
             revisions = histories[trigger.trigger_id]
-            found += _history(trigger, revisions)
+            inconsistencies += _history(trigger, revisions)
             row = status.get(connection, trigger.trigger_id)
             if row is None or row.revision != trigger.revision:
-                found.append(f"{trigger.key}: status {row} beside revision {trigger.revision}")
-            made = run_store.page(connection, None, ALL, trigger_id=trigger.trigger_id)
-            found += [fault for run in made for fault in _run(run, revisions)]
-        return found
+                inconsistencies.append(f"{trigger.key}: status {row} beside revision {trigger.revision}")
+            for run in run_store.page(connection, None, ALL, trigger_id=trigger.trigger_id):
+                inconsistencies += _run(run, revisions)
+        return inconsistencies
 
 
 def _triggers(connection: Connection) -> list[Trigger]:
@@ -70,7 +70,7 @@ def _run(run: Run, revisions: Sequence[Revision]) -> Iterator[str]:
     if run.revision != force.revision:
         yield f"{run.id}: of revision {run.revision} when {force.revision} was in force"
     if force.action is Action.DELETE or (run.source == "schedule" and not force.active):
-        yield f"{run.id}: made when {force.action} was in force"
+        yield f"{run.id}: created when {force.action} was in force"
     if run.task_version != json.loads(force.spec)["task_version"]:
         yield f"{run.id}: of task version {run.task_version}"
 

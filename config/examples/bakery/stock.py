@@ -13,7 +13,7 @@ def check(document: dict[str, Any]) -> dict[str, Any]:
     days = document["input"].get("days", 2)
     with open(ROOT / "data" / "stock.csv", encoding="utf-8", newline="") as file:
         lasts = {row["product"]: int(row["in_stock"]) / int(row["needed_per_day"]) for row in csv.DictReader(file)}
-    low = {product: round(left, 1) for product, left in lasts.items() if left < days}
-    for product, left in sorted(low.items(), key=lambda item: item[1]):
-        print(f"order {product}: lasts {left} days")
+    low = {product: round(remaining, 1) for product, remaining in lasts.items() if remaining < days}
+    for product, remaining in sorted(low.items(), key=lambda item: item[1]):
+        print(f"order {product}: lasts {remaining} days")
     return {"checked": len(lasts), "low": low}
