@@ -116,8 +116,9 @@ class Pod:
 class Cluster(ThreadingHTTPServer):
     """Jobs, Secrets (by `namespace/name`) and pods, served while the `with` block runs.
 
-    `refuse` holds errors for the next calls, `refuse_watches` for the next watches. An error in `break_off` ends a
-    running watch with it, and None ends it regularly. With `is_mute` a watch goes on without reporting anything.
+    `refuse` holds errors for the next calls, `refuse_watches` for the next watches; `refuse_secrets` is the answer to
+    each creation of a Secret, and `invalid_pod_lists` are answered instead of the next lists of pods. An error in
+    `break_off` ends a running watch with it, and None ends it regularly. With `is_mute` a watch goes on silently.
     """
 
     request_queue_size = 512
@@ -133,6 +134,8 @@ class Cluster(ThreadingHTTPServer):
         self.refuse: list[Status] = []
         self.refuse_watches: list[Status] = []
         self.break_off: list[Status | None] = []
+        self.refuse_secrets: Status | None = None
+        self.invalid_pod_lists: list[Any] = []
         self.watchers = 0
         self.is_closed = self.is_mute = False
         self.is_forbidden = False
@@ -201,6 +204,8 @@ class Cluster(ThreadingHTTPServer):
             pod.remove()
 
     def create_secret(self, body: dict[str, Any], namespace: str = CONTEXT) -> dict[str, Any]:
+        if self.refuse_secrets:
+            raise self.refuse_secrets
         kubernetes_validate.validate(body, VERSION, strict=True)
         name = body["metadata"]["name"]
         if f"{namespace}/{name}" in self.secrets:
@@ -249,7 +254,9 @@ class Cluster(ThreadingHTTPServer):
                 return
             time.sleep(0.005)
 
-    def pods_of(self, job: str) -> dict[str, Any]:
+    def pods_of(self, job: str) -> Any:
+        if self.invalid_pod_lists:
+            return self.invalid_pod_lists.pop()
         if self.never_pulls:
             state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
             metadata = {"name": job, "creationTimestamp": ""}

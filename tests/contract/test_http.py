@@ -262,10 +262,8 @@ def https_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    http_request._trusted.cache_clear()
     with Service(secured=context) as service:
         yield service
-    http_request._trusted.cache_clear()
 
 
 def test_a_cancelled_https_request_is_closed_too(https_service: Service, tmp_path: Path) -> None:
@@ -282,7 +280,6 @@ def test_a_cancelled_https_request_is_closed_too(https_service: Service, tmp_pat
 
 def test_a_service_with_an_untrusted_certificate_receives_nothing(https_service: Service, sender: Sender) -> None:
     """X-12: the attempt ends before a byte of the document is sent."""
-    http_request._trusted.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE")
         patch.setattr(http_request, "PAUSES", ())

@@ -308,17 +308,11 @@ def test_a_refused_start_fails_with_the_clusters_message(starter: Starter) -> No
     assert starter.cluster.calls.count(Call("POST", JOBS)) == 1
 
 
-def test_a_job_whose_secret_is_refused_is_deleted(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_secret_is_refused_is_deleted(starter: Starter) -> None:
     """X-12: the attempt fails."""
-    cluster = starter.cluster
-
-    def refuse(body: Any, namespace: str) -> Any:
-        raise Status(403, "no Secrets for you")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(cluster, "create_secret", refuse)
-        assert "no Secrets for you" in failed(end(starter.start()))
-    eventually(lambda: not cluster.jobs)
+    starter.cluster.refuse_secrets = Status(403, "cannot create resource secrets")
+    assert "cannot create resource secrets" in failed(end(starter.start()))
+    eventually(lambda: not starter.cluster.jobs)
 
 
 def test_an_unreachable_cluster_does_not_fail_running_work(starter: Starter) -> None:
@@ -332,16 +326,12 @@ def test_an_unreachable_cluster_does_not_fail_running_work(starter: Starter) -> 
     assert end(work) == Succeeded({})
 
 
-def test_an_invalid_answer_of_a_proxy_does_not_fail_running_work(
-    starter: Starter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_answer_of_a_proxy_does_not_fail_running_work(starter: Starter) -> None:
     """X-10: even if its status is success."""
     work, cluster = starter.start_waiting(), starter.cluster
-    invalid: list[Any] = [None, [], {"items": None}]
-    original = cluster.pods_of
-    monkeypatch.setattr(cluster, "pods_of", lambda job: invalid.pop() if invalid else original(job))
+    cluster.invalid_pod_lists = [None, [], {"items": None}]
     cluster.break_off = [None]
-    eventually(lambda: not invalid)
+    eventually(lambda: not cluster.invalid_pod_lists)
     (starter.folder / "go").touch()
     assert end(work) == Succeeded({})
 
