@@ -77,12 +77,9 @@ class Sending:
     def _once(self) -> Accepted | Succeeded | Failed:
         request = self._request
         limits = httpx.Timeout(None, connect=SECONDS_TO_CONNECT)  # the attempt's own timeout is the worker's
+        trusted = _trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
         with (
-            httpx.Client(
-                verify=_trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
-                trust_env=False,
-                timeout=limits,
-            ) as client,
+            httpx.Client(verify=trusted, trust_env=False, timeout=limits) as client,
             client.stream(
                 request.method,
                 request.url,
