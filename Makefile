@@ -1,7 +1,7 @@
-# Needs Python 3.11 or newer and make; everything else is installed into .venv.
+# Requires Python 3.11 or newer and make; everything else is installed into .venv.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do command -v $$name && break; done)
 VENV := .venv
-unexport PYTHONDONTWRITEBYTECODE # else every command would compile all its modules anew
+unexport PYTHONDONTWRITEBYTECODE # otherwise every command compiles all its modules again
 BIN := $(VENV)/bin
 
 .PHONY: demo test chaos lint mutants bench dashboards clean
@@ -20,13 +20,13 @@ $(VENV)/.mutants: $(VENV)/.test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[mutants]'
 	touch $@
 
-demo: $(VENV)/.base  ## a controller with examples on SQLite; ONCE=1 ends by itself
+demo: $(VENV)/.base  ## run a controller with examples on SQLite; ONCE=1 makes it end by itself
 	$(BIN)/python config/examples/demo.py $(if $(ONCE),--once)
 
-test: $(VENV)/.test  ## the whole suite on SQLite and PostgreSQL
+test: $(VENV)/.test  ## run the whole suite on SQLite and PostgreSQL
 	$(BIN)/pytest -n 4 --dist loadgroup $(PYTEST_ARGS)
 
-chaos: $(VENV)/.test  ## three minutes of kills, stops and restarts under three replicas
+chaos: $(VENV)/.test  ## kill, stop and restart three replicas for three minutes
 	CHAOS_SECONDS=180 $(BIN)/pytest -n 0 tests/crash/test_chaos.py
 
 lint: $(VENV)/.test
@@ -44,10 +44,10 @@ mutants: $(VENV)/.mutants  ## breaks of the pure modules that their table tests 
 		END { for (name in all) printf "%5.1f %% of %4d%s\n", 100 * killed[name] / all[name], all[name], name | "sort -n"; \
 		close("sort -n"); printf "%5.1f %% of %4d in all\n", 100 * total / sum, sum; exit total / sum < 0.85 }'
 
-bench: $(VENV)/.test  ## ratios against bare baselines, as tables
+bench: $(VENV)/.test  ## print tables of ratios to minimal baselines
 	$(BIN)/python -m benchmarks
 
-dashboards: $(VENV)/.test  ## the chart's dashboards and alert rules, made anew
+dashboards: $(VENV)/.test  ## build the chart's dashboards and alert rules
 	$(BIN)/python -m dashboards
 
 clean:

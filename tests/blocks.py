@@ -32,7 +32,7 @@ def block_of(kind: str, written: Any) -> Any:
     return plugins.launcher(kind).read(written)
 
 
-def block_faults(kind: str, written: Any) -> list[Fault]:
+def faults_of(kind: str, written: Any) -> list[Fault]:
     """What a launcher finds wrong with a block."""
     try:
         block_of(kind, written)

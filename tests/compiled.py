@@ -1,29 +1,32 @@
-"""Statements compiled once for all tests of a worker, as in a controller that lives long."""
+"""Cache of compiled SQL statements, shared by all tests of one worker process."""
 
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
 
-class Compiled(dict[Any, Any]):
-    """By kind of dialect: SQLAlchemy's own, by dialect, is lost with each test's engine."""
+class StatementCache(dict[Any, Any]):
+    """Cache keyed by the kind of dialect.
+
+    SQLAlchemy's own cache belongs to a dialect object and is lost with each test's engine.
+    """
 
     def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
-        return super().get(_of_kind(key), default)
+        return super().get(_by_dialect_kind(key), default)
 
     def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
-        super().__setitem__(_of_kind(key), compiled)
+        super().__setitem__(_by_dialect_kind(key), compiled)
 
 
-def share() -> None:
-    """From now on, for whatever connects in this process."""
-    compiled = Compiled()
+def share_compiled_statements() -> None:
+    """Use one cache for every connection that is opened in this process from now on."""
+    compiled = StatementCache()
 
     @event.listens_for(Engine, "engine_connect")
-    def connected(connection: Connection) -> None:
+    def set_cache(connection: Connection) -> None:
         connection.execution_options(compiled_cache=compiled)
 
 
-def _of_kind(key: tuple[Any, ...]) -> tuple[Any, ...]:
+def _by_dialect_kind(key: tuple[Any, ...]) -> tuple[Any, ...]:
     dialect, *statement = key
     return (type(dialect), *statement)

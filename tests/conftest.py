@@ -1,4 +1,4 @@
-"""One PostgreSQL for the session, a database as new for each test, and a clock driven by hand."""
+"""Fixtures of all suites: one PostgreSQL server per session, an empty database per test, a hand-driven clock."""
 
 import gc
 import os
@@ -20,28 +20,28 @@ from revisions.store import schema, sessions
 from revisions.store.database import Database
 from tests import compiled
 from tests.ports import reserved
-from tests.reused import Reused
+from tests.reused import ReusedDatabase
 from tests.server import Server
 from tests.waiting import PATIENCE
 from tests.world import World
 
 settings.register_profile("explore", settings.get_profile("ci"), derandomize=False)
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-"""A Monday, where hand-driven clocks begin."""
+"""Monday at which hand-driven clocks start."""
 MEMORY = Path("/dev/shm")
-ROOM_BYTES = 1024**3
+MIN_FREE_BYTES = 1024**3
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    compiled.share()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a background job would ignore it
+    compiled.share_compiled_statements()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's children inherit "ignore" otherwise
     if hasattr(config, "workerinput"):
         return
     config.stash[SERVER] = Server(os.environ.get("TEST_DATABASE_URL", ""))
 
 
 def pytest_configure_node(node: Any) -> None:
-    """Hands the one server's address to each xdist worker."""
+    """Hand the server's address to each xdist worker."""
     server = node.config.stash[SERVER]
     node.workerinput["postgresql"] = server.url
     node.workerinput["postgresql_log"] = str(server.log or "")
@@ -54,7 +54,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported and collected stays to the end: nobody looks for garbage in it, neither now nor in a test."""
+    """Exclude imported modules and collected tests from garbage collection.
+
+    They live until the end of the session, so scanning them again in every test only costs time.
+    """
     gc.disable()
     try:
         return (yield)
@@ -64,9 +67,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Names each item after its `xdist_group`, by which a group goes to one worker.
+    """Append each test's `xdist_group` to its node id, so that one worker runs the whole group.
 
-    pytest-xdist 3.8 does that itself, but to an attribute that pytest 9.2 reads no more.
+    pytest-xdist 3.8 does this too, but through an attribute that pytest 9.2 no longer reads.
     """
     if getattr(config.option, "loadgroup", False):
         for item in items:
@@ -79,7 +82,7 @@ SERVER = pytest.StashKey[Server]()
 
 @pytest.fixture(scope="session")
 def postgresql_url(request: pytest.FixtureRequest) -> str:
-    """The session's server, as the URL of its maintenance database."""
+    """URL of the maintenance database of the session's server."""
     if hasattr(request.config, "workerinput"):
         url: str = request.config.workerinput["postgresql"]
         return url
@@ -88,7 +91,7 @@ def postgresql_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def postgresql_log(request: pytest.FixtureRequest, postgresql_url: str) -> Path | None:
-    """The server's log, None when the server is not ours."""
+    """Log file of the server; None for a server that these tests did not start."""
     if hasattr(request.config, "workerinput"):
         path = request.config.workerinput["postgresql_log"]
         return Path(path) if path else None
@@ -96,15 +99,18 @@ def postgresql_log(request: pytest.FixtureRequest, postgresql_url: str) -> Path 
 
 
 @pytest.fixture(scope="session")
-def postgresql(postgresql_url: str, worker_id: str) -> Reused:
-    """This worker's database."""
-    return Reused(postgresql_url, worker_id)
+def postgresql(postgresql_url: str, worker_id: str) -> ReusedDatabase:
+    """Database of this xdist worker."""
+    return ReusedDatabase(postgresql_url, worker_id)
 
 
 @pytest.fixture(scope="session")
 def sqlite_folder() -> Iterator[Path]:
-    """In memory, where there is room: a commit would wait for the disk, which no kill of a process puts to the test."""
-    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES
+    """Folder for SQLite files, in memory if at least 1 GiB is free there.
+
+    Killing a process does not test whether data reached the disk, so no commit needs to wait for one.
+    """
+    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MIN_FREE_BYTES
     with TemporaryDirectory(prefix="sqlite-", dir=MEMORY if has_room else None) as folder:
         yield Path(folder)
 
@@ -118,21 +124,21 @@ def sqlite_template(sqlite_folder: Path) -> Path:
 
 
 @pytest.fixture
-def postgresql_database_url(postgresql: Reused) -> str:
-    """A migrated PostgreSQL database without rows that no other test uses meanwhile."""
+def postgresql_database_url(postgresql: ReusedDatabase) -> str:
+    """URL of a migrated, empty PostgreSQL database that no other test uses at the same time."""
     return postgresql.as_new()
 
 
 @pytest.fixture
 def sqlite_database_url(sqlite_template: Path) -> Iterator[str]:
-    """An own, migrated SQLite database."""
+    """URL of a migrated, empty SQLite database of this test alone."""
     with TemporaryDirectory(dir=sqlite_template.parent) as folder:
         yield f"sqlite:///{shutil.copy(sqlite_template, Path(folder) / 'triggerctl.db')}"
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is sent away for want of time: how long a lock or an answer takes is the machine's doing, and no fault."""
+def _long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the product's timeouts with PATIENCE, so that a slow machine does not fail a test."""
     for name in sessions.SESSION_TIMEOUTS:
         monkeypatch.setitem(sessions.SESSION_TIMEOUTS, name, f"{PATIENCE:.0f}s")
     monkeypatch.setattr(sessions, "TRANSACTION_TIMEOUT", f"{PATIENCE:.0f}s")
@@ -143,20 +149,20 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits as the product has them."""
+    """Keep the product's own timeouts."""
     monkeypatch.undo()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """Each test that asks for a database runs on both."""
+    """Run the test once on SQLite and once on PostgreSQL."""
     url: str = request.getfixturevalue(f"{request.param}_database_url")
     return url
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """One at which nobody listens but who names it."""
+    """Port of 127.0.0.1 that is reserved for this test."""
     with reserved() as port:
         yield port
 
@@ -168,7 +174,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def database(database_url: str, clock: HandClock) -> Iterator[Database]:
-    """A database whose time is the hand-driven clock's."""
+    """Database that reads the time from the hand-driven clock."""
     with Database(database_url) as database:
         database.clock = clock
         yield database
@@ -176,7 +182,7 @@ def database(database_url: str, clock: HandClock) -> Iterator[Database]:
 
 @pytest.fixture
 def world(database: Database, clock: HandClock) -> World:
-    """The product by hand, with task report v1 registered, no rate limit and no catch-up cap in the way."""
+    """Product without threads: task report v1 is registered; there is no rate limit and no catch-up limit."""
     world = World(database, clock)
     world.register()
     return world

@@ -1,4 +1,4 @@
-"""A port that is known before anybody listens at it."""
+"""Ports that are chosen before a server listens on them."""
 
 import socket
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def reserved() -> Iterator[int]:
-    """A port of 127.0.0.1 at which only those can listen who name it.
+    """Reserve a free port of 127.0.0.1 until the end of the block.
 
-    A socket that is bound and does not listen keeps the system from giving the port to anybody else; like the servers
-    that are to have it, it says SO_REUSEADDR, and so does not stand in their way.
+    The socket is bound but does not listen, so the system gives the port to nobody else. SO_REUSEADDR, which servers
+    set too, lets a server bind the same port by its number.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

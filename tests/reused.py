@@ -1,4 +1,7 @@
-"""One PostgreSQL database for test after test: emptied in between, made anew where a test changed more than rows."""
+"""PostgreSQL database that is reused by all tests of a worker.
+
+It is emptied between tests, and created again after a test that changed more than rows.
+"""
 
 from contextlib import suppress
 
@@ -10,12 +13,12 @@ from revisions.store import schema
 from revisions.store.database import Database
 
 _PAGES_TO_TRUNCATE = 64
-"""Emptying a table of a few rows takes a tenth of truncating it; what grew large is truncated, lest it stay large."""
+"""DELETE of a few rows takes a tenth of the time of TRUNCATE; only TRUNCATE makes a large file small again."""
 _END_OTHERS = """
 SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
-_MADE = """
+_FINGERPRINT = """
 SELECT md5(string_agg(line, '' ORDER BY line)) FROM (
     SELECT (oid, relname, relnamespace, relkind, relowner, relacl, reloptions)::text
     FROM pg_class WHERE oid >= 16384 AND relkind <> 't'
@@ -34,7 +37,7 @@ SELECT md5(string_agg(line, '' ORDER BY line)) FROM (
     UNION ALL SELECT o::text FROM installation o
 ) AS everything(line)
 """
-"""All but the rows of the tables a test may fill; a table's size and its statistics are left out."""
+"""Hash of everything in the database except table sizes, statistics and the rows that tests insert."""
 _TABLES = """
 SELECT relname, relpages_now FROM (
     SELECT relname, pg_relation_size(oid) / current_setting('block_size')::int AS relpages_now
@@ -42,20 +45,20 @@ SELECT relname, relpages_now FROM (
 ) AS sized WHERE relpages_now > 0
 AND relname NOT IN ('alembic_version', 'schema_support', 'installation') ORDER BY relname
 """
-_NEVER_ANALYZED = """
+_DISABLE_AUTOVACUUM = """
 DO $$ DECLARE name text; BEGIN
     FOR name IN SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_enabled = off)', name);
     END LOOP;
 END $$
 """
-"""Statistics of rows that are gone would have their say in the plans of later tests."""
+"""Statistics about deleted rows would change the query plans of later tests."""
 _GUARDS = "SELECT tgrelid::regclass::name, tgname FROM pg_trigger WHERE tgenabled = 'A' ORDER BY tgname"
 _RESTART = "SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace"
 
 
-class Reused:
-    """A migrated database, as new whenever it is asked for."""
+class ReusedDatabase:
+    """Migrated database that is emptied on request."""
 
     def __init__(self, server: str, name: str) -> None:
         self._server, self._name, self._template = server, f"test_{name}", f"template_{name}"
@@ -63,23 +66,23 @@ class Reused:
         with Database(self._url(self._template)) as database:
             schema.upgrade(database)
         with psycopg.connect(self._url(self._template)) as connection:
-            connection.execute(_NEVER_ANALYZED)
-        self._made: str | None = None
+            connection.execute(_DISABLE_AUTOVACUUM)
+        self._fingerprint: str | None = None
 
     def as_new(self) -> str:
-        """Its URL; nobody is connected to it, and it has no rows."""
-        if self._made is None or not self._emptied():
+        """Return the URL of the database, empty and without connections."""
+        if self._fingerprint is None or not self._try_to_empty():
             self._recreate(self._name, self._template)
             with psycopg.connect(self._url(self._name)) as connection:
-                self._made = _scalar(connection, _MADE)
+                self._fingerprint = _scalar(connection, _FINGERPRINT)
         return self._url(self._name)
 
-    def _emptied(self) -> bool:
-        """Whether it could be emptied: it is there, and all but its rows is as it was made."""
+    def _try_to_empty(self) -> bool:
+        """Delete all rows; return False if the database is missing or its schema was changed."""
         with suppress(psycopg.Error), psycopg.connect(self._url(self._name)) as connection:
             connection.execute(_END_OTHERS)
-            if _scalar(connection, _MADE) == self._made:
-                _empty(connection)
+            if _scalar(connection, _FINGERPRINT) == self._fingerprint:
+                _delete_rows(connection)
                 return True
         return False
 
@@ -92,8 +95,12 @@ class Reused:
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
 
 
-def _empty(connection: Connection) -> None:
-    """Takes the guards of history down for it; whoever looks from outside sees them stand all the time."""
+def _delete_rows(connection: Connection) -> None:
+    """Delete the rows of all tables.
+
+    The triggers that protect the history are disabled in the same transaction, so other sessions never see them
+    disabled.
+    """
     sizes: dict[str, int] = dict(connection.execute(_TABLES).fetchall())
     guards = [(table, guard) for table, guard in connection.execute(_GUARDS).fetchall() if table in sizes]
     for table in {table for table, _ in guards}:

@@ -1,4 +1,4 @@
-"""Rows that tests begin with: a task version, a trigger with its first revision and status, runs."""
+"""Rows that tests start with: a task version, a trigger with its first revision and status, and runs."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from revisions.store.status import Baseline
 
 @dataclass
 class Rows:
-    """Inserts into one database, at the time of its clock."""
+    """Insert rows into one database, at the time of its clock."""
 
     database: Database
 
@@ -37,7 +37,7 @@ class Rows:
     def trigger(
         self, name: str = "morning", task: str = "report", *, author: str | None = None, **spec: Any
     ) -> Trigger:
-        """An active trigger in revision 1; its task version must be there. `author` is the name of a token."""
+        """Insert an active trigger at revision 1, whose task version must exist. `author` is the name of a token."""
         scopes = _EVERYTHING if author is None else scopes_of(f"token:{author}")
         text = canonical({"task_version": "v1", "schedule": {"every": "1h"}} | spec)
         key = TriggerKey("acme", "production", task, name)
@@ -48,7 +48,7 @@ class Rows:
         return self._deploy(trigger, trigger.trigger_id, trigger.key, text, _EVERYTHING)
 
     def run(self, trigger: Trigger, occurrence: str | None = None, **values: Any) -> str:
-        """A pending run of the trigger's current revision; answers its id."""
+        """Insert a pending run of the trigger's current revision and return its id."""
         new = new_run(trigger, self.now, occurrence, **values)
         with self.database.write() as connection:
             runs.create(connection, [new])

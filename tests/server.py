@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own: started in about a second, gone with them."""
+"""PostgreSQL server of the test session, started in about a second."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ SETTINGS = ("max_connections = 400", "fsync = off", "log_lock_waits = on")
 
 
 class Server:
-    """Started when first asked for; `url`, where given, names another that is up already."""
+    """PostgreSQL server, started when `url` is first read. A given `url` names a running server instead."""
 
     def __init__(self, url: str = "") -> None:
         self._folder: Path | None = None
@@ -24,11 +24,11 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Of its maintenance database."""
+        """URL of the maintenance database."""
         if not self._url:
             self._folder = Path(tempfile.mkdtemp(prefix="postgresql-"))
             self._data.mkdir()
-            self._server = eventually(self._started)
+            self._server = eventually(self._try_to_start)
             self._url = self._server.get_uri()
             with psycopg.connect(self._url, autocommit=True) as connection:
                 for setting in SETTINGS:
@@ -38,11 +38,11 @@ class Server:
 
     @property
     def log(self) -> Path | None:
-        """What it wrote, None for one that is not ours."""
+        """Log file; None for a server that was not started here."""
         return self._data / "log" if self._folder else None
 
     def restart(self, mode: str = "fast") -> None:
-        """Ends every session; `immediate` is a crash."""
+        """End every session and start again. The mode `immediate` simulates a crash."""
         assert self._server is not None
         options = Path(self._data / "postmaster.opts").read_text()
         sockets = options.split('"-k" "', 1)[1].split('"', 1)[0]
@@ -55,14 +55,20 @@ class Server:
         assert self._folder is not None
         return self._folder / "data"
 
-    def _started(self) -> PostgresServer | None:
-        """The library gives a start ten seconds, after which the server goes on with it; then it is found started."""
+    def _try_to_start(self) -> PostgresServer | None:
+        """Start the server; return None if the library's limit of ten seconds has passed.
+
+        The server goes on starting after the limit, and the next call finds it running.
+        """
         with suppress(subprocess.TimeoutExpired, AssertionError):
             return PostgresServer(self._data)
         return None
 
     def stop(self) -> None:
-        """The library would look for the process that it started itself, before any restart."""
+        """Stop the server and remove its files.
+
+        The library would look for the process that it started itself, which is gone after a restart.
+        """
         if self._server is not None:
             pg_ctl(["-w", "-m", "immediate", "stop"], pgdata=self._data, user=self._server.system_user)
             self._server.cleanup()

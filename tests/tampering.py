@@ -1,4 +1,4 @@
-"""What somebody with the whole database in hands does to it: guards dropped, rows changed, guards put up again."""
+"""Changes that an attacker with full access to the database makes to the history."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ R = trigger_revisions.c
 
 @contextmanager
 def unguarded(database: Database) -> Iterator[Connection]:
-    """A transaction without the guards of history, which stand again afterwards."""
+    """Open a transaction without the triggers that protect the history; they are created again at its end."""
     with database.write() as connection:
         guards.drop(connection, "trigger_revisions")
         yield connection
@@ -33,15 +33,15 @@ def remove(database: Database, *revisions: int) -> None:
         connection.execute(delete(trigger_revisions).where(R.revision.in_(revisions)))
 
 
-def swap(database: Database, one: int, other: int) -> None:
-    """Changes the numbers of two revisions, each keeping what else it says."""
+def swap(database: Database, first: int, second: int) -> None:
+    """Exchange the numbers of two revisions and leave their contents alone."""
     with unguarded(database) as connection:
-        for before, after in ((one, 99), (other, one), (99, other)):
+        for before, after in ((first, 99), (second, first), (99, second)):
             connection.execute(update(trigger_revisions).where(R.revision == before).values(revision=after))
 
 
 def slip_in(database: Database, *, chained: bool = True) -> None:
-    """Appends a revision with a sound hash, behind the product's back."""
+    """Append a revision with a correct hash, bypassing the product."""
     with database.write() as connection:
         row = _rows(connection)[-1]
         row |= {"revision": row["revision"] + 1, "actor": "mallory", "idempotency_key": None}
@@ -50,20 +50,20 @@ def slip_in(database: Database, *, chained: bool = True) -> None:
 
 
 def make_again(database: Database, **values: Any) -> None:
-    """The whole history of the one trigger made anew with other values, every hash right, the current row too."""
+    """Rewrite the whole history of the only trigger with other values, with correct hashes, and its current row."""
     with unguarded(database) as connection:
         previous = chain.ORIGIN
         for row in _rows(connection):
-            made = _hashed(connection, row | values | {"previous_hash": previous})
-            previous = made["hash"]
-            same = (R.trigger_id == made["trigger_id"], R.revision == made["revision"])
-            connection.execute(update(trigger_revisions).where(*same).values(**made))
+            hashed_row = _hashed(connection, row | values | {"previous_hash": previous})
+            previous = hashed_row["hash"]
+            same = (R.trigger_id == hashed_row["trigger_id"], R.revision == hashed_row["revision"])
+            connection.execute(update(trigger_revisions).where(*same).values(**hashed_row))
         changed = {"hash": previous} | ({"changed_by": values["actor"]} if "actor" in values else {})
         connection.execute(update(triggers).values(**changed))
 
 
 def cut_tail(database: Database, last: int) -> None:
-    """Takes the newest revisions away, and makes everything else agree."""
+    """Delete all revisions after `last` and make every other row agree with it."""
     with unguarded(database) as connection:
         connection.execute(delete(trigger_revisions).where(R.revision > last))
         row = _rows(connection)[-1]
@@ -74,7 +74,7 @@ def cut_tail(database: Database, last: int) -> None:
 
 
 def make_vanish(database: Database, trigger_id: str) -> None:
-    """Leaves nothing of a trigger."""
+    """Delete every row of a trigger."""
     with unguarded(database) as connection:
         for table in (trigger_revisions, triggers, trigger_status, trigger_changes):
             connection.execute(delete(table).where(table.c.trigger_id == trigger_id))
@@ -86,12 +86,12 @@ def execute(database: Database, statement: str) -> None:
 
 
 def _rows(connection: Connection) -> list[dict[str, Any]]:
-    found = connection.execute(select(trigger_revisions).order_by(R.trigger_id, R.revision))
-    return [dict(row._mapping) for row in found]
+    result = connection.execute(select(trigger_revisions).order_by(R.trigger_id, R.revision))
+    return [dict(row._mapping) for row in result]
 
 
 def _hashed(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the hash that the product would give it."""
+    """Return the row with the hash that the product would compute for it."""
     from revisions.ids import utc_text
 
     written = [utc_text(value) if hasattr(value, "tzinfo") else value for value in row.values()]

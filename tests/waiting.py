@@ -1,23 +1,25 @@
-"""Waiting for an observation, never for a time."""
+"""Waiting for an observation instead of a fixed time."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE = 300.0
-"""Seconds until something that was waited for is taken for lost, whatever it is: far more than a machine needs on which
-many tests share few cores. Where all goes well nobody waits for it, so a wait has no number of its own."""
+"""Seconds after which a test gives up waiting.
 
-Seen = TypeVar("Seen")
+Far more than a loaded machine needs. A passing test never waits that long, so no wait needs a limit of its own.
+"""
+
+Observation = TypeVar("Observation")
 
 
-def eventually(look: Callable[[], Seen | None], *, every: float = 0.002) -> Seen:
-    """The first thing worth the name that `look` answers; fails when there is none within PATIENCE.
+def eventually(look: Callable[[], Observation | None], *, every: float = 0.002) -> Observation:
+    """Call `look` until it returns a true value, and return that value. Fail after PATIENCE seconds.
 
-    It looks again `every` so many seconds, which spares a look that costs something.
+    `every` is the pause between two calls in seconds; it can be longer for a call that is expensive.
     """
     deadline = time.monotonic() + PATIENCE
-    while not (seen := look()):
-        assert time.monotonic() < deadline, f"nothing seen within {PATIENCE} s"
+    while not (observation := look()):
+        assert time.monotonic() < deadline, f"no true value within {PATIENCE} s"
         time.sleep(every)
-    return seen
+    return observation

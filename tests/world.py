@@ -1,4 +1,4 @@
-"""A whole product without threads: one database, a clock driven by hand, passes called by hand."""
+"""The whole product without threads: one database, a hand-driven clock and passes called by the test."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,11 +41,11 @@ from tests.observing import only
 
 UNLIMITED = Pace(execution_qps=0, max_catchup_runs_per_loop=1_000_000)
 EVER = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
-"""From the first instant there is to the last."""
+"""All time: the earliest and the latest datetime."""
 
 
 def task_document(version: str = "v1", name: str = "report", **spec: Any) -> dict[str, Any]:
-    """A task that succeeds at once."""
+    """Return a task whose command succeeds immediately."""
     return {
         "apiVersion": "triggerctl/v1",
         "kind": "Task",
@@ -55,7 +55,7 @@ def task_document(version: str = "v1", name: str = "report", **spec: Any) -> dic
 
 
 def trigger_document(name: str = "tick", task: str = "report", tags: Any = None, **spec: Any) -> dict[str, Any]:
-    """A trigger of version v1 that fires every minute, unless the spec says otherwise."""
+    """Return a trigger of task version v1 that fires every minute, unless `spec` says otherwise."""
     metadata = {"project": "acme", "domain": "production", "task": task, "name": name}
     return {
         "apiVersion": "triggerctl/v1",
@@ -66,7 +66,8 @@ def trigger_document(name: str = "tick", task: str = "report", tags: Any = None,
 
 
 class World:
-    """What a person or the loop can do, in one line each; `spec` arguments stand in the trigger's spec."""
+    """Everything a person or the loop can do, one method each. Keyword arguments named `spec` go into the trigger's
+    spec."""
 
     def __init__(self, database: Database, clock: Clock, pace: Pace = UNLIMITED) -> None:
         self.database, self.clock = database, clock
@@ -82,18 +83,18 @@ class World:
         self.loop = self.another_loop(pace)
 
     def another_loop(self, pace: Pace = UNLIMITED) -> Loop:
-        """A replica, or the same one after a restart."""
+        """Return the loop of another replica, or of the same one after a restart."""
         deciding = Deciding(self.database, self.observations, pace)
         replica = Replica(self.database, self.observations, "test")
         pruning = Pruning(self.database, self.observations, Retention())
         return Loop(self.database, deciding, self.observations, replica, pruning)
 
     def another_loop_without_catch_up(self) -> Loop:
-        """One whose cap for backlogs is nothing, so that they stay."""
+        """Return a loop that catches up nothing, so that backlogs stay."""
         return self.another_loop(Pace(execution_qps=0, max_catchup_runs_per_loop=0))
 
     def resync(self) -> None:
-        """A resync that nothing went wrong in."""
+        """Resync and assert that no trigger was quarantined."""
         self.loop.resync()
         assert only(TriggerQuarantined, self.observed) == []
 
@@ -137,12 +138,12 @@ class World:
     def backfill(
         self, first: float, end: float, name: str = "tick", caller: Caller | None = None, **how: Any
     ) -> Backfilled:
-        """Of [first, end), in minutes since the start."""
-        wish = BackfillRequest(self.start + timedelta(minutes=first), self.start + timedelta(minutes=end), **how)
-        return self.backfilling.backfill(key(name), wish, caller or Caller("ann"), lambda done, total: None)
+        """Backfill [first, end), given in minutes since the start."""
+        request = BackfillRequest(self.start + timedelta(minutes=first), self.start + timedelta(minutes=end), **how)
+        return self.backfilling.backfill(key(name), request, caller or Caller("ann"), lambda done, total: None)
 
     def claim(self, limit: int = 100, max_running: int = 100, by: str = "worker") -> list[Run]:
-        """The runs whose turn it is, claimed by a worker."""
+        """Claim pending runs as a worker does."""
         claimed = claiming.take(
             self.database,
             self.observations,
@@ -151,23 +152,23 @@ class World:
             limit=limit,
             max_running=max_running,
         )
-        return [one.run for one in claimed.claimed]
+        return [claim.run for claim in claimed.claimed]
 
     def settle(self, run: Run, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED, **output: Any) -> Settled:
-        """The end of a claimed run, and what follows for its trigger."""
+        """End a claimed run, and apply what follows for its trigger."""
         settled = settle(self.database, self.observations, run, Ended(outcome, output=output))
         if settled.stop:
             stop(self.database, self.observations, run, settled.stop)
         return settled
 
     def finish(self, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED, **output: Any) -> Run:
-        """Claims the run whose turn it is, and ends it."""
+        """Claim the next pending run and end it."""
         (run,) = self.claim(limit=1)
         self.settle(run, outcome, **output)
         return run
 
     def advance(self, **span: float) -> None:
-        """Lets time go by; nothing happens until a pass is called."""
+        """Move the clock forward; nothing happens until a pass is called."""
         assert isinstance(self.clock, HandClock)
         self.clock.advance(timedelta(**span))
 
@@ -176,13 +177,13 @@ class World:
             return self.clock.now(connection)
 
     def runs(self, name: str = "tick") -> list[Run]:
-        """Oldest scheduled first."""
+        """Return runs, oldest scheduled first."""
         with self.database.read() as connection:
-            found = runs.page(connection, None, 100_000, trigger_id=self.id(name))
-        return sorted(found, key=lambda run: (run.scheduled_at, run.id))
+            page = runs.page(connection, None, 100_000, trigger_id=self.id(name))
+        return sorted(page, key=lambda run: (run.scheduled_at, run.id))
 
     def skips(self, name: str = "tick") -> list[Skip]:
-        """Oldest scheduled first."""
+        """Return recorded skips, oldest scheduled first."""
         with self.database.read() as connection:
             return occurrences.skips_within(connection, self.id(name), *EVER)
 
@@ -193,7 +194,7 @@ class World:
         return row
 
     def history(self, name: str = "tick") -> list[Revision]:
-        """Newest first."""
+        """Return revisions, newest first."""
         with self.database.read() as connection:
             return revision_store.page(connection, self.id(name), None, 1_000)
 

@@ -1,7 +1,7 @@
-"""The demonstration behind `make demo`: a bakery's tasks and triggers, deployed and run before your eyes.
+"""The demonstration behind `make demo`: a bakery's tasks and triggers are deployed and run.
 
-Everything happens in a temporary folder, through the `triggerctl` command; each command is shown as it is typed.
-`--once` ends by itself, with status 0 only when every trigger had runs that succeeded, the missed ones included.
+It works in a temporary folder and uses only the `triggerctl` command, showing each command as it is typed. With
+`--once` it ends by itself, with status 0 only if every trigger had successful runs, including the missed ones.
 """
 # ruff: noqa: T201
 
@@ -31,19 +31,19 @@ WEEKLY, SCREEN, OFTEN, SLOTS = (
 )
 SLOT_SECONDS = 2
 PORT = 8080
-SECONDS_OF_STANDING_STILL = 10
+OUTAGE_SECONDS = 10
 SECONDS_FOR_RUNS = 120
 SECONDS_TO_STOP = 60
 
-Seen = TypeVar("Seen")
+Observation = TypeVar("Observation")
 
 
 class Failure(Exception):
-    """Why the demonstration did not succeed."""
+    """The demonstration failed; the message is the reason."""
 
 
 class Stopped(BaseException):
-    """Ctrl-C, or a signal that asks for an end."""
+    """A signal asked the demonstration to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -54,12 +54,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--once", action="store_true", help="end by itself instead of staying up until Ctrl-C")
     once = parser.parse_args().once
-    _on_signals(_stop)
+    _handle_signals(_raise_stopped)
     try:
-        with _folder() as folder, Bakery(folder) as bakery:
-            tell(bakery)
+        with _example_folder() as folder, Bakery(folder) as bakery:
+            run_demonstration(bakery)
             if not once:
-                _stay(bakery)
+                _run_until_stopped(bakery)
     except Failure as failure:
         sys.stdout.flush()
         print(f"\nThe demonstration failed: {failure}", file=sys.stderr)
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 class Bakery:
-    """The folder of the demonstration, the commands typed in it, and the controller started in it."""
+    """The demonstration's folder, the commands typed in it, and the controller started in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Bakery:
         self._command = _command()
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TRIGGERCTL_")},
-            # Tasks run `python`: the one of this installation, whatever else there is.
+            # Tasks run `python`, which must be the one of this installation.
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
             "TRIGGERCTL_WORK_DIR": str(folder / "attempts"),
         }
@@ -91,7 +91,7 @@ class Bakery:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _on_signals(signal.SIG_IGN)
+        _handle_signals(signal.SIG_IGN)
         if self._controller is None:
             return
         self._controller.terminate()
@@ -102,9 +102,9 @@ class Bakery:
             self._controller.wait()
 
     def type(self, line: str, *, shown: bool = True) -> None:
-        """Runs `triggerctl` with these arguments, and shows the command and, if wanted, its answer."""
+        """Run `triggerctl` with these arguments, and print the command and, if `shown`, its output."""
         print(f"$ triggerctl {line}", flush=True)
-        done = subprocess.run(
+        completed = subprocess.run(
             [*self._command, *shlex.split(line)],
             cwd=self.folder,
             env=self._environment,
@@ -113,15 +113,16 @@ class Bakery:
             text=True,
             check=False,
         )
-        if done.returncode != 0:
+        if completed.returncode != 0:
             raise Failure(
-                f"`triggerctl {line}` ended with status {done.returncode}\n{done.stdout}{done.stderr}".rstrip()
+                f"`triggerctl {line}` ended with status {completed.returncode}\n"
+                f"{completed.stdout}{completed.stderr}".rstrip()
             )
         if shown:
-            _print_fitting(done.stdout)
+            _print_fitting(completed.stdout)
 
     def start(self, settings: dict[str, str]) -> None:
-        """Starts `triggerctl up` in the background and waits until it can work."""
+        """Start `triggerctl up` in the background and wait until it is ready."""
         port = PORT if _is_free(PORT) else 0
         if not port:
             print(f"Port {PORT} is taken, so the system chooses one (0).")
@@ -136,18 +137,18 @@ class Bakery:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C is for this script, which then stops the controller
+                start_new_session=True,  # Ctrl-C reaches only this script, which then stops the controller
             )
-        self.url = self.eventually(self._told_url, "the controller to say where it listens")
-        self.eventually(lambda: self.get("/readyz"), "the controller to be ready")
+        self.url = self.wait_until(self._url_in_log, "the controller to say where it listens")
+        self.wait_until(lambda: self.get("/readyz"), "the controller to be ready")
 
-    def talk_to_controller(self) -> None:
-        """Has the commands that follow ask the controller, as they would from another machine, not the database."""
+    def use_controller(self) -> None:
+        """Make the following commands use the controller's API, as from another machine, instead of the database."""
         print(f"$ export TRIGGERCTL_SERVER={self.url}")
         self._environment["TRIGGERCTL_SERVER"] = self.url
 
     def get(self, path: str) -> Any:
-        """What the API answers, None while it does not."""
+        """Return the API's answer, or None while it does not answer."""
         try:
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
                 self.url + path, timeout=SECONDS_FOR_RUNS
@@ -160,54 +161,55 @@ class Bakery:
         answer = self.get("/api/v1/runs?limit=1000")
         return answer["items"] if answer else []
 
-    def eventually(self, look: Callable[[], Seen], what: str) -> Seen:
-        """The first thing worth the name that `look` answers. Raises Failure when there is none in time."""
+    def wait_until(self, look: Callable[[], Observation], description: str) -> Observation:
+        """Call `look` until it returns a true value, and return that value. Raises Failure after a time limit."""
         deadline = time.monotonic() + SECONDS_FOR_RUNS
-        while not (seen := look()):
+        while not (observation := look()):
             self.check()
             if time.monotonic() > deadline:
                 raise Failure(
-                    f"waited {SECONDS_FOR_RUNS} s in vain for {what}{_unsuccessful(self.runs())}{self._tail()}"
+                    f"waited {SECONDS_FOR_RUNS} s in vain for {description}"
+                    f"{_unsuccessful_runs(self.runs())}{self._end_of_log()}"
                 )
             time.sleep(0.2)
-        return seen
+        return observation
 
     def check(self) -> None:
-        """Raises Failure when the controller has ended by itself."""
+        """Raise Failure if the controller has ended by itself."""
         if self._controller is not None and (status := self._controller.poll()) is not None:
-            raise Failure(f"the controller ended by itself, with status {status}{self._tail()}")
+            raise Failure(f"the controller ended by itself, with status {status}{self._end_of_log()}")
 
-    def _told_url(self) -> str:
-        found = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text(errors="replace"))
-        return found[0] if found else ""
+    def _url_in_log(self) -> str:
+        match = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text(errors="replace"))
+        return match[0] if match else ""
 
-    def _tail(self) -> str:
+    def _end_of_log(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-20:] if self.log.exists() else []
         return "\n".join(["\n\nThe end of the controller's log:", *(f"  {line}" for line in lines)])
 
 
-def tell(bakery: Bakery) -> None:
-    """The story: deploy, stand still, start, catch up, change, look back."""
+def run_demonstration(bakery: Bakery) -> None:
+    """Deploy, cause an outage, start, catch up, change triggers and look at the history."""
     print(f"A bakery's tasks and triggers, in {bakery.folder}")
     print("(a copy of config/examples with a SQLite database; removed at the end; times are UTC)")
 
-    _heading("What can be run: tasks")
+    _heading("Tasks: what can be run")
     bakery.type("db upgrade", shown=False)
     bakery.type("task register tasks.yaml")
 
-    _heading("When it runs: a trigger, deployed while no controller runs")
+    _heading("A trigger: when a task runs; deployed while no controller runs")
     bakery.type("deploy triggers/orders-slots.yaml")
     print(f"\nNothing runs yet, so {SLOTS} misses a slot every {SLOT_SECONDS} seconds.")
-    print(f"Waiting {SECONDS_OF_STANDING_STILL} seconds …", flush=True)
-    time.sleep(SECONDS_OF_STANDING_STILL)
+    print(f"Waiting {OUTAGE_SECONDS} seconds …", flush=True)
+    time.sleep(OUTAGE_SECONDS)
 
-    _heading("The controller starts, and catches up")
+    _heading("The controller starts and catches up")
     print("(the two settings make a slot count as missed after 4 s; by default that is a minute)")
     bakery.start({"TRIGGERCTL_LIVE_GRACE": "4s", "TRIGGERCTL_RESYNC_INTERVAL": "2s"})
     print(f"Web page and API: {bakery.url}")
 
-    _heading("More triggers, and changes, while it runs")
-    bakery.talk_to_controller()
+    _heading("More triggers, and changes while it runs")
+    bakery.use_controller()
     bakery.type("next --file triggers/sales-weekly.yaml -n 2")
     print()
     for trigger in ("sales-weekly", "sales-screen", "stock-often"):
@@ -217,25 +219,25 @@ def tell(bakery: Bakery) -> None:
     bakery.type(f"activate {OFTEN} --reason 'stock is counted'", shown=False)
     print("Waiting for runs …", flush=True)
     slots = _missed_slots(bakery)
-    bakery.eventually(lambda: not _lacking(bakery.runs(), slots, bakery.started_at), "runs of every trigger")
+    bakery.wait_until(lambda: not _missing_runs(bakery.runs(), slots, bakery.started_at), "runs of every trigger")
     report(bakery, slots)
 
 
 def report(bakery: Bakery, slots: Sequence[str]) -> None:
-    """What has happened: triggers, history, runs, the log of one and the file that it wrote."""
-    _heading("What stands, and how it came to be")
+    """Show triggers, history, runs, the log of a run and the file that it wrote."""
+    _heading("Current triggers and their history")
     bakery.type("list")
     print()
     bakery.type(f"history {OFTEN}")
 
-    _heading("What has run")
+    _heading("Completed runs")
     bakery.type("runs list --status succeeded --limit 20")
     ended = [run for run in bakery.runs() if run["status"] == "succeeded"]
     print(f"\n{len(ended)} runs succeeded. The {len(slots)} slots of {SLOTS} missed before the start at")
     print(f"{bakery.started_at:%H:%M:%S} ({slots[0][11:19]} to {slots[-1][11:19]}) were caught up, each exactly once.")
 
     weekly = next(run for run in ended if run["trigger"] == WEEKLY)
-    _heading("What the weekly report printed and wrote")
+    _heading("Log and output of the weekly report")
     bakery.type(f"runs logs {weekly['id']}")
     print(f"\n$ cat {weekly['output']['report']}")
     print((bakery.folder / weekly["output"]["report"]).read_text(encoding="utf-8").rstrip())
@@ -243,26 +245,26 @@ def report(bakery: Bakery, slots: Sequence[str]) -> None:
 
 
 def _missed_slots(bakery: Bakery) -> list[str]:
-    """The slots between the deploy and the controller's start, as the runs' `scheduled_at` will name them."""
-    history = bakery.eventually(lambda: bakery.get(f"/api/v1/triggers/{SLOTS}/revisions"), "the history")
+    """Return the slots between the deploy and the controller's start, formatted as the runs' `scheduled_at`."""
+    history = bakery.wait_until(lambda: bakery.get(f"/api/v1/triggers/{SLOTS}/revisions"), "the history")
     deployed = datetime.fromisoformat(history["items"][-1]["at"])
     first = int(deployed.timestamp()) // SLOT_SECONDS * SLOT_SECONDS + SLOT_SECONDS
     seconds = range(first, int(bakery.started_at.timestamp()) + 1, SLOT_SECONDS)
     return [f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}" for second in seconds]
 
 
-def _lacking(runs: Sequence[dict[str, Any]], slots: Sequence[str], started_at: datetime) -> list[str]:
-    """What must still be seen: one run of every missed slot, and of every trigger runs in time."""
+def _missing_runs(runs: Sequence[dict[str, Any]], slots: Sequence[str], started_at: datetime) -> list[str]:
+    """Return what must still happen: one run of every missed slot, and runs on time of every trigger."""
     ended = [(run["trigger"], run["scheduled_at"]) for run in runs if run["status"] == "succeeded"]
-    lacking = [slot for slot in slots if ended.count((SLOTS, slot)) != 1]
+    missing = [slot for slot in slots if ended.count((SLOTS, slot)) != 1]
     for trigger, wanted in ((WEEKLY, 1), (SCREEN, 1), (OFTEN, 1), (SLOTS, 2)):
-        in_time = [at for name, at in ended if name == trigger and datetime.fromisoformat(at) > started_at]
-        lacking += [trigger] * (len(in_time) < wanted)
-    return lacking
+        on_time = [at for name, at in ended if name == trigger and datetime.fromisoformat(at) > started_at]
+        missing += [trigger] * (len(on_time) < wanted)
+    return missing
 
 
-def _unsuccessful(runs: Sequence[dict[str, Any]]) -> str:
-    """The newest runs that did not succeed, in words."""
+def _unsuccessful_runs(runs: Sequence[dict[str, Any]]) -> str:
+    """Return a text about the newest runs that did not succeed."""
     others = [run for run in runs if run["status"] != "succeeded"][:5]
     lines = [
         f"  {run['trigger']} {run['scheduled_at']}: {run['status']}, {run['error'] or 'no error'}" for run in others
@@ -270,14 +272,14 @@ def _unsuccessful(runs: Sequence[dict[str, Any]]) -> str:
     return "\n".join(["\n\nThe newest runs that did not succeed:", *lines]) if lines else ""
 
 
-def _stay(bakery: Bakery) -> None:
-    """Until Ctrl-C, or the controller's end."""
+def _run_until_stopped(bakery: Bakery) -> None:
+    """Run until Ctrl-C, or until the controller ends."""
     command = os.path.relpath(_command()[0])
-    _heading("It goes on")
+    _heading("The controller keeps running")
     print(f"Web page and API: {bakery.url}\nFiles: {bakery.folder}\n\nIn another terminal, for instance:")
     for line in ("list", f"runs list --trigger {SLOTS} --limit 5", f"deactivate {SLOTS} --reason 'I have seen enough'"):
         print(f"  {command} --server {bakery.url} {line}")
-    print("Ctrl-C ends it.", flush=True)
+    print("Ctrl-C ends the demonstration.", flush=True)
     with contextlib.suppress(Stopped):
         while True:
             bakery.check()
@@ -285,16 +287,16 @@ def _stay(bakery: Bakery) -> None:
 
 
 def _command() -> list[str]:
-    """The `triggerctl` that belongs to this interpreter."""
-    beside = Path(sys.executable).with_name("triggerctl")
-    if not beside.exists():
-        raise Failure(f"there is no {beside}; `make demo` installs it")
-    return [str(beside)]
+    """Return the `triggerctl` command that belongs to this interpreter."""
+    program = Path(sys.executable).with_name("triggerctl")
+    if not program.exists():
+        raise Failure(f"there is no {program}; `make demo` installs it")
+    return [str(program)]
 
 
 @contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    """A copy of the examples in a temporary folder that is removed at the end, whatever happens."""
+def _example_folder() -> Iterator[Path]:
+    """Copy the examples to a temporary folder, which is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="triggerctl-demo-"))
     try:
         for part in ("bakery", "data", "triggers"):
@@ -302,7 +304,7 @@ def _folder() -> Iterator[Path]:
         shutil.copy(EXAMPLES / "tasks.yaml", folder)
         yield folder
     finally:
-        _on_signals(signal.SIG_IGN)
+        _handle_signals(signal.SIG_IGN)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -321,19 +323,19 @@ def _heading(text: str) -> None:
 
 
 def _print_fitting(text: str) -> None:
-    """Lines of a table, cut rather than wrapped where the terminal is narrower than they are."""
+    """Print the lines of a table, cut to the width of the terminal."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line in text.splitlines():
         print(line if width is None or len(line) <= width else f"{line[: width - 1]}…")
     sys.stdout.flush()
 
 
-def _on_signals(handler: Any) -> None:
+def _handle_signals(handler: Any) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, handler)
 
 
-def _stop(number: int, _: FrameType | None) -> NoReturn:
+def _raise_stopped(number: int, _: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 

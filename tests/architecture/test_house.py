@@ -1,4 +1,4 @@
-"""The law of the house, held where the import linter cannot see."""
+"""Architecture rules that import-linter cannot check."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,8 @@ PACKAGES = ("revisions", "reconcile", "controller")
 SOURCES = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
 
 
-def _where(pattern: str, *, but: tuple[str, ...] = ()) -> list[str]:
+def lines_matching(pattern: str, *, but: tuple[str, ...] = ()) -> list[str]:
+    """Return "file:line" of every source line that matches, except in files that start with `but`."""
     return [
         f"{path.relative_to(ROOT)}:{number}"
         for path in SOURCES
@@ -20,15 +21,16 @@ def _where(pattern: str, *, but: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_the_wall_clock_is_read_in_one_place() -> None:
-    """L-12: time comes from the injected clock; only the alarm clock, which runs by the host's, reads that too."""
+    """L-12: time comes from the injected clock; only the alarms also use the host's."""
     assert (
-        _where(r"datetime\.(now|utcnow)\(|time\.time\(", but=("revisions/clock.py", "reconcile/loop/timers.py")) == []
+        lines_matching(r"datetime\.(now|utcnow)\(|time\.time\(", but=("revisions/clock.py", "reconcile/loop/timers.py"))
+        == []
     )
 
 
-def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
-    """L-12: `now()` lies in the past after a lock wait, so no SQL uses it."""
-    assert _where(r"func\.now\(|current_timestamp|CURRENT_TIMESTAMP|\bNOW\(\)") == []
+def test_no_statement_uses_the_start_of_its_transaction() -> None:
+    """L-12: after waiting for a lock, SQL's `now()` lies in the past."""
+    assert lines_matching(r"func\.now\(|current_timestamp|CURRENT_TIMESTAMP|\bNOW\(\)") == []
 
 
 @pytest.mark.parametrize(
@@ -44,23 +46,23 @@ def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
         ("kubernetes", "reconcile/launchers/shared/cluster.py"),
     ],
 )
-def test_a_library_has_one_home(library: str, home: str) -> None:
-    """S-10: schedule rules alone know croniter; each other heavy library has one home too."""
-    assert _where(rf"^\s*(from|import) {library}\b", but=(home,)) == []
+def test_a_library_is_imported_in_one_place(library: str, home: str) -> None:
+    """S-10: croniter and each other heavy library."""
+    assert lines_matching(rf"^\s*(from|import) {library}\b", but=(home,)) == []
 
 
-def test_plug_ins_do_not_know_each_other() -> None:
-    """X-10: one launcher is one file that imports no other."""
-    assert _where(r"^\s*(from|import) reconcile\.launchers\b(?!\.shared)") == []
+def test_launchers_do_not_import_each_other() -> None:
+    """X-10: a launcher is one file beside the modules that all of them share."""
+    assert lines_matching(r"^\s*(from|import) reconcile\.launchers\b(?!\.shared\b)") == []
 
 
-def test_nothing_unfinished_is_left() -> None:
-    """U-05: no stub is called done."""
-    assert _where(r"TODO|FIXME|XXX|NotImplementedError") == []
+def test_no_code_is_marked_as_unfinished() -> None:
+    """U-05: no stub counts as done."""
+    assert lines_matching(r"TODO|FIXME|XXX|NotImplementedError") == []
 
 
 @pytest.mark.xdist_group("together")
-def test_groups_stay_together(request: pytest.FixtureRequest) -> None:
-    """U-05: where workers share the suite, what is of one group goes to one of them, which sees it by the name."""
+def test_tests_of_a_group_run_on_one_worker(request: pytest.FixtureRequest) -> None:
+    """U-05: pytest-xdist assigns tests by the group at the end of their node id."""
     grouped = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@together") == grouped

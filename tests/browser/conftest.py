@@ -1,4 +1,4 @@
-"""The real page in a real browser: Chromium, uvicorn on a free port, one database, a clock driven by hand."""
+"""The real web page in a real browser: Chromium, uvicorn on a free port, one database, a hand-driven clock."""
 
 import shutil
 import socket
@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE, eventually
 from tests.world import World
 
 NOW = datetime(2026, 3, 2, 8, 0, 1, tzinfo=UTC)
-"""Where the browser's time stands still."""
+"""Time at which the browser's clock stands still."""
 CHROMIUM = (
     "--headless",
     "--no-sandbox",
@@ -40,7 +40,7 @@ CHROMIUM = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of the page."""
+    """One Chromium for all tests of a module."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("no program named chromium is installed")
@@ -53,13 +53,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """SQLite, unless a test names the other; what differs between them is tested below the page."""
+    """SQLite, unless a test asks for PostgreSQL; differences between the two are tested below the web page."""
     url: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_database_url")
     return url
 
 
-class Site:
-    """A server that can be taken away and brought back at the same address."""
+class WebServer:
+    """Web server that can be stopped and started again at the same address."""
 
     def __init__(self, database: Database, port: int) -> None:
         services = Services.over(database, settings.load(), Observations())
@@ -85,16 +85,16 @@ class Site:
 
 
 @pytest.fixture
-def site(database: Database, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
-    monkeypatch.chdir(tmp_path)  # no settings but the defaults
-    site = Site(database, port)
+def site(database: Database, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WebServer]:
+    monkeypatch.chdir(tmp_path)  # a folder without settings
+    site = WebServer(database, port)
     yield site
     site.stop()
 
 
 @contextmanager
-def profile(browser: Browser, site: Site, width: int = 1280, **options: Any) -> Iterator[BrowserContext]:
-    """A browser as new, which looks at the site."""
+def browser_context(browser: Browser, site: WebServer, width: int = 1280, **options: Any) -> Iterator[BrowserContext]:
+    """New browser profile for the site."""
     context = browser.new_context(base_url=site.url, viewport={"width": width, "height": 900}, **options)
     context.set_default_timeout(PATIENCE * 1000)
     yield context
@@ -102,27 +102,27 @@ def profile(browser: Browser, site: Site, width: int = 1280, **options: Any) -> 
 
 
 @pytest.fixture
-def reader(browser: Browser, site: Site) -> Iterator[Reader]:
-    """A person at the page, whose browser's time stands still; nothing may leave the host or fail unseen."""
-    with profile(browser, site) as context:
+def reader(browser: Browser, site: WebServer) -> Iterator[Reader]:
+    """Person at the page, whose browser clock stands still. No request may leave the host, and no error may occur."""
+    with browser_context(browser, site) as context:
         page = context.new_page()
-        page.clock.install(time=NOW - timedelta(hours=1))  # from there on it goes until it is stopped, and never back
+        page.clock.install(time=NOW - timedelta(hours=1))  # the clock can only move forward to where it is paused
         page.clock.pause_at(NOW)
         reader = Reader(page, site.url)
         yield reader
-    assert reader.strangers == []
-    assert reader.complaints == []
+    assert reader.foreign_requests == []
+    assert reader.console_errors == []
 
 
 @pytest.fixture
 def launcher() -> ScriptedLauncher:
-    """Starts nothing; its works end as the test says."""
+    """Launcher that starts nothing; the test ends its work."""
     return ScriptedLauncher()
 
 
 @pytest.fixture
 def runner(world: World, launcher: ScriptedLauncher, tmp_path: Path) -> Runner:
-    """Runs passes by hand."""
+    """Runner whose passes are called by the test."""
     return Runner(
         world.database,
         world.observations,

@@ -1,4 +1,4 @@
-"""What a person sees and does at the web page."""
+"""The web page: what a person sees and does."""
 
 import json
 import re
@@ -15,23 +15,23 @@ from reconcile.triggers.activation import deactivate_trigger, delete_trigger
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.store import quarantines, run_orders, runs
-from tests.browser.conftest import Site, profile
+from tests.browser.conftest import WebServer, browser_context
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.waiting import PATIENCE
 from tests.world import World, key
 
-pytestmark = pytest.mark.xdist_group("browser")  # one worker, in a row: its event loop would be in others' way
+pytestmark = pytest.mark.xdist_group("browser")  # on one worker: Playwright's event loop would disturb other tests
 
 BOTH = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 CONTRAST = Path(__file__).with_name("contrast.js").read_text()
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
 TICK = "/triggers/acme/production/report/tick"
-ONE_TRY: dict[str, Any] = {"retry": {"max_attempts": 1}}
+ONE_ATTEMPT: dict[str, Any] = {"retry": {"max_attempts": 1}}
 
 
 def run_once(world: World, runner: Runner, launcher: ScriptedLauncher, error: str | None, log: bytes = b"") -> str:
-    """A minute passes, one run starts and ends; answers its id."""
+    """Advance one minute, run the due run to its end and return its id."""
     world.advance(minutes=1)
     world.resync()
     runner.run_pass()
@@ -45,32 +45,34 @@ def run_once(world: World, runner: Runner, launcher: ScriptedLauncher, error: st
 
 
 @BOTH
-def test_the_list_tells_all_at_once(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
-    """U-04: revision, next fire, last outcome, last error and why something is not active, without a click."""
-    world.create("tick", deactivate_after=2, tags=["client-7"], **ONE_TRY)
+def test_the_list_shows_state_next_fire_and_last_error(
+    reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher
+) -> None:
+    """U-04: revision, next fire, last outcome, last error and why a trigger is inactive are visible without a click."""
+    world.create("tick", deactivate_after=2, tags=["client-7"], **ONE_ATTEMPT)
     world.create("quiet", schedule={"cron": "0 8 * * 1-5", "timezone": "Europe/Berlin"})
     world.deactivate("quiet", 1, "waiting for numbers")
-    world.update("tick", 1, deactivate_after=2, description="more", **ONE_TRY)
+    world.update("tick", 1, deactivate_after=2, description="more", **ONE_ATTEMPT)
     run_once(world, runner, launcher, "the disk is full")
     reader.open()
     tick, quiet = reader.row("tick"), reader.row("quiet")
-    for told in ("active", "every 1m", "2 by ann, 60 s ago", "in 60 s", "2026-03-02 08:02:00 UTC", "the disk is full"):
-        expect(tick).to_contain_text(told)
+    for text in ("active", "every 1m", "2 by ann, 60 s ago", "in 60 s", "2026-03-02 08:02:00 UTC", "the disk is full"):
+        expect(tick).to_contain_text(text)
     expect(tick.get_by_role("link", name="failed")).to_be_visible()
-    for told in ("inactive", "waiting for numbers", "cron 0 8 * * 1-5 Europe/Berlin", "nothing yet"):
-        expect(quiet).to_contain_text(told)
+    for text in ("inactive", "waiting for numbers", "cron 0 8 * * 1-5 Europe/Berlin", "nothing yet"):
+        expect(quiet).to_contain_text(text)
     run_once(world, runner, launcher, "the disk is still full")
-    reader.wait_a_turn()
+    reader.run_to_next_refresh()
     expect(tick).to_contain_text("too many failed runs in a row")
     expect(tick).to_contain_text("the disk is still full")
 
 
-def test_a_trigger_is_reached_by_keyboard(
+def test_a_trigger_can_be_reached_by_keyboard(
     reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher
 ) -> None:
-    """U-04: Tab and Enter lead from the list to revisions and runs, and on to a run's log."""
-    world.create(**ONE_TRY)
-    world.update("tick", 1, description="nightly numbers", **ONE_TRY)
+    """U-04: Tab and Enter lead from the list to revisions, runs and a run's log."""
+    world.create(**ONE_ATTEMPT)
+    world.update("tick", 1, description="nightly numbers", **ONE_ATTEMPT)
     run_once(world, runner, launcher, "no such table", b"reading\n\x1b[31mfailing\r\n")
     reader.open()
     page = reader.page
@@ -87,8 +89,8 @@ def test_a_trigger_is_reached_by_keyboard(
     expect(revisions).to_have_count(3)
     expect(revisions.nth(1)).to_have_text(re.compile(r"2\s+deploy\s+ann\s+60 s ago"))
     run = reader.section("Runs").get_by_role("row").nth(1)
-    for told in ("failed", "2026-03-02 08:01:00 UTC", "0.0 s", "1", "no such table"):
-        expect(run).to_contain_text(told)
+    for text in ("failed", "2026-03-02 08:01:00 UTC", "0.0 s", "1", "no such table"):
+        expect(run).to_contain_text(text)
     expect(reader.section("Upcoming fires").get_by_role("row")).to_have_count(6)
     reader.tab_to(run.get_by_role("link"))
     page.keyboard.press("Enter")
@@ -97,7 +99,7 @@ def test_a_trigger_is_reached_by_keyboard(
 
 
 def test_a_deploy_appears_without_a_reload(reader: Reader, world: World) -> None:
-    """U-04: live by itself; who reads keeps the focus and the place."""
+    """U-04: the page refreshes itself and keeps focus and scroll position."""
     world.create()
     reader.open(TICK)
     page = reader.page
@@ -108,58 +110,58 @@ def test_a_deploy_appears_without_a_reload(reader: Reader, world: World) -> None
     place = page.evaluate("scrollY")
     assert place > 0
     world.update("tick", 1, description="with a description now")
-    reader.wait_a_turn()
+    reader.run_to_next_refresh()
     expect(reader.section("Revisions").get_by_role("row")).to_have_count(3)
     expect(spec).to_contain_text("with a description now")
     expect(spec).to_be_focused()
     assert page.evaluate("window.loadedOnce")
     assert page.evaluate("scrollY") >= place
     world.deactivate("tick", 2, "enough")
-    reader.wait_a_turn()
+    reader.run_to_next_refresh()
     expect(page.get_by_text("Not active: enough.")).to_be_visible()
     expect(spec).to_be_focused()
 
 
-def test_what_is_unchanged_is_not_sent_again(reader: Reader, world: World) -> None:
-    """U-04: the page asks with the ETag of what it shows, and is answered 304."""
+def test_an_unchanged_page_is_not_sent_again(reader: Reader, world: World) -> None:
+    """U-04: the script sends the ETag of the shown page and gets 304."""
     world.create()
     reader.open()
     status = reader.page.get_by_role("status")
     expect(status).to_have_attribute("title", "As of 08:00:01 UTC")
     with reader.page.expect_response(lambda answer: answer.status == 200):
-        reader.wait_a_turn()
+        reader.run_to_next_refresh()
     expect(status).to_have_attribute("title", "As of 08:00:04 UTC")
     with reader.page.expect_response(lambda answer: answer.status == 304):
-        reader.wait_a_turn()
+        reader.run_to_next_refresh()
     expect(status).to_have_attribute("title", "As of 08:00:07 UTC")
     expect(status).to_have_text("Live")
     expect(reader.row("tick")).to_be_visible()
 
 
-def test_nothing_is_asked_while_nobody_looks(reader: Reader, world: World) -> None:
-    """U-04: a hidden tab rests and catches up when it is seen again; so does one that was paused."""
+def test_a_hidden_or_paused_page_does_not_refresh(reader: Reader, world: World) -> None:
+    """U-04: it catches up when it is shown or continued."""
     world.create()
     reader.open()
     page = reader.page
-    _hide(page, True)
-    reader.wait_a_turn()
-    reader.wait_a_turn()
-    assert reader.asked == 0
+    _set_hidden(page, True)
+    reader.run_to_next_refresh()
+    reader.run_to_next_refresh()
+    assert reader.fetches == 0
     world.update("tick", 1, description="seen later")
     with page.expect_response("**/"):
-        _hide(page, False)
+        _set_hidden(page, False)
     expect(reader.row("tick")).to_contain_text("2 by ann")
-    assert reader.asked == 1
+    assert reader.fetches == 1
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("status")).to_have_text("Updates are paused")
     world.deactivate("tick", 2)
-    reader.wait_a_turn()
-    assert reader.asked == 1
+    reader.run_to_next_refresh()
+    assert reader.fetches == 1
     page.get_by_role("button", name="Go on").click()
     expect(reader.row("tick")).to_contain_text("no reason given")
 
 
-def _hide(page: Page, hidden: bool) -> None:
+def _set_hidden(page: Page, hidden: bool) -> None:
     page.evaluate(
         """hidden => {
             Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
@@ -169,27 +171,27 @@ def _hide(page: Page, hidden: bool) -> None:
     )
 
 
-def test_an_unreachable_server_is_said_to_be(reader: Reader, site: Site, world: World) -> None:
-    """U-04: what is shown stays, with its age, and goes on by itself once the server is back."""
+def test_an_unreachable_server_is_reported(reader: Reader, site: WebServer, world: World) -> None:
+    """U-04: the shown data stays, with its age, and the page continues by itself once the server is back."""
     world.create()
     reader.open()
     site.stop()
-    reader.wait_a_turn()
+    reader.run_to_next_refresh()
     alert = reader.page.get_by_role("alert")
     expect(alert).to_contain_text("The server cannot be reached. What you see is from 08:00:01 UTC.")
     expect(reader.row("tick")).to_be_visible()
     site.start()
     world.update("tick", 1, description="new")
-    reader.wait_a_turn()
+    reader.run_to_next_refresh()
     expect(alert).to_be_hidden()
     expect(reader.row("tick")).to_contain_text("2 by ann")
-    assert all("ERR_CONNECTION_REFUSED" in complaint for complaint in reader.complaints)
-    reader.complaints.clear()
+    assert all("ERR_CONNECTION_REFUSED" in complaint for complaint in reader.console_errors)
+    reader.console_errors.clear()
 
 
-def test_hostile_text_is_text(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
-    """U-04: description, input, tags, errors, output, logs and reasons come from strangers and are never markup."""
-    world.create(description=HOSTILE, input={"name": HOSTILE}, tags=[HOSTILE], **ONE_TRY)
+def test_hostile_text_is_never_markup(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
+    """U-04: description, input, tags, errors, output, logs and reasons come from strangers."""
+    world.create(description=HOSTILE, input={"name": HOSTILE}, tags=[HOSTILE], **ONE_ATTEMPT)
     run_id = run_once(world, runner, launcher, HOSTILE, HOSTILE.encode())
     deactivate_trigger(world.database, world.observations, key("tick"), Expected(revision=1), Caller(HOSTILE, HOSTILE))
     shown = {"/": 4, TICK: 10, f"/runs/{run_id}": 2, f"/?tag={HOSTILE}": 5, "/?project=%3Cscript%3E1": 0}
@@ -201,12 +203,12 @@ def test_hostile_text_is_text(reader: Reader, world: World, runner: Runner, laun
         assert page.content().count("&lt;script&gt;document.title") >= least, path
     assert reader.open("/triggers/acme/production/report/%3Cscript%3E1") == 422
     assert reader.page.locator("main script").count() == 0
-    assert ["422" in complaint for complaint in reader.complaints] == [True]
-    reader.complaints.clear()
+    assert ["422" in complaint for complaint in reader.console_errors] == [True]
+    reader.console_errors.clear()
 
 
-def test_why_something_rests_or_is_gone(reader: Reader, world: World) -> None:
-    """R-08, R-20, U-04: paused, finished and deleted triggers say until when, why and by whom."""
+def test_inactive_triggers_show_why_until_when_and_by_whom(reader: Reader, world: World) -> None:
+    """R-08, R-20, U-04: paused, completed and deleted ones."""
     world.create("paused")
     world.deactivate("paused", 1, "office is closed", until=world.clock_now().replace(hour=20))
     world.create("once", schedule={"at": "2026-03-02T08:00:30Z"})
@@ -217,12 +219,12 @@ def test_why_something_rests_or_is_gone(reader: Reader, world: World) -> None:
     world.advance(minutes=1)
     world.resync()
     notice = reader.page.locator(".notice")
-    said = {
+    notices = {
         "paused": "Paused: until 2026-03-02 20:00:00 UTC (in 11 h), office is closed. Last changed by ann 60 s ago",
         "once": "Not active: completed: its schedule has no fire left. Last changed by system now",
         "gone": "Deleted: replaced by tick. Last changed by bob",
     }
-    for name, words in said.items():
+    for name, words in notices.items():
         assert reader.open(TICK.replace("tick", name)) == 200
         expect(notice).to_contain_text(words)
     reader.open()
@@ -230,8 +232,8 @@ def test_why_something_rests_or_is_gone(reader: Reader, world: World) -> None:
     expect(reader.row("paused")).to_contain_text("office is closed")
 
 
-def test_what_keeps_an_active_trigger_from_starting(reader: Reader, world: World) -> None:
-    """L-13, S-13, U-04: the list says that one cannot be decided and why, and who holds the others."""
+def test_an_active_trigger_shows_what_prevents_its_start(reader: Reader, world: World) -> None:
+    """L-13, S-13, U-04: the list shows a quarantine with its error, and a hold with its owner."""
     for name in ("bad", "good"):
         world.create(name)
     with world.database.write() as connection:
@@ -247,19 +249,19 @@ def test_what_keeps_an_active_trigger_from_starting(reader: Reader, world: World
     expect(reader.page.locator(".notice")).to_contain_text("Quarantined: until 2026-03-02 08:00:30 UTC")
 
 
-def test_what_was_skipped_says_why(reader: Reader, world: World) -> None:
-    """L-06, U-04: a missed range is one line, with its number and the reason."""
+def test_a_skipped_range_shows_its_reason(reader: Reader, world: World) -> None:
+    """L-06, U-04: it is one row with its count."""
     world.create(schedule={"every": "1s"})
     world.advance(minutes=5)
     world.resync()
     reader.open(TICK)
     skip = reader.section("Skipped occurrences").get_by_role("row").nth(1)
-    for told in ("missed", "2026-03-02 08:00:01 UTC", "to 2026-03-02 08:04:59 UTC", "299", "catch-up leaves it out"):
-        expect(skip).to_contain_text(told)
+    for text in ("missed", "2026-03-02 08:00:01 UTC", "to 2026-03-02 08:04:59 UTC", "299", "catch-up leaves it out"):
+        expect(skip).to_contain_text(text)
 
 
 def test_each_attempt_has_its_log(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
-    """X-17, U-04: the newest attempt is shown, earlier ones are a link away; output and input stand below."""
+    """X-17, U-04: the newest attempt is shown, earlier ones are a link away, and output and input follow."""
     world.create(input={"region": "emea"})
     run_id = run_once(world, runner, launcher, "broken", b"first try")
     assert run_once(world, runner, launcher, None, b"second try " + b"x" * 100_000 + b" end") == run_id
@@ -275,8 +277,8 @@ def test_each_attempt_has_its_log(reader: Reader, world: World, runner: Runner, 
     expect(log).to_have_text("first try")
 
 
-def test_the_list_can_be_narrowed_and_turned(reader: Reader, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-04: filters by project, tag and state; long lists come in parts that keep the filter."""
+def test_the_list_has_filters_and_pages(reader: Reader, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U-04: by project, tag and state; the next page keeps the filter."""
     monkeypatch.setattr("controller.web.reading.TRIGGERS", 3)
     for number in range(5):
         world.create(f"t{number}", tags=["many"])
@@ -304,26 +306,26 @@ def test_the_list_can_be_narrowed_and_turned(reader: Reader, world: World, monke
     expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
 
 
-def test_empty_pages_say_what_to_do(reader: Reader, world: World, site: Site) -> None:
-    """U-04: the command that deploys, the command that fires; what is deployed then appears by itself."""
+def test_empty_pages_name_the_next_command(reader: Reader, world: World, site: WebServer) -> None:
+    """U-04: how to deploy and how to fire; a deployed trigger then appears by itself."""
     reader.open()
     expect(reader.page.get_by_text(f"triggerctl --server {site.url} deploy trigger.yaml")).to_be_visible()
     world.create()
-    reader.wait_a_turn()
+    reader.run_to_next_refresh()
     expect(reader.row("tick")).to_be_visible()
     reader.open(TICK)
     command = f"triggerctl --server {site.url} fire acme/production/report/tick"
     expect(reader.section("Runs").get_by_text(command)).to_be_visible()
 
 
-def test_what_is_not_there_is_a_page_too(reader: Reader, site: Site, world: World) -> None:
-    """U-04: people get a page, programs the problem document."""
+def test_a_missing_page_is_shown_as_a_page(reader: Reader, site: WebServer, world: World) -> None:
+    """U-04: browsers get HTML, programs a problem document."""
     for path in (TICK, "/runs/01HZZZZZZZZZZZZZZZZZZZZZZZ", "/nowhere"):
         assert reader.open(path) == 404
         expect(reader.page.get_by_role("heading", name="There is no such thing")).to_be_visible()
         expect(reader.page.get_by_role("link", name="All triggers")).to_be_visible()
     assert reader.open("/?cursor=zzz") == 422
-    reader.complaints.clear()
+    reader.console_errors.clear()
     for path in (TICK, f"/api/v1{TICK}"):
         accept = "text/html" if path.startswith("/api") else "*/*"
         answer = httpx.get(site.url + path, headers={"Accept": accept}, timeout=PATIENCE)
@@ -331,31 +333,31 @@ def test_what_is_not_there_is_a_page_too(reader: Reader, site: Site, world: Worl
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_read_it(
+def test_pages_are_accessible(
     scheme: Literal["light", "dark"],
     browser: Browser,
-    site: Site,
+    site: WebServer,
     world: World,
     runner: Runner,
     launcher: ScriptedLauncher,
 ) -> None:
-    """U-04: contrast AA in light and dark, no sideways scrolling on a phone, whole without JavaScript."""
-    world.create(description="a" * 300, tags=["t" * 60], **ONE_TRY)
-    world.create("resting")
-    world.deactivate("resting", 1, "r" * 200)
+    """U-04: contrast AA in light and dark, no sideways scrolling on a phone, complete without JavaScript."""
+    world.create(description="a" * 300, tags=["t" * 60], **ONE_ATTEMPT)
+    world.create("inactive")
+    world.deactivate("inactive", 1, "r" * 200)
     run_id = run_once(world, runner, launcher, "e" * 300, b"l" * 500)
     for width in (390, 1280):
-        with profile(browser, site, width, color_scheme=scheme, java_script_enabled=False) as context:
+        with browser_context(browser, site, width, color_scheme=scheme, java_script_enabled=False) as context:
             page = context.new_page()
-            for path in ("/", TICK, TICK.replace("tick", "resting"), f"/runs/{run_id}"):
+            for path in ("/", TICK, TICK.replace("tick", "inactive"), f"/runs/{run_id}"):
                 page.goto(path)
-                expect(page.get_by_role("main")).to_contain_text(("e" * 300, "r" * 200)["resting" in path])
+                expect(page.get_by_role("main")).to_contain_text(("e" * 300, "r" * 200)["inactive" in path])
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, path
                 assert page.evaluate(CONTRAST) == [], path
 
 
-def test_a_browser_is_kept_in_bounds(site: Site, world: World) -> None:
-    """U-04: nothing from elsewhere, nothing inline, no frames; and no page stands in the API's description."""
+def test_pages_have_security_headers(site: WebServer, world: World) -> None:
+    """U-04: no foreign or inline content and no frames; no page is part of the API's description."""
     world.create()
     for path in ("/", TICK, "/static/page.css", "/static/live.js"):
         answer = httpx.get(site.url + path, headers={"Accept": "text/html"}, timeout=PATIENCE)
@@ -368,8 +370,8 @@ def test_a_browser_is_kept_in_bounds(site: Site, world: World) -> None:
     assert "/" not in httpx.get(f"{site.url}/openapi.json", timeout=PATIENCE).json()["paths"]
 
 
-def test_what_waits_for_an_approval_says_how_to_give_it(reader: Reader, world: World) -> None:
-    """X-14, U-04: on the run's page; its trigger says that each needs one."""
+def test_a_run_that_waits_for_approval_names_the_command(reader: Reader, world: World) -> None:
+    """X-14, U-04: on the run's page; its trigger says that each run needs one."""
     world.create(requires_approval=True)
     world.advance(minutes=1)
     world.resync()
@@ -380,8 +382,8 @@ def test_what_waits_for_an_approval_says_how_to_give_it(reader: Reader, world: W
     expect(reader.section("Status")).to_contain_text("each run waits for triggerctl runs approve")
 
 
-def test_who_cancelled_a_run_is_shown(reader: Reader, world: World) -> None:
-    """X-11, U-04: beside when he did."""
+def test_a_cancelled_run_shows_who_cancelled_it(reader: Reader, world: World) -> None:
+    """X-11, U-04: beside the time."""
     world.create()
     world.firing.fire(key("tick"), None, Caller("ann"), None)
     [run] = world.runs()
@@ -391,8 +393,8 @@ def test_who_cancelled_a_run_is_shown(reader: Reader, world: World) -> None:
     expect(reader.section("Facts")).to_contain_text("by bob")
 
 
-def test_what_has_not_begun_is_shown(reader: Reader, world: World) -> None:
-    """S-15, X-11, U-04: the instant of an `in`, and a run by hand that waits for its worker, with what it was given."""
+def test_runs_that_have_not_started_are_shown(reader: Reader, world: World) -> None:
+    """S-15, X-11, U-04: the instant of an `in` schedule, and a manual run that waits for a worker, with its input."""
     world.create(schedule={"in": "48h"})
     world.firing.fire(key("tick"), {"a": [1]}, Caller("ann"), None)
     reader.open(TICK)

@@ -1,4 +1,4 @@
-"""The image without an engine: the Dockerfile read, its first stage carried out, its user taken on."""
+"""The image without a container engine: the Dockerfile is parsed, and its first stage and its user are applied here."""
 
 import os
 import re
@@ -14,12 +14,12 @@ from tests.waiting import PATIENCE
 ROOT = Path(__file__).parents[2]
 UID = 10001
 PLACES = ("/source", "/wheels", "/opt/triggerctl")
-"""The folders of the first stage, which lie elsewhere here."""
+"""Folders of the first stage, which are moved below another folder here."""
 
 
 @dataclass
 class Stage:
-    """What stands between one FROM and the next: (instruction, argument), as written."""
+    """One build stage of the Dockerfile: its base image and its steps as (instruction, argument)."""
 
     base: str
     steps: list[tuple[str, str]] = field(default_factory=list)
@@ -27,28 +27,28 @@ class Stage:
     def all(self, instruction: str) -> list[str]:
         return [argument for name, argument in self.steps if name == instruction]
 
-    def one(self, instruction: str) -> str:
+    def single(self, instruction: str) -> str:
         [argument] = self.all(instruction)
         return argument
 
 
 def stages() -> list[Stage]:
-    """The Dockerfile's."""
+    """Return the stages of the Dockerfile."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-    found: list[Stage] = []
+    parsed: list[Stage] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         instruction, _, argument = line.partition(" ")
         if instruction == "FROM":
-            found.append(Stage(argument))
+            parsed.append(Stage(argument))
         else:
-            found[-1].steps.append((instruction, argument.strip()))
-    return found
+            parsed[-1].steps.append((instruction, argument.strip()))
+    return parsed
 
 
-def built(folder: Path) -> Path:
-    """Carries out the first stage below a folder and answers where the program lies.
+def build_program(folder: Path) -> Path:
+    """Carry out the first stage below a folder and return the folder of the program.
 
-    Dependencies are not installed again: those of this interpreter are lent.
+    Dependencies are not installed again; the packages of this interpreter are used instead.
     """
     build = stages()[0]
     for argument in build.all("COPY"):
@@ -57,15 +57,16 @@ def built(folder: Path) -> Path:
             place = folder / "source" / target / ("" if target == "./" else ".")
             _copy(ROOT / source, place / source if target == "./" else place)
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # pip would find us there
-    environment = ours | {"PATH": paths, "PIP_NO_DEPS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    # With the checkout on PYTHONPATH pip would regard the project as installed.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = inherited | {"PATH": paths, "PIP_NO_DEPS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     environment |= dict(argument.split("=", 1) for argument in build.all("ARG"))
     for command in build.all("RUN"):
-        shell = ["sh", "-eu", "-c", _here(command, folder)]
+        shell = ["sh", "-eu", "-c", _with_local_paths(command, folder)]
         subprocess.run(shell, cwd=folder / "source", env=environment, check=True, timeout=PATIENCE)
     program = folder / "opt/triggerctl"
     [packages] = program.glob("lib/python*/site-packages")
-    (packages / "lent.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     return program
 
 
@@ -77,16 +78,16 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy(source, target)
 
 
-def _here(command: str, folder: Path) -> str:
+def _with_local_paths(command: str, folder: Path) -> str:
     for place in PLACES:
         command = re.sub(rf"(?<![\w.]){place}\b", f"{folder}{place}", command)
     return command
 
 
-def as_its_user() -> list[str]:
-    """What goes before a command to run it as the image's user, who may read everything and write what is his.
+def as_image_user() -> list[str]:
+    """Return the command prefix that runs a command as the image's user.
 
-    Nothing where we are no root: then no process of ours is one.
+    That user may read everything here, as it may in the image. Without root rights the prefix is empty.
     """
     if os.geteuid() != 0:
         return []

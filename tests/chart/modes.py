@@ -1,4 +1,4 @@
-"""The modes that the chart's documents name, and one with everything switched on; each is rendered once."""
+"""Installation modes: those in the chart's README and one that uses every value. Each is rendered once."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.docs import pages
 
 README = (CHART / "README.md").read_text(encoding="utf-8")
 SQLITE, POSTGRESQL, SPLIT, OIDC = (documents.load(block)[0] for block in pages.blocks(README, "yaml"))
-"""The three worked installs and what goes over them, in the README's order."""
+"""Values files of the README, in its order: three installations and OpenID Connect on top of one of them."""
 
 ON_POSTGRESQL = {"database": {"type": "postgresql", "postgresql": {"existingSecret": "triggerctl-database"}}}
 EVERYTHING = {
@@ -66,5 +66,5 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def release(mode: str) -> Rendered:
-    """What a mode installs."""
+    """Return the rendered release of a mode."""
     return render(MODES[mode])

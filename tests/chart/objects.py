@@ -1,4 +1,4 @@
-"""What the chart makes of values: the objects, rendered by the real Helm engine and read as plain values."""
+"""Objects that the chart renders, made by the real Helm engine and parsed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -23,12 +23,12 @@ class Rendered:
 
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
-        """Every object; a key that stands twice in one is refused."""
+        """Return every object. A key that occurs twice in one of them raises an error."""
         return [
-            found
+            loaded
             for path, text in self.texts.items()
             if not path.endswith(".txt")
-            for found in documents.load(text, path)
+            for loaded in documents.load(text, path)
         ]
 
     @property
@@ -36,38 +36,39 @@ class Rendered:
         [notes] = [text for path, text in self.texts.items() if path.endswith("NOTES.txt")]
         return notes
 
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [found for found in self.objects if found["kind"] == kind]
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [each for each in self.objects if each["kind"] == kind]
 
-    def one(self, kind: str) -> dict[str, Any]:
-        [found] = self.of(kind)
-        return found
+    def single(self, kind: str) -> dict[str, Any]:
+        [single] = self.of_kind(kind)
+        return single
 
     def pods(self) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-        """(name, labels, spec) of each pod there will be."""
-        for found in self.objects:
-            match found["kind"]:
+        """Yield (name, labels, spec) of each pod."""
+        for each in self.objects:
+            match each["kind"]:
                 case "Deployment" | "Job":
-                    template = found["spec"]["template"]
-                    yield found["metadata"]["name"], template["metadata"]["labels"], template["spec"]
+                    template = each["spec"]["template"]
+                    yield each["metadata"]["name"], template["metadata"]["labels"], template["spec"]
                 case "Pod":
-                    yield found["metadata"]["name"], found["metadata"]["labels"], found["spec"]
+                    yield each["metadata"]["name"], each["metadata"]["labels"], each["spec"]
 
     def containers(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(pod's name, container) of each."""
+        """Yield (pod name, container)."""
         for name, _, spec in self.pods():
             for container in spec["containers"] + spec.get("initContainers", []):
                 yield name, container
 
     def settings(self) -> dict[str, Any]:
-        """The file of settings, read as the controller does."""
-        [found] = [each for each in self.of("ConfigMap") if "triggerctl.yaml" in each["data"]]
-        [read] = documents.load(found["data"]["triggerctl.yaml"])
-        return dict(read)
+        """Return the settings file, parsed as the controller does."""
+        [config_map] = [each for each in self.of_kind("ConfigMap") if "triggerctl.yaml" in each["data"]]
+        [settings] = documents.load(config_map["data"]["triggerctl.yaml"])
+        return dict(settings)
 
 
 def render(values: Mapping[str, Any]) -> Rendered:
-    """Renders the same values once. Raises helm.HelmError for what the schema or the chart refuses."""
+    """Render the chart, once for the same values. Raises helm.HelmError for values that the schema or the chart
+    refuses."""
     return _rendered(json.dumps(values))
 
 
@@ -78,16 +79,16 @@ def _rendered(values: str) -> Rendered:
 
 
 def refusal(values: Mapping[str, Any]) -> str:
-    """What an operator is told who installs with values that are wrong."""
+    """Return the error message for wrong values."""
     try:
         render(values)
     except helm.HelmError as refused:
         return str(refused)
-    raise AssertionError(f"{values} is not refused")
+    raise AssertionError(f"{values} are not refused")
 
 
 def merged(*values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values one over the other, as several values files are."""
+    """Merge values as several values files are merged."""
     result: dict[str, Any] = {}
     for given in values:
         for name, value in given.items():
@@ -97,7 +98,7 @@ def merged(*values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def at(path: str, value: Any) -> dict[str, Any]:
-    """The values with one of them, named by its path: `image.tag`."""
+    """Return values that contain one value at a path like `image.tag`."""
     for name in reversed(path.split(".")):
         value = {name: value}
     return dict(value)

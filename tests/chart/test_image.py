@@ -1,4 +1,4 @@
-"""The image: what the Dockerfile says, what comes of its first stage, and how the chart's containers run in it."""
+"""The Dockerfile, the program that its first stage builds, and the chart's containers running it."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from tests.chart.image import ROOT, UID, as_its_user, built, stages
+from tests.chart.image import ROOT, UID, as_image_user, build_program, stages
 from tests.chart.modes import release
 from tests.chart.pod import Pod
 from tests.chart.values import default
@@ -23,28 +23,28 @@ pytestmark = pytest.mark.xdist_group("image")
 BUILD, RUN = stages()
 
 
-def test_both_stages_stand_on_one_slim_image_of_a_known_version() -> None:
-    """O-01: by its plain name, so that any registry may serve it."""
+def test_both_stages_use_one_slim_python_image() -> None:
+    """O-01: it has no registry in its name, so that any registry can provide it."""
     assert BUILD.base == "python:3.11-slim AS build"
     assert RUN.base == "python:3.11-slim"
 
 
-def test_the_image_runs_as_the_user_that_the_chart_names() -> None:
-    """O-01: by number, for Kubernetes must see that it is no root."""
-    assert RUN.one("USER") == f"{UID}:{UID}"
+def test_the_image_runs_as_the_user_in_the_chart() -> None:
+    """O-01: the user is a number, so that Kubernetes can verify that it is not root."""
+    assert RUN.single("USER") == f"{UID}:{UID}"
     context = default("podSecurityContext")
     assert {context["runAsUser"], context["runAsGroup"], context["fsGroup"]} == {UID}
     [ports] = [each["ports"] for _, each in release("defaults").containers() if "ports" in each]
-    assert RUN.one("EXPOSE") == str(ports[0]["containerPort"])
+    assert RUN.single("EXPOSE") == str(ports[0]["containerPort"])
 
 
-def test_nothing_of_the_build_is_left_but_the_program() -> None:
-    """O-01: no compiler, no source, no cache."""
+def test_the_image_contains_only_the_program() -> None:
+    """O-01: no compiler, no source and no cache is copied from the build."""
     assert RUN.all("COPY") == ["--from=build /opt/triggerctl /opt/triggerctl"]
 
 
-def test_the_build_sees_what_the_wheel_is_made_of_and_nothing_else() -> None:
-    """O-01: neither databases nor keys that lie about in a checkout get near an image."""
+def test_the_build_context_holds_only_sources_of_the_wheel() -> None:
+    """O-01: databases and keys in a checkout never get into the image."""
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     copied = {source for argument in BUILD.all("COPY") for source in argument.split()[:-1]}
     assert ignored[1] == "*"
@@ -54,100 +54,100 @@ def test_the_build_sees_what_the_wheel_is_made_of_and_nothing_else() -> None:
     assert {f"{name}.py" for name in setuptools["py-modules"]} <= copied
 
 
-def test_the_extras_it_is_built_with_are_there() -> None:
-    """O-01: pip would only warn."""
+def test_the_image_is_built_with_extras_that_exist() -> None:
+    """O-01: pip only warns about an unknown extra."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(BUILD.one("ARG").partition("=")[2].split(",")) <= known.keys()
+    assert set(BUILD.single("ARG").partition("=")[2].split(",")) <= known.keys()
 
 
 def test_the_chart_pulls_the_image_of_this_version() -> None:
-    """O-01: unless another tag is named."""
+    """O-01: the tag is the project's version unless another is named."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert {each["image"] for _, each in release("defaults").containers()} == {f"triggerctl:{version}"}
 
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[Path]:
-    """The program as the first stage makes it, where any user may read it."""
+    """Program built by the first stage, readable for every user."""
     folder = Path(tempfile.mkdtemp(prefix="image-"))
     folder.chmod(0o755)
-    yield built(folder)
+    yield build_program(folder)
     shutil.rmtree(folder)
 
 
 @pytest.fixture
 def pods(program: Path) -> Iterator[Callable[..., Pod]]:
-    """Makes the pods of a release; they end with the test."""
+    """Function that creates the pods of a release; they are killed at the end of the test."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pods-")))
         folder.chmod(0o755)
 
         def make(mode: str, name: str, **secrets: dict[str, str]) -> Pod:
             pod = Pod(release(mode), name, program, folder / name, secrets, stack.enter_context(reserved()))
-            stack.callback(pod.end)
+            stack.callback(pod.kill)
             return pod
 
         yield make
 
 
-def test_the_wheel_answers_without_a_database(program: Path) -> None:
-    """O-01: as a user who owns nothing, from a folder that is not to be written to."""
-    asked = subprocess.run(
-        [*as_its_user(), program / "bin/triggerctl", "--help"],
+def test_help_works_without_a_database(program: Path) -> None:
+    """O-01: also as an unprivileged user in a read-only folder."""
+    completed = subprocess.run(
+        [*as_image_user(), program / "bin/triggerctl", "--help"],
         cwd=program,
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert asked.returncode == 0, asked.stderr
-    assert "Triggers with immutable revisions" in asked.stdout
+    assert completed.returncode == 0, completed.stderr
+    assert "Triggers with immutable revisions" in completed.stdout
 
 
-def test_tasks_can_import_what_the_docs_tell_them_to(program: Path) -> None:
-    """O-01: from the image's own packages, not from those this test lends it."""
+def test_tasks_can_import_triggerctl(program: Path) -> None:
+    """O-01: from the image's own packages, not from those that this test adds."""
     [packages] = program.glob("lib/python*/site-packages")
     code = "import triggerctl; print(triggerctl.__file__); triggerctl.untrusted_block('')"
-    asked = subprocess.run(
-        [*as_its_user(), program / "bin/python", "-c", code],
+    completed = subprocess.run(
+        [*as_image_user(), program / "bin/python", "-c", code],
         cwd=program,
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert asked.stdout.split() == [str(packages / "triggerctl.py")], asked.stderr
+    assert completed.stdout.split() == [str(packages / "triggerctl.py")], completed.stderr
 
 
-def test_one_controller_on_sqlite_lives_from_start_to_stop(pods: Callable[..., Pod], program: Path) -> None:
-    """O-01, O-05: ready, asked by the test pod, used with a token, stopped; written only where something is mounted."""
+def test_a_controller_on_sqlite_starts_serves_and_stops(pods: Callable[..., Pod], program: Path) -> None:
+    """O-01, O-05: it becomes ready, passes the test pod, requires a token, and writes only to mounted folders."""
     before = sorted(program.rglob("*"))
     pod = pods("defaults", "acme-triggerctl")
     pod.start()
     pod.wait_until_ready()
-    tested = pods("defaults", "acme-triggerctl-test").finish({"http://acme-triggerctl.automation.svc": pod.url})
+    tested = pods("defaults", "acme-triggerctl-test").run_to_end({"http://acme-triggerctl.automation.svc": pod.url})
     assert tested.returncode == 0, tested.stderr
     assert tested.stdout.split()[:2] == ["/healthz", "200"]
-    made = pod.run("triggerctl", "--output", "json", "token", "create", "prometheus", "--role", "viewer")
-    assert made.returncode == 0, made.stderr
+    created = pod.run("triggerctl", "--output", "json", "token", "create", "prometheus", "--role", "viewer")
+    assert created.returncode == 0, created.stderr
     assert pod.get("/metrics").status_code == 401
-    assert "triggerctl_build_info" in pod.get("/metrics", json.loads(made.stdout)["token"]).text
+    assert "triggerctl_build_info" in pod.get("/metrics", json.loads(created.stdout)["token"]).text
     assert pod.stop() == 0
     assert "controller.stopped" in pod.log
     assert sorted(program.rglob("*")) == before
 
 
-def test_split_controllers_on_postgresql_live_after_their_migrations(
+def test_split_controllers_start_after_the_migrations_job(
     pods: Callable[..., Pod], postgresql_url: str, worker_id: str
 ) -> None:
-    """O-01: the hook makes the schema of an empty database, without which no controller starts."""
+    """O-01: the hook creates the schema in an empty database, without which no controller starts."""
     name = f"chart_{worker_id}"
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         connection.execute(f'CREATE DATABASE "{name}"')
     url = make_url(postgresql_url).set(database=name).render_as_string(hide_password=False)
     secrets = {"triggerctl-database": {"url": url, "listen-url": url}}
-    migrated = pods("split", "acme-triggerctl-migrations", **secrets).finish()
+    migrated = pods("split", "acme-triggerctl-migrations", **secrets).run_to_end()
     assert migrated.returncode == 0, migrated.stderr
     api, worker = (pods("split", f"acme-triggerctl-{part}", **secrets) for part in ("api", "worker"))
     for pod in (api, worker):

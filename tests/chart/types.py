@@ -1,6 +1,7 @@
-"""Kubernetes' own types within the chart's schema: taken from its published schemas, never written by hand.
+"""Kubernetes' own types within the chart's schema, copied from Kubernetes' published schemas.
 
-`python -m tests.chart.types` writes them anew, after another version of kubernetes-validate or a value of another type.
+`python -m tests.chart.types` writes them again. Run it after an update of kubernetes-validate, or after a value got
+another type.
 """
 
 import json
@@ -15,37 +16,37 @@ PREFIX = "io.k8s."
 _NAMED = re.compile(r'"#/\$defs/(io\.k8s\.[\w.\-]+)"')
 
 
-def needed(schema: dict[str, Any]) -> dict[str, Any]:
-    """Every type of Kubernetes' that a schema of values refers to, and all that these refer to; strict."""
+def referenced_types(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return every Kubernetes type that a schema of values refers to, directly or through other types."""
     newest = kubernetes_validate.latest_version()
     path = f"kubernetes-json-schema/v{newest}-local-strict/_definitions.json"
     known = kubernetes_validate.utils.schema_contents(path, newest)["$defs"]
     own = {name: part for name, part in schema["$defs"].items() if not name.startswith(PREFIX)}
-    waiting, found = set(_NAMED.findall(json.dumps({**schema, "$defs": own}))), {}
-    while waiting:
-        name = waiting.pop()
-        text = re.sub(r"_definitions\.json#/\$defs/", "#/$defs/", json.dumps(_bare(known[name])))
-        found[name] = json.loads(text)
-        waiting |= set(_NAMED.findall(text)) - found.keys()
-    return dict(sorted(found.items()))
+    pending, types = set(_NAMED.findall(json.dumps({**schema, "$defs": own}))), {}
+    while pending:
+        name = pending.pop()
+        text = re.sub(r"_definitions\.json#/\$defs/", "#/$defs/", json.dumps(_without_descriptions(known[name])))
+        types[name] = json.loads(text)
+        pending |= set(_NAMED.findall(text)) - types.keys()
+    return dict(sorted(types.items()))
 
 
 def with_types(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with Kubernetes' types as they are now."""
+    """Return the schema with the current Kubernetes types."""
     own = {name: part for name, part in schema["$defs"].items() if not name.startswith(PREFIX)}
-    return {**schema, "$defs": {**own, **needed(schema)}}
+    return {**schema, "$defs": {**own, **referenced_types(schema)}}
 
 
-def _bare(part: Any) -> Any:
+def _without_descriptions(part: Any) -> Any:
     match part:
         case dict():
             return {
-                name: _bare(value)
+                name: _without_descriptions(value)
                 for name, value in part.items()
                 if not (name.startswith("x-kubernetes") or (name == "description" and isinstance(value, str)))
             }
         case list():
-            return [_bare(value) for value in part]
+            return [_without_descriptions(value) for value in part]
         case _:
             return part
 

@@ -1,4 +1,4 @@
-"""Every value of the chart: its path, its default, and another one for it that makes a difference."""
+"""Every value of the chart: its path, its default and an example that changes what is rendered."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,20 +13,20 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 
 
 def described(schema: Mapping[str, Any] = SCHEMA, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(path, schema) of every value there is; what Kubernetes or the controller describes is one."""
+    """Yield (path, schema) of every value. A part that Kubernetes or the controller defines counts as one value."""
     for name, part in schema["properties"].items():
-        here = f"{path}{name}"
-        if "properties" in part and here != "settings":
-            yield from described(part, f"{here}.")
-        elif here != "global":  # Helm's own, for charts within charts
-            yield here, part
+        value_path = f"{path}{name}"
+        if "properties" in part and value_path != "settings":
+            yield from described(part, f"{value_path}.")
+        elif value_path != "global":  # Helm's own, for subcharts
+            yield value_path, part
 
 
 PATHS = [path for path, _ in described()]
 
 
 def default(path: str) -> Any:
-    """What values.yaml says."""
+    """Return the default in values.yaml."""
     value = DEFAULTS
     for name in path.split("."):
         value = value[name]
@@ -161,10 +161,10 @@ _EXAMPLES: dict[str, tuple[Any, Mapping[str, Any]]] = {
 
 
 def example(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(values in which a value matters, the same with another one for it).
+    """Return (values without an example, the same values with it).
 
-    Two that go only together are missing together first.
+    For two values that are required together, both are missing in the first.
     """
-    value, where = _EXAMPLES[path]
-    without = {} if path in ("database.type", "access.oidc.issuer") else dict(where)
-    return without, merged(where, at(path, value))
+    value, others = _EXAMPLES[path]
+    without = {} if path in ("database.type", "access.oidc.issuer") else dict(others)
+    return without, merged(others, at(path, value))

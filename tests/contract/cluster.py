@@ -1,8 +1,8 @@
-"""A cluster on a real socket: the calls of batch/v1 and core/v1 that are made of it, and pods that are processes.
+"""Double of a Kubernetes cluster on a real socket: the calls of batch/v1 and core/v1 that the product makes.
 
-What is created is validated as the newest Kubernetes would. A pod starts when the Secret it mounts is there, gets what
-the Secret holds as files and environment, and says its end by exit code and termination message. Who watches is told of
-each Job there is, then of what changes, until the stream is broken off.
+Created objects are validated as the newest Kubernetes would. Pods are processes: a pod starts when the Secret that it
+mounts exists, gets the Secret's contents as files and environment, and ends with an exit code and a termination
+message. A watch first reports each existing Job, then each change, until the stream is broken off.
 """
 
 import base64
@@ -30,14 +30,14 @@ VERSION = "1.37"
 TOKEN = "let-me-in"
 MESSAGE = 4096
 CONTEXT = "runs"
-"""The namespace of its kubeconfig."""
+"""Namespace in the kubeconfig."""
 _JOBS = r"/apis/batch/v1/namespaces/([^/]+)/jobs"
 _SECRETS = r"/api/v1/namespaces/([^/]+)/secrets"
 _PODS = r"/api/v1/namespaces/([^/]+)/pods"
 
 
 class Call(NamedTuple):
-    """A request that came in; `path` without the query."""
+    """Received request; `path` is without the query."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ def _event(kind: str, object: Any) -> bytes:
 
 
 class Status(Exception):
-    """An answer that is no success, as a Status object."""
+    """Error answer, sent as a Status object."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -71,13 +71,13 @@ class Pod:
         [volume] = job["spec"]["template"]["spec"]["volumes"]
         for item in volume["secret"]["items"]:
             (Path(self._folder.name) / item["path"]).write_text(data[item["key"]])
-        here = {mount["mountPath"]: self._folder.name, container["terminationMessagePath"]: str(self._message)}
+        local_paths = {mount["mountPath"]: self._folder.name, container["terminationMessagePath"]: str(self._message)}
         environment = {"PATH": os.environ["PATH"]}
-        for one in container["env"]:
-            value = one["value"] if "value" in one else data[one["valueFrom"]["secretKeyRef"]["key"]]
-            for there, path in here.items():
-                value = value.replace(there, path)
-            environment[one["name"]] = value
+        for variable in container["env"]:
+            value = variable["value"] if "value" in variable else data[variable["valueFrom"]["secretKeyRef"]["key"]]
+            for mounted, path in local_paths.items():
+                value = value.replace(mounted, path)
+            environment[variable["name"]] = value
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable if part == "python" else part for part in container["command"]],
@@ -94,16 +94,16 @@ class Pod:
         code = self._process.poll()
         return code if code is None or code >= 0 else 128 - code
 
-    def stop(self, chosen: signal.Signals = signal.SIGTERM) -> None:
+    def stop(self, signal_number: signal.Signals = signal.SIGTERM) -> None:
         if self.exit_code is None:
-            os.killpg(self._process.pid, chosen)
+            os.killpg(self._process.pid, signal_number)
 
     def remove(self) -> None:
         self.stop(signal.SIGKILL)
         self._process.wait()
         self._folder.cleanup()
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         state: dict[str, Any] = {"running": {}}
         if (code := self.exit_code) is not None:
             written = self._message.read_bytes() if self._message.exists() else b""
@@ -114,10 +114,11 @@ class Pod:
 
 
 class Cluster(ThreadingHTTPServer):
-    """Jobs, Secrets and pods between `with` and its end; Secrets by `namespace/name`.
+    """Jobs, Secrets (by `namespace/name`) and pods, served while the `with` block runs.
 
-    `refuse` holds errors for the next calls, `refuse_watches` for the next streams of changes. A stream that goes on
-    ends with an error that is put into `break_off`, and orderly when None is; `is_mute`: it goes on and says nothing.
+    `refuse` holds errors for the next calls, `refuse_watches` for the next watches; `refuse_secrets` is the answer to
+    each creation of a Secret, and `invalid_pod_lists` are answered instead of the next lists of pods. An error in
+    `break_off` ends a running watch with it, and None ends it regularly. With `is_mute` a watch goes on silently.
     """
 
     request_queue_size = 512
@@ -133,8 +134,10 @@ class Cluster(ThreadingHTTPServer):
         self.refuse: list[Status] = []
         self.refuse_watches: list[Status] = []
         self.break_off: list[Status | None] = []
+        self.refuse_secrets: Status | None = None
+        self.invalid_pod_lists: list[Any] = []
         self.watchers = 0
-        self.is_over = self.is_mute = False
+        self.is_closed = self.is_mute = False
         self.is_forbidden = False
         self.never_pulls = False
         self.created = 0
@@ -194,13 +197,15 @@ class Cluster(ThreadingHTTPServer):
         return job
 
     def remove(self, name: str) -> None:
-        """With all it owns."""
+        """Remove a Job with all objects that it owns."""
         del self.jobs[name]
-        self.secrets = {place: one for place, one in self.secrets.items() if not place.endswith(f"/{name}")}
+        self.secrets = {place: secret for place, secret in self.secrets.items() if not place.endswith(f"/{name}")}
         if pod := self.pods.pop(name, None):
             pod.remove()
 
     def create_secret(self, body: dict[str, Any], namespace: str = CONTEXT) -> dict[str, Any]:
+        if self.refuse_secrets:
+            raise self.refuse_secrets
         kubernetes_validate.validate(body, VERSION, strict=True)
         name = body["metadata"]["name"]
         if f"{namespace}/{name}" in self.secrets:
@@ -217,55 +222,57 @@ class Cluster(ThreadingHTTPServer):
         return self.secrets[f"{namespace}/{name}"]
 
     def put(self, place: str, key: str, value: str) -> None:
-        """A Secret that somebody made for tasks."""
-        found = self.secrets.setdefault(place, {"apiVersion": "v1", "kind": "Secret", "data": {}})
-        found["data"][key] = base64.b64encode(value.encode()).decode()
+        """Store a value in a Secret that a person made for tasks."""
+        secret = self.secrets.setdefault(place, {"apiVersion": "v1", "kind": "Secret", "data": {}})
+        secret["data"][key] = base64.b64encode(value.encode()).decode()
 
     def changes(self) -> Iterator[bytes]:
-        """What `?watch=true` is told."""
+        """Yield the events of a watch."""
         known: dict[str, str] = {}
-        while not self.is_over:
+        while not self.is_closed:
             with self.lock:
-                there = {}
+                current = {}
                 for name in list(self.jobs):
                     with suppress(Status):
-                        there[name] = json.dumps(self.job(name))
-                broken = self.break_off[:1]
+                        current[name] = json.dumps(self.job(name))
+                endings = self.break_off[:1]
                 del self.break_off[:1]
             for kind, names in {
-                "ADDED": there.keys() - known.keys(),
-                "MODIFIED": {name for name in there.keys() & known.keys() if there[name] != known[name]},
-                "DELETED": known.keys() - there.keys(),
+                "ADDED": current.keys() - known.keys(),
+                "MODIFIED": {name for name in current.keys() & known.keys() if current[name] != known[name]},
+                "DELETED": known.keys() - current.keys(),
             }.items():
                 for name in () if self.is_mute else names:
-                    yield _event(kind, json.loads(there.get(name) or known[name]))
-            known = there
-            if broken == [None]:
+                    yield _event(kind, json.loads(current.get(name) or known[name]))
+            known = current
+            if endings == [None]:
                 return
-            for status in broken:
+            for status in endings:
                 assert status
                 error = {"kind": "Status", "code": status.code, "reason": "Expired", "message": str(status)}
                 yield _event("ERROR", error)
                 return
             time.sleep(0.005)
 
-    def pods_of(self, job: str) -> dict[str, Any]:
+    def pods_of(self, job: str) -> Any:
+        if self.invalid_pod_lists:
+            return self.invalid_pod_lists.pop()
         if self.never_pulls:
             state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
             metadata = {"name": job, "creationTimestamp": ""}
             return {
                 "items": [{"metadata": metadata, "status": {"containerStatuses": [{"name": "task", "state": state}]}}]
             }
-        return {"items": [self.pods[job].shown()] if job in self.pods else []}
+        return {"items": [self.pods[job].to_json()] if job in self.pods else []}
 
     def log(self, pod: str, follow: bool) -> Iterator[bytes]:
-        [found] = [one for one in self.pods.values() if one.name == pod]
-        with found.log.open("rb") as file:
+        [owner] = [each for each in self.pods.values() if each.name == pod]
+        with owner.log.open("rb") as file:
             while True:
-                is_over = found.exit_code is not None
+                has_ended = owner.exit_code is not None
                 while chunk := file.read(2**16):
                     yield chunk
-                if is_over or not follow:
+                if has_ended or not follow:
                     return
                 time.sleep(0.005)
 
@@ -274,18 +281,18 @@ class Cluster(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *arguments: object) -> None:
-        self.is_over = True
+        self.is_closed = True
         self.shutdown()
         self.server_close()
         for pod in self.pods.values():
             pod.remove()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: clients here hang up in the middle of an answer."""
+        """Suppress error output: clients hang up in the middle of an answer."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Finds the call by method and path."""
+    """Handler that selects the call by method and path."""
 
     server: Cluster
     protocol_version = "HTTP/1.1"
@@ -315,26 +322,26 @@ class Handler(BaseHTTPRequestHandler):
                     return
                 if self.server.refuse:
                     raise self.server.refuse.pop(0)
-                self._send(200, self._found(parts.path, query, body))
+                self._send(200, self._result(parts.path, query, body))
         except Status as status:
             self._send(status.code, {"kind": "Status", "code": status.code, "message": str(status)})
 
-    def _found(self, path: str, query: dict[str, str], body: Any) -> Any:
+    def _result(self, path: str, query: dict[str, str], body: Any) -> Any:
         server = self.server
         if self.command == "POST" and re.fullmatch(_JOBS, path):
             return server.create_job(body)
-        if self.command == "POST" and (found := re.fullmatch(_SECRETS, path)):
-            return server.create_secret(body, found[1])
+        if self.command == "POST" and (match := re.fullmatch(_SECRETS, path)):
+            return server.create_secret(body, match[1])
         if self.command == "GET" and re.fullmatch(_PODS, path):
             return server.pods_of(query["labelSelector"].removeprefix("batch.kubernetes.io/job-name="))
-        if found := re.fullmatch(rf"{_JOBS}/([^/]+)", path):
+        if match := re.fullmatch(rf"{_JOBS}/([^/]+)", path):
             if self.command == "DELETE":
-                return server.delete_job(found[2], body["propagationPolicy"], body["preconditions"]["uid"])
-            return server.job(found[2])
-        if found := re.fullmatch(rf"{_SECRETS}/([^/]+)", path):
-            secret = server.secret(found[2], found[1])
-            return server.secrets.pop(f"{found[1]}/{found[2]}") if self.command == "DELETE" else secret
-        raise Status(404, f"{self.command} {path} is not played here")
+                return server.delete_job(match[2], body["propagationPolicy"], body["preconditions"]["uid"])
+            return server.job(match[2])
+        if match := re.fullmatch(rf"{_SECRETS}/([^/]+)", path):
+            secret = server.secret(match[2], match[1])
+            return server.secrets.pop(f"{match[1]}/{match[2]}") if self.command == "DELETE" else secret
+        raise Status(404, f"{self.command} {path} is not supported by this double")
 
     def _watch(self, query: dict[str, str]) -> None:
         assert query["labelSelector"] == kubernetes_job.OURS
@@ -366,4 +373,4 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: pytest shows what matters."""
+        """Suppress request logs."""

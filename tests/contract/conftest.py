@@ -1,4 +1,4 @@
-"""The systems that work goes to, one for each kind and module."""
+"""External systems that launchers use, one per kind and test module."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A double, or, for `tests/kubernetes/real`, the cluster of a kubeconfig."""
+    """Double of a cluster, or the real cluster of TEST_KUBECONFIG for `tests/kubernetes/real`."""
     if real := os.environ.get("TEST_KUBECONFIG"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KUBECONFIG", real)

@@ -1,4 +1,4 @@
-"""Where tasks and tests meet: files of this machine, or, in a real cluster, of the pod."""
+"""Files through which tests and tasks communicate: on this machine, or in the pod of a real cluster."""
 
 import os
 from pathlib import Path
@@ -8,15 +8,15 @@ from reconcile.launchers.shared import kubernetes_job
 from reconcile.protocols import Launch
 
 GONE = ""
-"""What is read of a pod that has ended."""
+"""Content of a file whose pod has ended."""
 
 
 class Files(Protocol):
-    def work_on(self, launch: Launch) -> None:
-        """From now on the files are this attempt's."""
+    def select_attempt(self, launch: Launch) -> None:
+        """Use the files of this attempt from now on."""
 
     def path(self, name: str) -> str:
-        """What the task calls it."""
+        """Return the path as the task sees it."""
 
     def exists(self, name: str) -> bool: ...
 
@@ -25,13 +25,13 @@ class Files(Protocol):
     def read(self, name: str) -> str: ...
 
 
-class FilesHere:
+class LocalFiles:
     def __init__(self, root: Path) -> None:
-        self._root = root / "met"
+        self._root = root / "shared"
         self._root.mkdir()
 
-    def work_on(self, launch: Launch) -> None:
-        """They are the same for all."""
+    def select_attempt(self, launch: Launch) -> None:
+        """Do nothing: all attempts share these files."""
 
     def path(self, name: str) -> str:
         return str(self._root / name)
@@ -46,8 +46,8 @@ class FilesHere:
         return (self._root / name).read_text()
 
 
-class FilesInAPod:
-    """By commands in the container; while there is none nothing exists."""
+class PodFiles:
+    """Files in a pod, accessed by commands in its container. Without a container no file exists."""
 
     def __init__(self) -> None:
         from kubernetes import client
@@ -59,7 +59,7 @@ class FilesInAPod:
         self._core, self._namespace = client.CoreV1Api(), context.get("namespace", "default")
         self._job = ""
 
-    def work_on(self, launch: Launch) -> None:
+    def select_attempt(self, launch: Launch) -> None:
         self._job = kubernetes_job.name(launch)
 
     def path(self, name: str) -> str:
@@ -87,7 +87,7 @@ class FilesInAPod:
         if not running:
             return GONE
         try:
-            said: Any = stream(
+            output: Any = stream(
                 self._core.connect_get_namespaced_pod_exec,
                 running[0],
                 self._namespace,
@@ -95,10 +95,10 @@ class FilesInAPod:
                 stdout=True,
                 stderr=False,
             )
-        except ApiException:  # it ended meanwhile
+        except ApiException:  # the pod has ended meanwhile
             return GONE
-        return str(said)
+        return str(output)
 
 
 def files_of(kind: str, root: Path) -> Files:
-    return FilesInAPod() if kind == "kubernetes" and "TEST_KUBECONFIG" in os.environ else FilesHere(root)
+    return PodFiles() if kind == "kubernetes" and "TEST_KUBECONFIG" in os.environ else LocalFiles(root)

@@ -1,6 +1,6 @@
-"""A Flyte 2 control plane on a real socket: the service class of the client's own package, and tasks as processes.
+"""Double of a Flyte 2 control plane on a real socket, based on the client package's own service classes.
 
-Requests are held against the rules in the package's descriptors, as a real one would.
+Tasks are processes. Requests are validated by the rules in the package's descriptors, as the real one does.
 """
 
 import os
@@ -31,7 +31,7 @@ TOKEN = "let-me-in"
 
 
 class Run:
-    """A run whose one action is a process of this machine."""
+    """Run whose single action is a process of this machine."""
 
     def __init__(self, request: Any, code: str) -> None:
         self.request = request
@@ -39,7 +39,7 @@ class Run:
         self._folder = tempfile.TemporaryDirectory()
         [literal] = request.inputs.literals
         (self.folder / "input").write_text(literal.value.scalar.primitive.string_value)
-        environment = {one.key: one.value for one in request.run_spec.envs.values}
+        environment = {variable.key: variable.value for variable in request.run_spec.envs.values}
         environment |= {
             "TRIGGERCTL_INPUT": str(self.folder / "input"),
             "TRIGGERCTL_OUTPUT": str(self.folder / "output"),
@@ -90,8 +90,8 @@ class Run:
         return definitions.RunDetails(action=action, run_spec=self.request.run_spec)
 
 
-class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no types
-    """Both services between `with` and its end."""
+class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # the package has no types
+    """Both services, while the `with` block runs."""
 
     def __init__(self, code: str, token: str = "") -> None:
         self._code, self._token = code, token
@@ -111,7 +111,7 @@ class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no t
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     async def create_run(self, request: Any, ctx: Any) -> Any:
-        self._let_in("CreateRun", request, ctx)
+        self._check("CreateRun", request, ctx)
         name = request.run_id.name
         if name in self.runs:
             raise ConnectError(Code.ALREADY_EXISTS, f"run {name} already exists")
@@ -119,11 +119,11 @@ class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no t
         return messages.CreateRunResponse()
 
     async def get_run_details(self, request: Any, ctx: Any) -> Any:
-        self._let_in("GetRunDetails", request, ctx)
+        self._check("GetRunDetails", request, ctx)
         return messages.GetRunDetailsResponse(details=self._run(request.run_id.name).details())
 
     async def abort_run(self, request: Any, ctx: Any) -> Any:
-        self._let_in("AbortRun", request, ctx)
+        self._check("AbortRun", request, ctx)
         run = self._run(request.run_id.name)
         if run.details().action.status.phase == phases.ACTION_PHASE_RUNNING:
             run.reason = request.reason
@@ -131,7 +131,7 @@ class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no t
         return messages.AbortRunResponse()
 
     async def get_action_data(self, request: Any, ctx: Any) -> Any:
-        self._let_in("GetActionData", request, ctx)
+        self._check("GetActionData", request, ctx)
         output = self._run(request.action_id.run.name).output
         literals = [{"name": "o0", "value": {"scalar": {"primitive": {"string_value": output}}}}] if output else []
         return messages.GetActionDataResponse(outputs={"literals": literals})
@@ -141,7 +141,7 @@ class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no t
         for line in (run.folder / "log").read_text().splitlines():
             yield log_messages.TailLogsResponse(logs=[{"lines": [{"message": line}]}])
 
-    def _let_in(self, call: str, request: Any, ctx: Any) -> None:
+    def _check(self, call: str, request: Any, ctx: Any) -> None:
         self.calls.append(call)
         if self.refuse:
             raise self.refuse.pop(0)
@@ -178,6 +178,6 @@ class Flyte(RunService, RunLogsService):  # type: ignore[misc]  # they ship no t
 
 
 def block(endpoint: str, task: str, **more: Any) -> dict[str, Any]:
-    """A task's own block."""
+    """Return the block of a Flyte task."""
     names = {"org": "acme", "project": "sales", "domain": "production", "version": "v1"}
     return {"endpoint": endpoint, "task": task, **names, **more}

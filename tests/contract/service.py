@@ -1,4 +1,4 @@
-"""A web service on a real socket that plays the tasks of the launchers' suite, and whatever a test scripts."""
+"""Web service on a real socket that plays the tasks of the launcher tests and scripted answers."""
 
 import json
 import ssl
@@ -14,8 +14,8 @@ import httpx
 from tests.waiting import PATIENCE
 
 
-class Seen(NamedTuple):
-    """A request that came in whole."""
+class ReceivedRequest(NamedTuple):
+    """Completely received request."""
 
     method: str
     path: str
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Each task is a path; its input says the rest."""
+    """Handler in which each task is a path, and the input says the rest."""
 
     server: "Service"
     protocol_version = "HTTP/1.1"
@@ -32,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.seen.append(Seen(self.command, self.path, headers, body))
+        self.server.seen.append(ReceivedRequest(self.command, self.path, headers, body))
         task: Callable[[Any], None] = getattr(self, f"task_{self.path.strip('/')}")
         task(json.loads(body)["input"])
         self.close_connection = True
@@ -64,11 +64,11 @@ class Handler(BaseHTTPRequestHandler):
         self.server.hung_up.set()
 
     def task_say(self, given: Any) -> None:
-        """What the test says, or (`cut`) nothing but a part of it."""
+        """Answer as the test's input says; with `cut`, the announced length exceeds the body by so many bytes."""
         self.answer(given.get("status", 200), given.get("body", ""), given.get("headers", {}), given.get("cut", 0))
 
     def task_accept(self, given: Any) -> None:
-        """Accepts, works a little, says that it does, and calls back."""
+        """Accept, send a heartbeat and call back."""
         self.answer(202)
         attempt = json.loads(self.server.seen[-1].body)["run"]["attempt"]
         token = self.headers["Triggerctl-Token"]
@@ -79,7 +79,7 @@ class Handler(BaseHTTPRequestHandler):
             client.post(self.headers["Triggerctl-Callback"], json=ended)
 
     def task_silence(self, given: Any) -> None:
-        """Hangs up without a word."""
+        """Close the connection without an answer."""
 
     def answer(self, status: int, body: str = "", headers: Any = None, cut: int = 0) -> None:
         self.send_response(status)
@@ -91,11 +91,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: pytest shows what matters."""
+        """Suppress request logs."""
 
 
 class Service(ThreadingHTTPServer):
-    """Answers between `with` and its end."""
+    """Web service, running while the `with` block runs."""
 
     request_queue_size = 256
 
@@ -104,7 +104,7 @@ class Service(ThreadingHTTPServer):
         self.scheme = "https" if secured else "http"
         if secured:
             self.socket = secured.wrap_socket(self.socket, server_side=True)
-        self.seen: list[Seen] = []
+        self.seen: list[ReceivedRequest] = []
         self.hung_up = threading.Event()
 
     @property
@@ -113,7 +113,7 @@ class Service(ThreadingHTTPServer):
 
     @property
     def keys(self) -> list[str]:
-        """The attempts that were asked for."""
+        """Return the idempotency keys of all requests."""
         return [request.headers["idempotency-key"] for request in self.seen]
 
     def __enter__(self) -> Self:
@@ -125,4 +125,4 @@ class Service(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: clients here hang up in the middle of an answer."""
+        """Suppress error output: clients hang up in the middle of an answer."""

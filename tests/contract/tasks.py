@@ -1,4 +1,4 @@
-"""What the tasks of the launchers' suite do, once for all kinds that run this text."""
+"""Source code of the tasks that the launcher tests run, shared by all kinds that can run Python."""
 
 TASKS = """
 import fcntl, json, os, pathlib, signal, subprocess, sys, time
@@ -23,7 +23,7 @@ def sleep(document):
     signal.pause()
 
 def stubborn(document):
-    signal.signal(signal.SIGTERM, lambda *_: pathlib.Path(document["input"]["asked"]).touch())
+    signal.signal(signal.SIGTERM, lambda *_: pathlib.Path(document["input"]["sigterm_received"]).touch())
     pathlib.Path(document["input"]["ready"]).touch()
     while True:
         signal.pause()

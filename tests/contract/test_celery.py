@@ -1,4 +1,4 @@
-"""What is true of `celery` alone: nothing is sent twice, and what a worker answers is judged."""
+"""Behaviour of the launcher `celery` alone: no task is sent twice, and the worker's results are checked."""
 
 import json
 import pickle
@@ -10,22 +10,21 @@ import pytest
 from celery import Celery
 
 from reconcile import plugins
-from reconcile.launchers.shared import block_faults as blocks
+from reconcile.launchers.shared import block_faults
 from reconcile.launchers.shared.remote_job import Unreachable
 from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, Work, WorkProgress
-from tests.blocks import block_faults, block_of
+from tests.blocks import block_of, faults_of
 from tests.contract.test_launchers import end
 from tests.contract.workers import PASSWORD, Workers
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("celery")
 
-OURS, THEIRS = "01M8M5ZV6W5GQ7B7ZJQHN4QK2M", "01M8M60F0S2T2YB3V5C1X9A7RE"
-"""Installations."""
+OWN_INSTALLATION = "01M8M5ZV6W5GQ7B7ZJQHN4QK2M"
 
 
 class Sender:
-    """Starts attempts on one cluster, and forgets them in the end."""
+    """Start attempts on one Celery cluster and forget them at the end."""
 
     def __init__(self, folder: Path, workers: Workers) -> None:
         self.folder, self.workers = folder, workers
@@ -39,7 +38,9 @@ class Sender:
     def start_as(self, spec: Mapping[str, str], environment: Mapping[str, str] | None = None, **values: Any) -> Work:
         run = self.folder.name
         read = block_of("celery", spec)
-        launch = Launch(run, 2, self.attempt, self.folder, read, {"input": values}, environment or {}, 600, OURS)
+        launch = Launch(
+            run, 2, self.attempt, self.folder, read, {"input": values}, environment or {}, 600, OWN_INSTALLATION
+        )
         self.started.append(plugins.launcher("celery").start(launch))
         return self.started[-1]
 
@@ -49,16 +50,23 @@ class Sender:
         self.started.append(work)
         return work
 
-    def queued(self) -> list[Any]:
-        """Messages that no worker has taken."""
+    def send_unreceived(self, **values: Any) -> Any:
+        """Start an attempt in a queue that no worker reads, and return its message."""
+        self.start_as({"task": "nothing", "queue": self.folder.name}, **values)
+        eventually((self.attempt / "submitted").exists)
+        [message] = self.queued(self.folder.name)
+        return message
+
+    def queued(self, queue: str = "celery") -> list[Any]:
+        """Return messages that no worker has received."""
         app = Celery(broker=self.workers.environment["CELERY_BROKER_URL"], set_as_current=False)
         with app.connection_for_read() as connection:
-            return [json.loads(one) for one in connection.default_channel.client.lrange("celery", 0, -1)]
+            return [json.loads(message) for message in connection.default_channel.client.lrange(queue, 0, -1)]
 
-    def answer(self, text: bytes) -> None:
-        """Puts a result where the attempt's is looked for."""
+    def store_result(self, text: bytes) -> None:
+        """Store a result where the attempt's result is expected."""
         app = Celery(backend=self.workers.environment["CELERY_RESULT_BACKEND"], set_as_current=False)
-        app.backend.set(app.backend.get_key_for_task(f"triggerctl-{OURS}-{self.folder.name}-2"), text)
+        app.backend.set(app.backend.get_key_for_task(f"triggerctl-{OWN_INSTALLATION}-{self.folder.name}-2"), text)
 
 
 @pytest.fixture
@@ -75,7 +83,7 @@ def failed(progress: WorkProgress) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("[1]", "not a JSON object but list"),
         ('"done"', "not a JSON object but str"),
@@ -86,9 +94,9 @@ def failed(progress: WorkProgress) -> str:
     ],
     ids=["list", "text", "nan", "infinite", "nul", "large"],
 )
-def test_what_is_no_output_fails_the_run(sender: Sender, text: str, words: str) -> None:
-    """X-10: a task that returns something else than a dict or None says nothing that could be kept."""
-    assert words in failed(end(sender.start("say", text=text)))
+def test_a_result_that_is_no_output_fails_the_run(sender: Sender, text: str, message: str) -> None:
+    """X-10: a task must return a dict or None."""
+    assert message in failed(end(sender.start("say", text=text)))
 
 
 @pytest.mark.parametrize(
@@ -104,46 +112,44 @@ def test_what_is_no_output_fails_the_run(sender: Sender, text: str, words: str) 
     ids=["pickle", "text", "nothing", "no result", "no exception", "no class"],
 )
 def test_a_result_that_cannot_be_read_fails_the_run(sender: Sender, text: bytes) -> None:
-    """X-10, X-12: at once, for the work is over; what is pickled is not unpickled."""
+    """X-10, X-12: immediately, because the work has ended; pickled results are not unpickled."""
     work = sender.start("wait", **sender.values)
     eventually((sender.folder / "runs").exists)
-    sender.answer(text)
+    sender.store_result(text)
     error = failed(end(work))
     assert error.startswith("its result cannot be read: ")
     assert error.endswith("; the worker's result_serializer must be json")
     (sender.folder / "go").touch()
 
 
-def test_an_exception_that_celery_cannot_hand_on_is_told_in_its_own_words(sender: Sender) -> None:
-    """X-10: one whose class wants other arguments than it keeps."""
+def test_an_exception_that_celery_cannot_restore_is_still_reported(sender: Sender) -> None:
+    """X-10: Celery cannot create an exception whose class needs other arguments than it stores."""
     assert failed(end(sender.start("fail strangely"))) == "Moon('luna is new')"
 
 
-def test_a_worker_is_not_told_to_show_the_document(sender: Sender) -> None:
-    """X-12: what a worker writes into its log and its events of a message it takes."""
-    sender.workers.stop()
-    sender.start("nothing", password=PASSWORD)
-    eventually((sender.attempt / "submitted").exists)
-    [message] = sender.queued()
+def test_the_message_headers_do_not_contain_the_document(sender: Sender) -> None:
+    """X-12: a worker writes them to its log and its events."""
+    message = sender.send_unreceived(password=PASSWORD)
     assert PASSWORD not in json.dumps(message["headers"])
-    sender.workers.begin()
 
 
 def test_the_log_of_a_failure_is_its_traceback(sender: Sender) -> None:
-    """X-17: a worker keeps no log of one task, but how it failed."""
+    """X-17: a worker keeps no separate log of a task."""
     work = sender.start("fail")
     end(work)
     assert b'raise RuntimeError("could not reach the moon"' in work.log.read(0, work.log.size())
 
 
-@pytest.mark.parametrize("told", ["00-a-b-01", None])
-def test_a_worker_is_told_the_trace(sender: Sender, told: str | None) -> None:
-    """O-04: in the header of the message where OpenTelemetry's instrumentation of Celery looks for it."""
-    assert end(sender.start("traced", {"TRACEPARENT": told} if told else None)) == Succeeded({"told": told})
+@pytest.mark.parametrize("traceparent", ["00-a-b-01", None])
+def test_a_worker_gets_the_trace_context(sender: Sender, traceparent: str | None) -> None:
+    """O-04: in the message header that OpenTelemetry's Celery instrumentation reads."""
+    assert end(sender.start("traced", {"TRACEPARENT": traceparent} if traceparent else None)) == Succeeded(
+        {"traceparent": traceparent}
+    )
 
 
-def test_work_that_waits_for_a_worker_is_known_from_work_that_is_not_there(sender: Sender) -> None:
-    """X-10, invariant 5: a backend says PENDING of both; what was sent is awaited by an adopter, and runs once."""
+def test_queued_work_is_told_apart_from_missing_work(sender: Sender) -> None:
+    """X-10, invariant 5: a backend reports both as PENDING; an adopter waits for what was sent, and it runs once."""
     sender.workers.stop()
     first = sender.start("wait", **sender.values)
     eventually((sender.attempt / "submitted").exists)
@@ -156,18 +162,15 @@ def test_work_that_waits_for_a_worker_is_known_from_work_that_is_not_there(sende
     assert (sender.folder / "runs").read_text() == "run\n"
 
 
-def test_each_installation_has_ids_of_its_own(sender: Sender) -> None:
-    """X-10: a copy of the database awaits no answer of the original's, for nothing in a backend says whose one is."""
-    sender.workers.stop()
-    sender.start("nothing")
-    eventually((sender.attempt / "submitted").exists)
-    [message] = sender.queued()
-    assert message["headers"]["id"] == f"triggerctl-{OURS}-{sender.folder.name}-2"
-    sender.workers.begin()
+def test_task_ids_contain_the_installation(sender: Sender) -> None:
+    """X-10: a copy of the database must not receive results of the original; nothing else in a backend tells them
+    apart."""
+    message = sender.send_unreceived()
+    assert message["headers"]["id"] == f"triggerctl-{OWN_INSTALLATION}-{sender.folder.name}-2"
 
 
-def test_what_was_sent_before_a_kill_is_found_by_its_id(sender: Sender) -> None:
-    """Invariant 5: killed before it could note that it had sent, the next controller finds the result all the same."""
+def test_work_sent_before_a_kill_is_found_by_its_id(sender: Sender) -> None:
+    """Invariant 5: the next controller finds the result of a controller that was killed before it noted the sending."""
     sender.start("wait", **sender.values)
     eventually((sender.folder / "runs").exists)
     eventually((sender.attempt / "submitted").exists)
@@ -178,8 +181,8 @@ def test_what_was_sent_before_a_kill_is_found_by_its_id(sender: Sender) -> None:
     assert (sender.folder / "runs").read_text() == "run\n"
 
 
-def test_what_may_have_been_sent_is_not_sent_again(sender: Sender) -> None:
-    """Invariant 5: killed in the moment of sending, the attempt is awaited until its end is asked for, not sent."""
+def test_work_that_may_have_been_sent_is_not_sent_again(sender: Sender) -> None:
+    """Invariant 5: an attempt whose controller was killed while sending is awaited until it is cancelled."""
     sender.attempt.mkdir(mode=0o700)
     facts = {"run_id": "r9", "attempt": 1, "folder": str(sender.attempt), "root": str(sender.folder)}
     facts |= {"spec": {"task": "wait"}, "environment": {}, "timeout_seconds": 600}
@@ -194,8 +197,8 @@ def test_what_may_have_been_sent_is_not_sent_again(sender: Sender) -> None:
     assert sender.queued() == []
 
 
-def test_an_attempt_whose_result_is_there_is_not_sent_again(sender: Sender) -> None:
-    """X-10: an id that the backend knows belongs to work that was begun, wherever."""
+def test_an_attempt_with_a_result_is_not_sent_again(sender: Sender) -> None:
+    """X-10: an id that the backend knows belongs to work that has started."""
     assert end(sender.start("wait", runs=str(sender.folder / "runs"), go="/")) == Succeeded({"waited": True})
     sender.started.pop().forget()
     again = sender.start("wait", runs=str(sender.folder / "runs"), go="/")
@@ -203,10 +206,10 @@ def test_an_attempt_whose_result_is_there_is_not_sent_again(sender: Sender) -> N
     assert (sender.folder / "runs").read_text() == "run\n"
 
 
-def test_a_broker_that_is_away_fails_the_attempt_and_tells_no_password(
+def test_an_unreachable_broker_fails_the_attempt_without_revealing_the_password(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """X-12, X-07: nothing was sent, so the run's own retries may."""
+    """X-12, X-07: nothing was sent, so the run's own retries follow."""
     monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.01,))
     monkeypatch.setenv("CELERY_BROKER_URL", f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
     error = failed(end(sender.start("nothing")))
@@ -215,32 +218,34 @@ def test_a_broker_that_is_away_fails_the_attempt_and_tells_no_password(
 
 
 @pytest.mark.parametrize(
-    ("address", "words"),
+    ("address", "message"),
     [
         (None, "the controller's environment has no CELERY_RESULT_BACKEND"),
         ("rpc://", "CELERY_RESULT_BACKEND is rpc, which shows a result to its sender alone"),
     ],
 )
-def test_a_backend_that_keeps_results_is_needed(
-    sender: Sender, monkeypatch: pytest.MonkeyPatch, address: str | None, words: str
+def test_a_backend_that_stores_results_is_required(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch, address: str | None, message: str
 ) -> None:
-    """X-10: without one nobody would know how the work ends."""
+    """X-10: without one the end of the work would never be known."""
     if address is None:
         monkeypatch.delenv("CELERY_RESULT_BACKEND")
     else:
         monkeypatch.setenv("CELERY_RESULT_BACKEND", address)
-    assert words in failed(end(sender.start("nothing")))
+    assert message in failed(end(sender.start("nothing")))
 
 
-def test_a_missing_extra_is_told_with_the_way_out(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
-    [fault] = block_faults("celery", {"task": "a"})
+def test_a_missing_extra_is_reported_with_the_command_to_install_it(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-10: when a task is registered and when it is launched."""
+    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
+    [fault] = faults_of("celery", {"task": "a"})
     assert fault.hint == "pip install 'triggerctl[celery]'"
 
 
-def test_a_task_goes_to_the_cluster_that_it_names(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: whatever the variables say that Celery knows by itself, and that tasks of another cluster use."""
+def test_a_task_is_sent_to_the_cluster_that_it_names(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: not to the one in Celery's own environment variables."""
     for name, address in sender.workers.environment.items():
         monkeypatch.setenv(name.replace("CELERY", "OUR"), address)
         monkeypatch.setenv(name, f"redis://:{PASSWORD}@127.0.0.1:9/0")
@@ -248,8 +253,8 @@ def test_a_task_goes_to_the_cluster_that_it_names(sender: Sender, monkeypatch: p
     assert end(work) == Succeeded({})
 
 
-def test_a_cluster_that_is_away_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-05: by `doctor`, be it the broker or the backend, and without the address, which may hold a password."""
+def test_doctor_reports_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05: broker or backend, and without the address, which may contain a password."""
     block = block_of("celery", {"task": "a", "broker": "OUR_BROKER", "backend": "OUR_BACKEND"})
     system = plugins.launcher("celery").system(block)
     assert system is not None
@@ -257,6 +262,6 @@ def test_a_cluster_that_is_away_is_told_of(monkeypatch: pytest.MonkeyPatch) -> N
         system.reach()
     for name in ("OUR_BROKER", "OUR_BACKEND"):
         monkeypatch.setenv(name, f"redis://:{PASSWORD}@127.0.0.1:9/0")
-    with pytest.raises(Unreachable, match="the Celery cluster cannot be reached") as told:
+    with pytest.raises(Unreachable, match="the Celery cluster cannot be reached") as raised:
         system.reach()
-    assert PASSWORD not in str(told.value)
+    assert PASSWORD not in str(raised.value)

@@ -1,4 +1,4 @@
-"""What is true of `flyte` alone: what it asks for, and what a control plane can say."""
+"""Behaviour of the launcher `flyte` alone: its requests and the control plane's answers."""
 
 import json
 from collections.abc import Iterator
@@ -10,22 +10,22 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 
 from reconcile import plugins
-from reconcile.launchers.shared import block_faults as blocks
+from reconcile.launchers.shared import block_faults
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
-from tests.blocks import block_faults, block_of
+from tests.blocks import block_of, faults_of
 from tests.contract.flyte import TOKEN, Flyte, block
 from tests.contract.tasks import TASKS
 from tests.contract.test_launchers import end
 from tests.waiting import eventually
 
 OURS, THEIRS = "01M8M5ZV6W5GQ7B7ZJQHN4QK2M", "01M8M60F0S2T2YB3V5C1X9A7RE"
-"""Installations."""
+"""Two installations."""
 RUN = "01M8M6BTAN8HXD64DS3X5DECZD"
 NAME = "r01m8m6btan8hxd64ds3x5deczd2"
 
 
-class Caller:
-    """Starts attempts on one control plane, and forgets them in the end."""
+class Starter:
+    """Start attempts on one control plane and forget them at the end."""
 
     def __init__(self, folder: Path, flyte: Flyte) -> None:
         self.folder, self.flyte = folder, flyte
@@ -41,20 +41,20 @@ class Caller:
         self.started.append(plugins.launcher("flyte").start(launch))
         return self.started[-1]
 
-    def waiting(self) -> Work:
-        """Work that runs until `go` is there."""
+    def start_waiting(self) -> Work:
+        """Start work that runs until the file `go` exists."""
         work = self.start("wait", **self.values)
         eventually((self.folder / "runs").exists)
         return work
 
 
 @pytest.fixture
-def caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Caller]:
+def starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter]:
     monkeypatch.setenv("FLYTE_TOKEN", TOKEN)
     with Flyte(TASKS, TOKEN) as flyte:
-        caller = Caller(tmp_path, flyte)
-        yield caller
-        for work in caller.started:
+        starter = Starter(tmp_path, flyte)
+        yield starter
+        for work in starter.started:
             work.forget()
 
 
@@ -63,17 +63,17 @@ def failed(progress: WorkProgress) -> str:
     return progress.error
 
 
-def test_a_run_is_named_by_run_and_attempt(caller: Caller) -> None:
-    """X-10, X-03: the document is the one input, the environment of the contract goes with it."""
-    assert end(caller.start("nothing", text="Zürich")) == Succeeded({})
-    [run] = caller.flyte.runs.values()
+def test_a_run_is_named_by_run_and_attempt(starter: Starter) -> None:
+    """X-10, X-03: the document is its only input, and the contract's environment is passed on."""
+    assert end(starter.start("nothing", text="Zürich")) == Succeeded({})
+    [run] = starter.flyte.runs.values()
     request = run.request
     assert request.run_id.name == NAME
     assert (request.task_id.name, request.task_id.version) == ("nothing", "v1")
     [literal] = request.inputs.literals
     assert literal.name == "document"
     assert json.loads(literal.value.scalar.primitive.string_value) == {"input": {"text": "Zürich"}}
-    assert [(one.key, one.value) for one in request.run_spec.envs.values] == [("TRIGGERCTL_RUN_ID", RUN)]
+    assert [(variable.key, variable.value) for variable in request.run_spec.envs.values] == [("TRIGGERCTL_RUN_ID", RUN)]
     assert dict(request.run_spec.labels.values) == {
         "triggerctl-run": RUN.lower(),
         "triggerctl-attempt": "2",
@@ -81,128 +81,130 @@ def test_a_run_is_named_by_run_and_attempt(caller: Caller) -> None:
     }
 
 
-def test_a_run_that_is_there_already_is_the_attempts_own(caller: Caller) -> None:
-    """Invariant 5: a name is taken once, so who begins anew finds what was begun."""
-    caller.waiting()
-    again = caller.start("wait", folder="after a lost disk", **caller.values)
-    (caller.folder / "go").touch()
+def test_an_existing_run_of_the_name_is_adopted(starter: Starter) -> None:
+    """Invariant 5: the name exists once, so an attempt that starts again finds its run."""
+    starter.start_waiting()
+    again = starter.start("wait", folder="after a lost disk", **starter.values)
+    (starter.folder / "go").touch()
     assert end(again) == Succeeded({"waited": True})
-    assert (caller.folder / "runs").read_text() == "run\n"
+    assert (starter.folder / "runs").read_text() == "run\n"
 
 
 @pytest.mark.parametrize("is_submitted", [False, True])
-def test_a_run_of_another_installation_is_neither_adopted_nor_aborted(caller: Caller, is_submitted: bool) -> None:
-    """X-10: a copy of the database meets the original's run under the name that both have."""
-    work = caller.waiting()
-    labels = caller.flyte.runs[NAME].request.run_spec.labels.values
+def test_a_run_of_another_installation_is_neither_adopted_nor_aborted(starter: Starter, is_submitted: bool) -> None:
+    """X-10: a copy of the database uses the same names as the original."""
+    work = starter.start_waiting()
+    labels = starter.flyte.runs[NAME].request.run_spec.labels.values
     labels["triggerctl-installation"] = THEIRS.lower()
     if not is_submitted:
-        work = caller.start("wait", folder="of a copy", **caller.values)
+        work = starter.start("wait", folder="of a copy", **starter.values)
     else:
         work.cancel(force=True)
     assert failed(end(work)).startswith(f"the run {NAME} in Flyte is of another installation, {THEIRS}, and this one")
-    assert "AbortRun" not in caller.flyte.calls
+    assert "AbortRun" not in starter.flyte.calls
 
 
-def test_a_run_of_a_release_that_did_not_say_whose_it_was_is_adopted(caller: Caller) -> None:
-    """R-19, X-10: in the middle of a rolling upgrade."""
-    caller.waiting()
-    del caller.flyte.runs[NAME].request.run_spec.labels.values["triggerctl-installation"]
-    again = caller.start("wait", folder="after an upgrade", **caller.values)
-    (caller.folder / "go").touch()
+def test_a_run_without_an_installation_label_is_adopted(starter: Starter) -> None:
+    """R-19, X-10: earlier releases set none, and a rolling upgrade meets their runs."""
+    starter.start_waiting()
+    del starter.flyte.runs[NAME].request.run_spec.labels.values["triggerctl-installation"]
+    again = starter.start("wait", folder="after an upgrade", **starter.values)
+    (starter.folder / "go").touch()
     assert end(again) == Succeeded({"waited": True})
 
 
-def test_the_log_is_kept_at_the_end(caller: Caller) -> None:
-    """X-17: as Flyte's own service of logs tells it."""
-    work = caller.start("fail")
+def test_the_log_is_kept_at_the_end(starter: Starter) -> None:
+    """X-17: it is read from Flyte's log service."""
+    work = starter.start("fail")
     assert failed(end(work)) == "could not reach the moon"
     assert work.log.read(0, 99) == b"could not reach the moon\n"
 
 
-def test_a_control_plane_that_is_away_does_not_fail_its_work(caller: Caller) -> None:
-    """X-10: what runs there is waited for until its timeout."""
-    work = caller.waiting()
-    caller.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading"), ConnectError(Code.UNAUTHENTICATED, "expired")]
-    eventually(lambda: not caller.flyte.refuse)
+def test_an_unreachable_control_plane_does_not_fail_running_work(starter: Starter) -> None:
+    """X-10: the work is awaited until its timeout."""
+    work = starter.start_waiting()
+    starter.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading"), ConnectError(Code.UNAUTHENTICATED, "expired")]
+    eventually(lambda: not starter.flyte.refuse)
     assert work.poll() == Running(elsewhere=True)
-    (caller.folder / "go").touch()
+    (starter.folder / "go").touch()
     assert end(work) == Succeeded({"waited": True})
 
 
-def test_a_control_plane_that_hiccups_is_asked_again(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Invariant 5: an answer that got lost cannot make a second run, for the name is the same."""
+def test_a_failed_request_is_repeated(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 5: a lost answer cannot cause a second run, because the name is the same."""
     monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.01, 0.01))
-    caller.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")]
-    assert end(caller.start("nothing")) == Succeeded({})
-    assert caller.flyte.calls[:2] == ["CreateRun", "CreateRun"]
+    starter.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")]
+    assert end(starter.start("nothing")) == Succeeded({})
+    assert starter.flyte.calls[:2] == ["CreateRun", "CreateRun"]
 
 
-def test_a_control_plane_that_stays_away_fails_the_attempt(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_keeps_failing_fails_the_attempt(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-07: the run's own retries follow."""
     monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.01,))
-    caller.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")] * 2
-    assert failed(end(caller.start("nothing"))) == "Flyte answered CreateRun with unavailable: upgrading"
+    starter.flyte.refuse = [ConnectError(Code.UNAVAILABLE, "upgrading")] * 2
+    assert failed(end(starter.start("nothing"))) == "Flyte answered CreateRun with unavailable: upgrading"
 
 
-def test_a_refusal_is_told_at_once(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: a wrong token, a task that is not there."""
+def test_a_refused_start_fails_immediately(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: for example with a wrong token."""
     monkeypatch.setenv("FLYTE_TOKEN", "wrong")
-    assert failed(end(caller.start("nothing"))) == "Flyte answered CreateRun with unauthenticated: who are you?"
-    assert caller.flyte.calls == ["CreateRun"]
+    assert failed(end(starter.start("nothing"))) == "Flyte answered CreateRun with unauthenticated: who are you?"
+    assert starter.flyte.calls == ["CreateRun"]
 
 
-def test_a_token_that_is_not_there_is_told(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-12: the manifest names the variable alone."""
+def test_a_missing_token_is_reported(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-12: the manifest names only the variable."""
     monkeypatch.delenv("FLYTE_TOKEN")
-    assert failed(end(caller.start("nothing"))) == "the controller's environment has no FLYTE_TOKEN"
+    assert failed(end(starter.start("nothing"))) == "the controller's environment has no FLYTE_TOKEN"
 
 
-def test_a_run_that_somebody_aborts_has_failed(caller: Caller) -> None:
-    """X-10: with the reason that was given in Flyte."""
-    work = caller.waiting()
-    run = caller.flyte.runs[NAME]
+def test_a_run_aborted_in_flyte_fails_with_its_reason(starter: Starter) -> None:
+    """X-10: the reason given in Flyte is kept."""
+    work = starter.start_waiting()
+    run = starter.flyte.runs[NAME]
     run.reason = "too dear"
     run.stop()
     assert end(work) == Failed("was aborted: too dear")
 
 
-def test_a_run_that_is_gone_is_lost(caller: Caller) -> None:
+def test_a_run_that_disappears_is_lost(starter: Starter) -> None:
     """X-10: nobody asked for it, so another attempt follows."""
-    work = caller.waiting()
-    caller.flyte.runs.pop(NAME).remove()
+    work = starter.start_waiting()
+    starter.flyte.runs.pop(NAME).remove()
     assert end(work) == Lost("its run is not there")
 
 
-def test_a_run_that_cannot_be_aborted_any_more_tells_its_end(caller: Caller) -> None:
-    """X-10: it ended in the same moment."""
-    work = caller.waiting()
-    caller.flyte.refuse_always["AbortRun"] = ConnectError(Code.FAILED_PRECONDITION, "it has ended")
+def test_a_run_that_ended_before_its_abort_keeps_its_result(starter: Starter) -> None:
+    """X-10: Flyte refuses to abort it."""
+    work = starter.start_waiting()
+    starter.flyte.refuse_always["AbortRun"] = ConnectError(Code.FAILED_PRECONDITION, "it has ended")
     work.cancel()
-    eventually(lambda: "AbortRun" in caller.flyte.calls)
-    (caller.folder / "go").touch()
+    eventually(lambda: "AbortRun" in starter.flyte.calls)
+    (starter.folder / "go").touch()
     assert end(work) == Succeeded({"waited": True})
 
 
-def test_a_name_has_room_for_three_digits(caller: Caller) -> None:
-    """X-10: Flyte's names are at most 30 characters long."""
-    assert end(caller.start("nothing", 999)) == Succeeded({})
-    assert "no room for more than three digits" in failed(end(caller.start("nothing", 1000, "another")))
+def test_an_attempt_number_has_at_most_three_digits(starter: Starter) -> None:
+    """X-10: Flyte's names have at most 30 characters."""
+    assert end(starter.start("nothing", 999)) == Succeeded({})
+    assert "no room for more than three digits" in failed(end(starter.start("nothing", 1000, "another")))
 
 
-def test_a_missing_extra_is_told_with_the_way_out(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
-    [fault] = block_faults("flyte", block("http://a", "b"))
+def test_a_missing_extra_is_reported_with_the_command_to_install_it(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-10: when the task is registered and when it is launched."""
+    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
+    [fault] = faults_of("flyte", block("http://a", "b"))
     assert fault.hint == "pip install 'triggerctl[flyte]'"
 
 
-def test_a_control_plane_that_lets_nobody_in_is_told_of(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-05: by `doctor`, in Flyte's words."""
-    system = plugins.launcher("flyte").system(block_of("flyte", block(caller.flyte.url, "a", token="FLYTE_TOKEN")))
+def test_doctor_reports_a_refused_token(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05: in Flyte's words."""
+    system = plugins.launcher("flyte").system(block_of("flyte", block(starter.flyte.url, "a", token="FLYTE_TOKEN")))
     assert system is not None
     system.reach()
-    assert caller.flyte.calls == ["GetRunDetails"]
+    assert starter.flyte.calls == ["GetRunDetails"]
     monkeypatch.setenv("FLYTE_TOKEN", "wrong")
     with pytest.raises(LaunchError, match="Flyte answered GetRunDetails with unauthenticated: who are you"):
         system.reach()

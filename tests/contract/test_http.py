@@ -1,4 +1,4 @@
-"""What is true of `http` alone: what is sent, how answers are judged, and that nothing is sent twice."""
+"""Behaviour of the launcher `http` alone: what is sent, how answers are judged, and that nothing is sent twice."""
 
 import ipaddress
 import json
@@ -29,7 +29,7 @@ VALID = (datetime.now(UTC) - timedelta(days=1), datetime.now(UTC) + timedelta(da
 
 
 class Sender:
-    """Starts attempts against one service, and abandons them in the end."""
+    """Start attempts on one service and forget them at the end."""
 
     def __init__(self, folder: Path, service: Service) -> None:
         self.folder, self.service = folder, service
@@ -43,12 +43,12 @@ class Sender:
         self.started.append(plugins.launcher("http").start(self.launch(path, values, environment, **block)))
         return self.started[-1]
 
-    def said(self, **values: Any) -> WorkProgress:
-        """What becomes of an answer that is scripted."""
+    def outcome_of(self, **values: Any) -> WorkProgress:
+        """Return the outcome of a scripted answer."""
         return end(self.start("say", values))
 
-    def killed_controller(self, path: str, values: Any) -> "subprocess.Popen[bytes]":
-        """A controller of its own process that has started an attempt; it is killed on leaving it."""
+    def start_controller(self, path: str, values: Any) -> "subprocess.Popen[bytes]":
+        """Start an attempt in a controller process of its own, which the caller kills."""
         launch = self.launch(path, values)
         arguments = [
             "http",
@@ -89,8 +89,8 @@ def log(work: Work) -> bytes:
     return work.log.read(0, work.log.size())
 
 
-def test_the_document_is_the_body_and_the_headers_say_the_rest(sender: Sender) -> None:
-    """X-10: the attempt's name, where to call back, the trace; a task's own headers beside them."""
+def test_the_document_is_the_body_of_the_request(sender: Sender) -> None:
+    """X-10: headers carry the attempt's name, the callback addresses, the trace, and the task's own headers."""
     environment = {"TRIGGERCTL_URL": "http://here:8080", "TRACEPARENT": "00-a-b-01", "TRIGGERCTL_TOKEN": "tcr_1"}
     work = sender.start("echo", {"text": "Zürich"}, environment, method="PUT", headers={"X-Key": "k", "Accept": "a/b"})
     assert end(work) == Succeeded({"seen": {"input": {"text": "Zürich"}}})
@@ -110,8 +110,9 @@ def test_the_document_is_the_body_and_the_headers_say_the_rest(sender: Sender) -
     assert {name: request.headers[name] for name in sent} == sent
 
 
-def test_what_there_is_not_is_not_sent(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-12: no address, no trace, and nothing from the controller's environment or its user's files."""
+def test_no_credentials_of_the_controller_are_sent(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-12: nothing from its environment or its user's files, and no header for an address or trace that does not
+    exist."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     (sender.folder / ".netrc").write_text("machine 127.0.0.1 login ann password secret\n")
     monkeypatch.setenv("NETRC", str(sender.folder / ".netrc"))
@@ -122,7 +123,7 @@ def test_what_there_is_not_is_not_sent(sender: Sender, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("said", "progress"),
+    ("answer", "progress"),
     [
         ({"status": 201, "body": '{"a": 1}'}, Succeeded({"a": 1})),
         ({"status": 204}, Succeeded({})),
@@ -136,29 +137,29 @@ def test_what_there_is_not_is_not_sent(sender: Sender, monkeypatch: pytest.Monke
     ],
     ids=["created", "no content", "blank", "page", "not found", "unavailable", "elsewhere", "long", "with output"],
 )
-def test_an_answer_is_judged_by_its_status(sender: Sender, said: Any, progress: WorkProgress) -> None:
-    """X-10, X-06: success and failure are mapped, nothing is followed; a failure may carry an output."""
-    assert sender.said(**said) == progress
+def test_an_answer_is_judged_by_its_status(sender: Sender, answer: Any, progress: WorkProgress) -> None:
+    """X-10, X-06: redirects are not followed, and a failure may carry an output."""
+    assert sender.outcome_of(**answer) == progress
     assert len(sender.service.seen) == 1
 
 
 def test_the_log_holds_status_line_and_body(sender: Sender) -> None:
-    """X-17: as it came, up to what an output may have."""
+    """X-17: unchanged, up to the size of an output."""
     work = sender.start("say", {"status": 400, "body": "Zürich is\nclosed"})
     end(work)
     assert log(work) == "HTTP/1.1 400 Bad Request\nZürich is\nclosed\n".encode()
     assert work.log.read(9, 3) == b"400"
 
 
-def test_an_endless_body_is_not_read_to_its_end(sender: Sender) -> None:
-    """X-10: more than 1 MiB is no output; the rest is not waited for."""
+def test_a_body_larger_than_an_output_is_not_read_to_its_end(sender: Sender) -> None:
+    """X-10: the limit is 1 MiB."""
     work = sender.start("say", {"body": '{"a": "' + "x" * 2**21, "cut": 1})
     assert end(work) == Failed("output is larger than 1048576 bytes")
     assert work.log.size() < 2**20 + 2**17
 
 
-def test_accepted_work_goes_on_elsewhere(sender: Sender) -> None:
-    """X-10: 202 promises a callback; until then the attempt lives, and it can be given up."""
+def test_an_accepted_attempt_lives_until_its_callback(sender: Sender) -> None:
+    """X-10: 202 promises a callback; until then the attempt can be cancelled."""
     work = sender.start("say", {"status": 202, "body": "in the queue"})
     eventually(lambda: work.poll() == ACCEPTED)
     assert log(work) == b"HTTP/1.1 202 Accepted\nin the queue\n"
@@ -176,27 +177,29 @@ def test_accepted_work_goes_on_elsewhere(sender: Sender) -> None:
         ("answer", 202, Failed("answered 202, which promises a callback, and the task expects an answer")),
     ],
 )
-def test_a_task_may_say_what_it_expects(sender: Sender, expects: str, status: int, progress: WorkProgress) -> None:
-    """X-10: for services that accept with 200, and for those that must not only accept."""
+def test_a_task_may_require_an_answer_or_a_callback(
+    sender: Sender, expects: str, status: int, progress: WorkProgress
+) -> None:
+    """X-10: for services that accept with 200, and for services that must not only accept."""
     work = sender.start("say", {"status": status}, expects=expects)
-    assert eventually(lambda: found if (found := work.poll()) != Running() else None) == progress
+    assert eventually(lambda: seen if (seen := work.poll()) != Running() else None) == progress
 
 
-def test_a_service_that_comes_late_is_asked_once(sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: a refused connection cannot have done anything, so it is tried again within the attempt."""
+def test_a_refused_connection_is_tried_again_within_the_attempt(
+    sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-10: nothing was sent, so the service is asked exactly once."""
     monkeypatch.setattr(http_request, "PAUSES", (0.05,) * 10_000)
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     assert work.poll() == Running()
-    with Service(port) as late:
+    with Service(port) as service:
         assert end(work) == Succeeded({})
-        assert late.keys == ["r1/2"]
+        assert service.keys == ["r1/2"]
 
 
-def test_a_service_that_is_not_there_fails_the_attempt(
-    sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """X-07: what is down for longer is for the run's own retries."""
+def test_an_unreachable_service_fails_the_attempt(sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-07: the run's own retries follow."""
     monkeypatch.setattr(http_request, "PAUSES", (0.01, 0.01))
     url = f"http://127.0.0.1:{port}/"
     work = sender.start(url=url)
@@ -206,24 +209,24 @@ def test_a_service_that_is_not_there_fails_the_attempt(
     assert log(work).count(b"cannot be reached") == 3
 
 
-def test_a_name_that_can_be_none_fails_the_attempt(sender: Sender) -> None:
-    """X-10: whatever the resolver says of it."""
+def test_an_invalid_host_name_fails_the_attempt(sender: Sender) -> None:
+    """X-10: whatever the resolver answers."""
     failed = end(sender.start(url=f"http://{'a' * 64}.example/"))
     assert isinstance(failed, Failed)
     assert "cannot be reached" in failed.error
 
 
 @pytest.mark.parametrize(("path", "values"), [("silence", {}), ("say", {"body": "{", "cut": 9})])
-def test_what_may_have_been_carried_out_is_not_sent_again(sender: Sender, path: str, values: Any) -> None:
-    """X-07, invariant 5: after the first byte only another attempt may ask again, under another key."""
+def test_a_request_that_may_have_been_processed_is_not_repeated(sender: Sender, path: str, values: Any) -> None:
+    """X-07, invariant 5: once a byte was sent, only another attempt may ask again, under another key."""
     failed = end(sender.start(path, values))
     assert isinstance(failed, Failed)
     assert "no whole answer, and whether the service carried it out is not known" in failed.error
     assert sender.service.keys == ["r1/2"]
 
 
-def test_an_abandoned_request_is_hung_up(sender: Sender) -> None:
-    """X-10: a service that looks notices; nothing goes on waiting here."""
+def test_a_cancelled_request_is_closed(sender: Sender) -> None:
+    """X-10: the service can notice it, and nothing goes on waiting here."""
     work = sender.start("sleep", {"ready": str(sender.folder / "ready")})
     eventually((sender.folder / "ready").exists)
     work.cancel()
@@ -233,22 +236,22 @@ def test_an_abandoned_request_is_hung_up(sender: Sender) -> None:
     assert not (sender.folder / "attempt").exists()
 
 
-def test_a_request_that_never_began_is_not_begun_after_the_end(
+def test_a_request_cancelled_before_it_connects_is_never_sent(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """X-10: abandoned between two tries to connect, it stays unsent."""
+    """X-10: it stays unsent although the service becomes reachable."""
     monkeypatch.setattr(http_request, "PAUSES", (600.0,))
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
-    with Service(port) as late:
+    with Service(port) as service:
         work.forget()
         assert work.poll() == Failed(http_exchange.ABANDONED)
-        assert late.seen == []
+        assert service.seen == []
 
 
 @pytest.fixture
-def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service with a certificate that the controller is told to trust."""
+def https_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """Service with a certificate that the controller trusts."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "service")])
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), *VALID)
@@ -260,40 +263,37 @@ def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    http_request._trusted.cache_clear()
     with Service(secured=context) as service:
         yield service
-    http_request._trusted.cache_clear()
 
 
-def test_a_secured_service_is_asked_and_hung_up_alike(secured: Service, tmp_path: Path) -> None:
-    """X-10: over https, too, an abandoned request waits for nothing."""
-    sender = Sender(tmp_path, secured)
+def test_a_cancelled_https_request_is_closed_too(https_service: Service, tmp_path: Path) -> None:
+    """X-10: it does not wait for an answer either."""
+    sender = Sender(tmp_path, https_service)
     assert end(sender.start("say", {"body": '{"a": 1}'})) == Succeeded({"a": 1})
     sender.started[0].forget()
     work = sender.start("sleep", {"ready": str(tmp_path / "ready")})
     eventually((tmp_path / "ready").exists)
     work.forget()
-    eventually(secured.hung_up.is_set)
+    eventually(https_service.hung_up.is_set)
     assert work.poll() == Failed(http_exchange.ABANDONED)
 
 
-def test_a_stranger_in_place_of_the_service_is_told_nothing(secured: Service, sender: Sender) -> None:
-    """X-12: a certificate that nobody vouches for ends the attempt before a byte of the document is sent."""
-    http_request._trusted.cache_clear()
+def test_a_service_with_an_untrusted_certificate_receives_nothing(https_service: Service, sender: Sender) -> None:
+    """X-12: the attempt ends before a byte of the document is sent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE")
         patch.setattr(http_request, "PAUSES", (0.01,))
-        failed = end(sender.start(url=f"{secured.url}/say"))
+        failed = end(sender.start(url=f"{https_service.url}/say"))
     assert isinstance(failed, Failed)
     assert "CERTIFICATE_VERIFY_FAILED" in failed.error
-    assert secured.seen == []
+    assert https_service.seen == []
 
 
-def test_a_request_under_way_is_lost_with_its_controller(sender: Sender) -> None:
-    """X-10, invariant 5: nobody knows what became of it, and it is not sent again under this attempt."""
+def test_a_request_in_progress_is_lost_with_its_controller(sender: Sender) -> None:
+    """X-10, invariant 5: its outcome is unknown, and it is not repeated in this attempt."""
     ready = sender.folder / "ready"
-    with sender.killed_controller("sleep", {"ready": str(ready)}) as controller:
+    with sender.start_controller("sleep", {"ready": str(ready)}) as controller:
         eventually(ready.exists)
         assert sender.adopt().poll() == Running()
         controller.send_signal(signal.SIGKILL)
@@ -303,9 +303,9 @@ def test_a_request_under_way_is_lost_with_its_controller(sender: Sender) -> None
     assert sender.service.keys == ["r1/1"]
 
 
-def test_accepted_work_is_found_again_after_the_controllers_death(sender: Sender) -> None:
-    """X-10, invariant 5: the next controller goes on waiting, and asks nobody anew."""
-    with sender.killed_controller("say", {"status": 202}) as controller:
+def test_accepted_work_is_adopted_after_a_kill(sender: Sender) -> None:
+    """X-10, invariant 5: the next controller goes on waiting and sends nothing."""
+    with sender.start_controller("say", {"status": 202}) as controller:
         eventually((sender.folder / "attempt" / "accepted").exists)
         controller.send_signal(signal.SIGKILL)
     work = sender.adopt()
@@ -317,9 +317,9 @@ def test_accepted_work_is_found_again_after_the_controllers_death(sender: Sender
     assert sender.service.keys == ["r1/1"]
 
 
-def test_an_answer_that_came_before_the_death_is_kept(sender: Sender) -> None:
-    """X-10: it is on the disk, and the next controller settles it."""
-    with sender.killed_controller("say", {"body": '{"a": 1}'}) as controller:
+def test_an_answer_received_before_a_kill_is_kept(sender: Sender) -> None:
+    """X-10: the next controller settles it from the disk."""
+    with sender.start_controller("say", {"body": '{"a": 1}'}) as controller:
         eventually((sender.folder / "attempt" / "end").exists)
         controller.send_signal(signal.SIGKILL)
     assert sender.adopt().poll() == Succeeded({"a": 1})

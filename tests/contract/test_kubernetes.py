@@ -1,4 +1,4 @@
-"""What is true of `kubernetes` alone: the objects it makes, what it clears away, and what a cluster can say."""
+"""Behaviour of the launcher `kubernetes` alone: the objects it creates and removes, and the answers of a cluster."""
 
 import base64
 import itertools
@@ -13,17 +13,16 @@ import kubernetes_validate
 import pytest
 
 from reconcile import plugins
-from reconcile.launchers.shared import block_faults as blocks
-from reconcile.launchers.shared import kubernetes_job, kubernetes_pod, kubernetes_watch, remote_job
+from reconcile.launchers.shared import block_faults, kubernetes_job, kubernetes_pod, kubernetes_watch, remote_job
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
-from tests.blocks import block_faults, block_of, written_block
+from tests.blocks import block_of, faults_of, written_block
 from tests.contract.cluster import VERSION, Call, Cluster, Status
 from tests.contract.test_launchers import end
 from tests.waiting import eventually
 
 RUN = "01M8M6BTAN8HXD64DS3X5DECZD"
 OURS, THEIRS = "01M8M5ZV6W5GQ7B7ZJQHN4QK2M", "01M8M60F0S2T2YB3V5C1X9A7RE"
-"""Installations."""
+"""Two installations."""
 NAME = "triggerctl-01m8m6btan8hxd64ds3x5deczd-2"
 JOBS = "/apis/batch/v1/namespaces/runs/jobs"
 SECRETS = "/api/v1/namespaces/runs/secrets"
@@ -32,14 +31,16 @@ DOCUMENT = {
     "input": {},
     "secrets": {"GA_TOKEN": "s3cret"},
 }
-UNTIL = "import os, sys, time\nprint('up', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.002)"
+WAIT_FOR_FILE = (
+    "import os, sys, time\nprint('up', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.002)"
+)
 
 
-LOOKS = ("FIRST_LOOK", "LAST_LOOK", "LOOK_WHEN_TOLD")
+POLL_INTERVALS = ("FIRST_LOOK", "LAST_LOOK", "LOOK_WHEN_TOLD")
 
 
 class Starter:
-    """Starts attempts in one cluster, and forgets them in the end."""
+    """Start attempts in one cluster and forget them at the end."""
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         self.folder, self.cluster = folder, cluster
@@ -56,29 +57,29 @@ class Starter:
         return self.started[-1]
 
     def start_another(self, number: int, code: str = "", **block: Any) -> Work:
-        """An attempt of its own, beside the first."""
+        """Start another attempt beside the first."""
         launch = replace(self.launch(code, **block), attempt=number, folder=self.folder / f"attempt{number}")
         self.started.append(plugins.launcher("kubernetes").start(launch))
         return self.started[-1]
 
-    def looks(self) -> int:
-        """How often the first attempt was looked at."""
+    def poll_count(self) -> int:
+        """Return how often the first attempt's Job was read."""
         return self.cluster.calls.count(Call("GET", f"{JOBS}/{NAME}"))
 
-    def is_left_alone(self) -> None:
-        """Waits until nobody looks at the first attempt while another begins and ends."""
+    def wait_until_unpolled(self) -> None:
+        """Wait until the first attempt's Job is not read while another attempt starts and ends."""
         numbers = itertools.count(3)
 
-        def nobody_looks() -> bool:
-            before = self.looks()
+        def is_unpolled() -> bool:
+            before = self.poll_count()
             end(self.start_another(next(numbers)))
-            return self.looks() == before
+            return self.poll_count() == before
 
-        eventually(nobody_looks)
+        eventually(is_unpolled)
 
-    def waiting(self) -> Work:
-        """Work that runs until `go` is there."""
-        work = self.start(UNTIL, str(self.folder / "go"))
+    def start_waiting(self) -> Work:
+        """Start work that runs until the file `go` exists."""
+        work = self.start(WAIT_FOR_FILE, str(self.folder / "go"))
         eventually(lambda: work.log.read(0, 9) == b"up\n")
         return work
 
@@ -94,9 +95,9 @@ def starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter
 
 
 @pytest.fixture
-def watched(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> Starter:
-    """Nobody looks but who is told to."""
-    for name in LOOKS:
+def watched_only(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> Starter:
+    """Starter whose Jobs are read only after a watch event."""
+    for name in POLL_INTERVALS:
         monkeypatch.setattr(remote_job, name, 600.0)
     monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
     return starter
@@ -107,8 +108,8 @@ def failed(progress: WorkProgress) -> str:
     return progress.error
 
 
-def test_the_job_is_valid_and_says_whose_it_is(starter: Starter) -> None:
-    """X-10: named by run and attempt, labelled, once, and ended by the cluster when nobody is there to do it."""
+def test_a_job_is_valid_and_labelled(starter: Starter) -> None:
+    """X-10: it is named by run and attempt, runs once, and is ended by the cluster if no controller does it."""
     block: dict[str, Any] = {
         "args": ["a"],
         "env": {"LEVEL": "info", "PRICE": "$(5)", "TRIGGERCTL_RUN_ID": "mine"},
@@ -135,20 +136,20 @@ def test_the_job_is_valid_and_says_whose_it_is(starter: Starter) -> None:
     assert (job["spec"]["backoffLimit"], job["spec"]["activeDeadlineSeconds"]) == (0, 660)
     pod = job["spec"]["template"]["spec"]
     assert (pod["serviceAccountName"], pod["nodeSelector"]) == ("report", {"disk": "ssd"})
-    environment = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
+    environment = {variable["name"]: variable.get("value") for variable in pod["containers"][0]["env"]}
     assert environment["LEVEL"] == "info"
     assert environment["PRICE"] == "$$(5)"
     assert environment["TRIGGERCTL_RUN_ID"] is None
 
 
 def test_without_an_account_a_pod_gets_no_credentials(starter: Starter) -> None:
-    """X-12: the namespace's default account is not handed to every task."""
+    """X-12: a task does not get the token of the namespace's default account."""
     pod = kubernetes_job.job(starter.launch())["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
 
 
-def test_secrets_and_token_stand_in_the_secret_alone(starter: Starter) -> None:
-    """X-12: who may look at Jobs and pods sees nothing of them; the Secret goes with its Job."""
+def test_secrets_and_token_are_only_in_the_secret(starter: Starter) -> None:
+    """X-12: those who may read Jobs and pods do not see them, and the Secret is deleted with its Job."""
     launch = starter.launch()
     assert "s3cret" not in json.dumps(kubernetes_job.job(launch))
     assert "t0ken" not in json.dumps(kubernetes_job.job(launch))
@@ -161,7 +162,7 @@ def test_secrets_and_token_stand_in_the_secret_alone(starter: Starter) -> None:
 
 
 def test_the_environment_of_the_contract_reaches_the_container(starter: Starter) -> None:
-    """X-03, O-04: with what the task says itself."""
+    """X-03, O-04: together with the task's own variables."""
     code = "import json, os; open(os.environ['TRIGGERCTL_OUTPUT'], 'w').write(json.dumps(dict(os.environ)))"
     progress = end(starter.start(code, env={"LEVEL": "info"}))
     assert isinstance(progress, Succeeded)
@@ -170,23 +171,23 @@ def test_the_environment_of_the_contract_reaches_the_container(starter: Starter)
     assert progress.output["LEVEL"] == "info"
 
 
-def test_nothing_is_left_in_the_cluster(starter: Starter) -> None:
-    """X-12, X-10: when the end is known here, Job and Secret go; a cluster is no archive."""
+def test_job_and_secret_are_deleted_after_the_end(starter: Starter) -> None:
+    """X-12, X-10: once the result is stored here."""
     assert end(starter.start()) == Succeeded({})
     eventually(lambda: not starter.cluster.jobs)
     assert not starter.cluster.secrets
 
 
-def test_work_that_is_forgotten_is_ended(starter: Starter) -> None:
+def test_forgotten_work_is_ended(starter: Starter) -> None:
     """X-10: forgetting leaves nothing running."""
-    starter.waiting().forget()
+    starter.start_waiting().forget()
     eventually(lambda: not starter.cluster.jobs)
     assert not (starter.folder / "attempt").exists()
 
 
-def test_a_log_can_be_followed_and_is_not_doubled_by_an_adopter(starter: Starter) -> None:
-    """X-17: two who watch the same Job in turn read one log."""
-    starter.waiting()
+def test_an_adopter_does_not_double_the_log(starter: Starter) -> None:
+    """X-17: two controllers that follow the same Job in turn write one log."""
+    starter.start_waiting()
     adopted = plugins.launcher("kubernetes").adopt(starter.folder / "attempt")
     assert adopted is not None
     (starter.folder / "go").touch()
@@ -194,9 +195,9 @@ def test_a_log_can_be_followed_and_is_not_doubled_by_an_adopter(starter: Starter
     assert adopted.log.read(0, 99) == b"up\n"
 
 
-def test_an_adopter_fills_no_room_that_was_given_back(starter: Starter) -> None:
-    """X-17: a pod's log is read from its beginning, and of what was dropped nothing is written again."""
-    code = f"print('0' * {3 * 2**20})\n{UNTIL}"
+def test_an_adopter_does_not_rewrite_dropped_parts_of_a_log(starter: Starter) -> None:
+    """X-17: it reads the pod's log from the beginning, and skips what was dropped."""
+    code = f"print('0' * {3 * 2**20})\n{WAIT_FOR_FILE}"
     work = starter.start(code, str(starter.folder / "go"))
     eventually(lambda: work.log.size() == 3 * 2**20 + 4)
     work.log.drop(2**20, 2**21)
@@ -209,8 +210,8 @@ def test_an_adopter_fills_no_room_that_was_given_back(starter: Starter) -> None:
     assert adopted.log.read(3 * 2**20, 99) == b"\nup\n"
 
 
-def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
-    """Invariant 5: who adopts the attempt finds the Job by its name, and makes what is missing."""
+def test_an_adopter_creates_the_missing_secret(starter: Starter) -> None:
+    """Invariant 5: after a kill between Job and Secret it finds the Job by its name."""
     launch = starter.launch()
     folder = launch.folder
     folder.mkdir(mode=0o700)
@@ -233,11 +234,11 @@ def test_a_kill_between_job_and_secret_is_made_good(starter: Starter) -> None:
     assert end(adopted) == Succeeded({})
 
 
-def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: an attempt that was handed back begins anew when its Job is gone, under the same name."""
+def test_a_start_waits_until_the_earlier_job_is_gone(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: an attempt that was handed back starts again under the same name."""
     monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.05,) * 10_000)
     cluster = starter.cluster
-    old = starter.launch(UNTIL, str(starter.folder / "go"))
+    old = starter.launch(WAIT_FOR_FILE, str(starter.folder / "go"))
     job = cluster.create_job(kubernetes_job.job(old))
     cluster.create_secret(kubernetes_job.secret(old, job["metadata"]["uid"]))
     job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -249,47 +250,47 @@ def test_what_an_earlier_start_left_is_waited_for(starter: Starter, monkeypatch:
     assert work.log.read(0, 99) == b"anew\n"
 
 
-def theirs(starter: Starter) -> dict[str, Any]:
-    """A Job of another installation under the attempt's name, with its Secret, at work."""
-    launch = replace(starter.launch(UNTIL, str(starter.folder / "go")), installation=THEIRS)
+def create_foreign_job(starter: Starter) -> dict[str, Any]:
+    """Create a running Job of another installation under the attempt's name, with its Secret."""
+    launch = replace(starter.launch(WAIT_FOR_FILE, str(starter.folder / "go")), installation=THEIRS)
     job = starter.cluster.create_job(kubernetes_job.job(launch))
     starter.cluster.create_secret(kubernetes_job.secret(launch, job["metadata"]["uid"]))
     return job
 
 
-def is_at_work(starter: Starter) -> bool:
+def is_untouched(starter: Starter) -> bool:
     deleted = [call for call in starter.cluster.calls if call.method == "DELETE"]
     return not deleted and starter.cluster.pods[NAME].exit_code is None and f"runs/{NAME}" in starter.cluster.secrets
 
 
 def test_a_job_of_another_installation_is_neither_adopted_nor_ended(starter: Starter) -> None:
-    """X-10: a copy of the database meets the original's Job under the name of the run that both have."""
-    theirs(starter)
+    """X-10: a copy of the database uses the same names as the original."""
+    create_foreign_job(starter)
     work = starter.start()
     error = failed(end(work))
     assert error.startswith(f"the Job {NAME} in runs is of another installation, {THEIRS}, and this one is {OURS}")
     assert error.endswith("fire anew instead")
     work.forget()
-    assert is_at_work(starter)
+    assert is_untouched(starter)
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
-def test_a_job_that_has_become_anothers_fails_its_attempt(starter: Starter, is_cancelled: bool) -> None:
-    """X-10: also one that was submitted, looked for by its name, and to be ended."""
-    work = starter.waiting()
+def test_a_job_replaced_by_another_installation_fails_the_attempt(starter: Starter, is_cancelled: bool) -> None:
+    """X-10: also when it was submitted, looked up by its name, or is to be ended."""
+    work = starter.start_waiting()
     with starter.cluster.lock:
         starter.cluster.remove(NAME)
         starter.cluster.calls.clear()
-        theirs(starter)
+        create_foreign_job(starter)
     if is_cancelled:
         work.cancel(force=True)
     assert "is of another installation" in failed(end(work))
-    assert is_at_work(starter)
+    assert is_untouched(starter)
 
 
-def test_a_job_of_a_release_that_did_not_say_whose_it_was_is_adopted(starter: Starter) -> None:
-    """R-19, X-10: in the middle of a rolling upgrade."""
-    launch = replace(starter.launch(UNTIL, str(starter.folder / "go")), installation="")
+def test_a_job_without_an_installation_label_is_adopted(starter: Starter) -> None:
+    """R-19, X-10: earlier releases set none, and a rolling upgrade meets their Jobs."""
+    launch = replace(starter.launch(WAIT_FOR_FILE, str(starter.folder / "go")), installation="")
     job = starter.cluster.create_job(kubernetes_job.job(launch))
     assert kubernetes_job.OWNER not in job["metadata"]["labels"]
     starter.cluster.create_secret(kubernetes_job.secret(launch, job["metadata"]["uid"]))
@@ -301,7 +302,7 @@ def test_a_job_of_a_release_that_did_not_say_whose_it_was_is_adopted(starter: St
 
 
 def test_a_secret_of_an_earlier_job_is_replaced(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-12: the collector of garbage comes when it comes."""
+    """X-12: the cluster's garbage collection may be late."""
     monkeypatch.setattr("reconcile.launchers.shared.remote_job.PAUSES", (0.05,))
     launch = starter.launch()
     starter.cluster.secrets[f"runs/{NAME}"] = kubernetes_job.secret(launch, "another")
@@ -309,30 +310,24 @@ def test_a_secret_of_an_earlier_job_is_replaced(starter: Starter, monkeypatch: p
     assert Call("DELETE", f"{SECRETS}/{NAME}") in starter.cluster.calls
 
 
-def test_a_refusal_is_told_in_the_clusters_words(starter: Starter) -> None:
-    """X-10: no right, no namespace, no quota: at once, without another try."""
+def test_a_refused_start_fails_with_the_clusters_message(starter: Starter) -> None:
+    """X-10: immediately and without another try."""
     starter.cluster.refuse = [Status(403, "cannot create resource jobs in the namespace runs")]
     error = failed(end(starter.start()))
     assert error == "the cluster answered 403 Forbidden: cannot create resource jobs in the namespace runs"
     assert starter.cluster.calls.count(Call("POST", JOBS)) == 1
 
 
-def test_a_job_without_its_secret_does_not_stay(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-12: refused halfway, the attempt fails and its Job goes."""
-    cluster = starter.cluster
-
-    def refused(body: Any, namespace: str) -> Any:
-        raise Status(403, "no Secrets for you")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(cluster, "create_secret", refused)
-        assert "no Secrets for you" in failed(end(starter.start()))
-    eventually(lambda: not cluster.jobs)
+def test_a_job_whose_secret_is_refused_is_deleted(starter: Starter) -> None:
+    """X-12: the attempt fails."""
+    starter.cluster.refuse_secrets = Status(403, "cannot create resource secrets")
+    assert "cannot create resource secrets" in failed(end(starter.start()))
+    eventually(lambda: not starter.cluster.jobs)
 
 
-def test_a_cluster_that_is_away_does_not_fail_its_work(starter: Starter) -> None:
-    """X-10: what runs there is waited for until its timeout."""
-    work = starter.waiting()
+def test_an_unreachable_cluster_does_not_fail_running_work(starter: Starter) -> None:
+    """X-10: the work is awaited until its timeout."""
+    work = starter.start_waiting()
     starter.cluster.refuse = [Status(503, "upgrading"), Status(401, "Unauthorized"), Status(500, "etcd")]
     starter.cluster.break_off = [None]
     eventually(lambda: not starter.cluster.refuse)
@@ -341,123 +336,121 @@ def test_a_cluster_that_is_away_does_not_fail_its_work(starter: Starter) -> None
     assert end(work) == Succeeded({})
 
 
-def test_an_answer_of_something_in_between_does_not_fail_its_work(
-    starter: Starter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """X-10: a proxy that answers what no cluster would, be it with success."""
-    work, cluster = starter.waiting(), starter.cluster
-    odd: list[Any] = [None, [], {"items": None}]
-    real = cluster.pods_of
-    monkeypatch.setattr(cluster, "pods_of", lambda job: odd.pop() if odd else real(job))
+def test_an_invalid_answer_of_a_proxy_does_not_fail_running_work(starter: Starter) -> None:
+    """X-10: even if its status is success."""
+    work, cluster = starter.start_waiting(), starter.cluster
+    cluster.invalid_pod_lists = [None, [], {"items": None}]
     cluster.break_off = [None]
-    eventually(lambda: not odd)
+    eventually(lambda: not cluster.invalid_pod_lists)
     (starter.folder / "go").touch()
     assert end(work) == Succeeded({})
 
 
-def test_an_end_that_nobody_confirms_is_taken_for_one(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10, X-05: a timeout holds although the cluster is away; the error says that it was not seen to end."""
+def test_a_forced_end_holds_although_the_cluster_cannot_confirm_it(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X-10, X-05: a timeout is enforced, and the error says that the end was not confirmed."""
     monkeypatch.setattr(remote_job, "SECONDS_TO_CONFIRM", 0.1)
-    work = starter.waiting()
+    work = starter.start_waiting()
     starter.cluster.refuse = [Status(503, "upgrading")] * 100_000
     starter.cluster.break_off = [None]
-    known = starter.looks() + 3  # the first may have come before it was refused, the second is known at the third
-    eventually(lambda: starter.looks() >= known)
+    polls = starter.poll_count() + 3  # the first may precede the refusal, and a failed one shows at the next
+    eventually(lambda: starter.poll_count() >= polls)
 
-    def forced() -> bool:
-        """As a worker does in each of its passes."""
+    def force() -> bool:
+        """Force the end and poll, as the runner does in each pass."""
         work.cancel(force=True)
         return not isinstance(work.poll(), Running)
 
-    eventually(forced)
+    eventually(force)
     assert work.poll() == Failed("was given up: the cluster answered 503 Service Unavailable: upgrading")
     starter.cluster.refuse = []
 
 
-def test_an_image_that_cannot_be_pulled_is_told_at_the_timeout(starter: Starter) -> None:
-    """X-10: a timeout that says why nothing ran."""
+def test_a_timeout_reports_an_image_that_cannot_be_pulled(starter: Starter) -> None:
+    """X-10: it says why nothing ran."""
     starter.cluster.never_pulls = True
     work = starter.start()
-    eventually(lambda: starter.looks() > 1)
+    eventually(lambda: starter.poll_count() > 1)
     work.cancel()
     assert end(work) == Failed(f"{kubernetes_pod.GONE}: ImagePullBackOff: no such image")
 
 
-def test_a_job_that_somebody_deletes_is_lost(starter: Starter) -> None:
+def test_a_deleted_job_is_lost(starter: Starter) -> None:
     """X-10: nobody asked for it, so another attempt follows."""
-    work = starter.waiting()
+    work = starter.start_waiting()
     with starter.cluster.lock:
         starter.cluster.remove(NAME)
     assert end(work) == Lost(kubernetes_pod.GONE)
 
 
-def test_a_job_is_watched(watched: Starter) -> None:
-    """X-10: that its pod has begun, and that it ended, is heard of; nobody has to look."""
-    work = watched.waiting()
-    (watched.folder / "go").touch()
+def test_the_start_and_end_of_a_pod_are_noticed_by_a_watch(watched_only: Starter) -> None:
+    """X-10: without polling."""
+    work = watched_only.start_waiting()
+    (watched_only.folder / "go").touch()
     assert end(work) == Succeeded({})
 
 
-def test_a_deletion_is_heard_of(watched: Starter) -> None:
-    """X-10: whoever does it."""
-    work = watched.waiting()
-    with watched.cluster.lock:
-        watched.cluster.remove(NAME)
+def test_a_deletion_is_noticed_by_a_watch(watched_only: Starter) -> None:
+    """X-10: whoever deletes the Job."""
+    work = watched_only.start_waiting()
+    with watched_only.cluster.lock:
+        watched_only.cluster.remove(NAME)
     assert end(work) == Lost(kubernetes_pod.GONE)
 
 
-def test_a_namespace_is_watched_once(watched: Starter) -> None:
-    """X-10: however many attempts there are, one stream tells of them all."""
+def test_a_namespace_has_one_watch(watched_only: Starter) -> None:
+    """X-10: one stream reports all its attempts."""
     for number in (3, 4, 5):
-        assert end(watched.start_another(number)) == Succeeded({})
-    assert watched.cluster.calls.count(Call("WATCH", JOBS)) == 1
+        assert end(watched_only.start_another(number)) == Succeeded({})
+    assert watched_only.cluster.calls.count(Call("WATCH", JOBS)) == 1
 
 
-@pytest.mark.parametrize("broken", [None, Status(410, "too old resource version"), Status(500, "etcd")], ids=str)
-def test_a_watch_that_breaks_off_begins_anew(
-    watched: Starter, broken: Status | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ending", [None, Status(410, "too old resource version"), Status(500, "etcd")], ids=str)
+def test_a_broken_watch_is_started_again(
+    watched_only: Starter, ending: Status | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """X-10: a timeout, versions that are no longer kept, an upgrade: with all Jobs as they are then."""
+    """X-10: it reports all Jobs again after a timeout, an expired version or an upgrade."""
     monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
-    work = watched.waiting()
-    cluster = watched.cluster
+    work = watched_only.start_waiting()
+    cluster = watched_only.cluster
     cluster.refuse_watches = [Status(503, "upgrading"), Status(503, "upgrading")]
-    cluster.break_off = [broken]
+    cluster.break_off = [ending]
     eventually(lambda: cluster.calls.count(Call("WATCH", JOBS)) > 3)
-    (watched.folder / "go").touch()
+    (watched_only.folder / "go").touch()
     assert end(work) == Succeeded({})
 
 
-def test_who_may_not_watch_looks(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: with the rights of an earlier release, or while the cluster refuses it."""
+def test_without_the_right_to_watch_jobs_are_polled(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: with the rights of an earlier release, or while the cluster refuses the watch."""
     monkeypatch.setattr(remote_job, "LOOK_WHEN_TOLD", 600.0)
     monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
     starter.cluster.refuse_watches = [Status(403, "cannot watch resource jobs")]
-    work = starter.waiting()
+    work = starter.start_waiting()
     assert not starter.cluster.refuse_watches
     (starter.folder / "go").touch()
     assert end(work) == Succeeded({})
 
 
-def test_what_a_watch_fails_to_tell_is_seen_all_the_same(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: a connection can be dead without anybody knowing."""
-    for name, seconds in zip(LOOKS, (600.0, 600.0, 0.01), strict=True):
+def test_a_silent_watch_is_backed_by_polling(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: a dead connection may go unnoticed."""
+    for name, seconds in zip(POLL_INTERVALS, (600.0, 600.0, 0.01), strict=True):
         monkeypatch.setattr(remote_job, name, seconds)
-    work = starter.waiting()
+    work = starter.start_waiting()
     starter.cluster.is_mute = True
     (starter.folder / "go").touch()
     assert end(work) == Succeeded({})
 
 
-@pytest.mark.parametrize("away", ["the watch", "the answer"])
-def test_who_is_told_no_more_looks(starter: Starter, monkeypatch: pytest.MonkeyPatch, away: str) -> None:
-    """X-10: the stream broke off and does not come again, or what it tells of cannot be asked for just then."""
-    for name, seconds in zip(LOOKS, (0.01, 0.01, 600.0), strict=True):
+@pytest.mark.parametrize("failing", ["the watch", "the answer"])
+def test_a_lost_watch_is_replaced_by_polling(starter: Starter, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """X-10: also when the watch reports a Job that cannot be read just then."""
+    for name, seconds in zip(POLL_INTERVALS, (0.01, 0.01, 600.0), strict=True):
         monkeypatch.setattr(remote_job, name, seconds)
     monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
-    work, cluster = starter.waiting(), starter.cluster
-    starter.is_left_alone()
-    if away == "the watch":
+    work, cluster = starter.start_waiting(), starter.cluster
+    starter.wait_until_unpolled()
+    if failing == "the watch":
         cluster.break_off = [None]
         eventually(lambda: not cluster.watchers)
     else:
@@ -466,30 +459,30 @@ def test_who_is_told_no_more_looks(starter: Starter, monkeypatch: pytest.MonkeyP
     assert end(work) == Succeeded({})
 
 
-def test_what_is_watched_is_not_looked_at_all_the_time(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: while another attempt begins and ends nobody asks for the first."""
-    for name, seconds in zip(LOOKS, (0.001, 0.001, 600.0), strict=True):
+def test_a_watched_job_is_not_polled(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: while another attempt starts and ends."""
+    for name, seconds in zip(POLL_INTERVALS, (0.001, 0.001, 600.0), strict=True):
         monkeypatch.setattr(remote_job, name, seconds)
-    starter.waiting()
-    starter.is_left_alone()
+    starter.start_waiting()
+    starter.wait_until_unpolled()
 
 
-def test_nobody_watches_when_nothing_runs(watched: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: the stream is not begun anew."""
+def test_a_watch_ends_with_the_last_attempt(watched_only: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: it is not started again."""
     monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
-    assert end(watched.start(namespace="quiet")) == Succeeded({})
-    watched.cluster.break_off = [None]
-    eventually(lambda: "watch quiet" not in [one.name for one in threading.enumerate()])
+    assert end(watched_only.start(namespace="quiet")) == Succeeded({})
+    watched_only.cluster.break_off = [None]
+    eventually(lambda: "watch quiet" not in [thread.name for thread in threading.enumerate()])
 
 
-def test_a_cluster_that_is_nowhere_fails_the_attempt(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cluster_fails_the_attempt_with_a_hint(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: with the way out."""
     monkeypatch.setenv("KUBECONFIG", str(starter.folder / "nothing"))
     assert "set KUBECONFIG, or run in one" in failed(end(starter.start()))
 
 
-def test_in_a_pod_it_is_the_cluster_around_it(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: unless `KUBECONFIG` names another; without its account's token there is nobody to be."""
+def test_in_a_pod_the_surrounding_cluster_is_used(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: unless KUBECONFIG names another; its account's token is required."""
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
@@ -497,10 +490,10 @@ def test_in_a_pod_it_is_the_cluster_around_it(starter: Starter, monkeypatch: pyt
     assert failed(end(starter.start())).startswith("knows no cluster: Service token file does not exist")
 
 
-def test_a_missing_extra_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: when the task is registered, and when it is launched."""
-    monkeypatch.setattr(blocks, "find_spec", lambda name: None)
-    [fault] = block_faults("kubernetes", {"image": "a"})
+def test_a_missing_extra_is_reported_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: when the task is registered and when it is launched."""
+    monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
+    [fault] = faults_of("kubernetes", {"image": "a"})
     assert fault.hint == "pip install 'triggerctl[kubernetes]'"
 
 
@@ -520,8 +513,8 @@ def test_a_missing_extra_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatc
         (("FailureTarget", "BackoffLimitExceeded"), {"exitCode": 2}, Running()),
     ],
 )
-def test_states_are_mapped(condition: Any, terminated: Any, progress: Any) -> None:
-    """X-10: success, failure, and what a cluster itself puts an end to."""
+def test_conditions_of_a_job_are_mapped_to_progress(condition: Any, terminated: Any, progress: Any) -> None:
+    """X-10: success, failure, and an end imposed by the cluster."""
     kind, reason = condition
     job = {"status": {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": "said"}]}}
     state = {"terminated": terminated} if terminated else {}
@@ -542,15 +535,15 @@ def test_states_are_mapped(condition: Any, terminated: Any, progress: Any) -> No
     ],
     ids=["by the node", "by the cluster"],
 )
-def test_a_pod_that_is_taken_away_says_why(status: Any) -> None:
-    """X-10: that it was killed is only how; the last line of its log says nothing of it."""
+def test_an_evicted_pod_reports_the_reason(status: Any) -> None:
+    """X-10: not only that it was killed; its log does not contain the reason."""
     job = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}}
     state = {"terminated": {"exitCode": 137, "reason": "Error"}}
     pod = {"status": {"containerStatuses": [{"name": "task", "state": state}], **status}}
     assert kubernetes_pod.progress(job, pod, "the last line") == Failed("Evicted: low on memory")
 
 
-def test_a_pod_that_finds_no_node_says_so() -> None:
+def test_an_unschedulable_pod_reports_the_reason() -> None:
     """X-10: for the error of a timeout."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 1Ti"}
     assert kubernetes_pod.waiting({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
@@ -558,14 +551,14 @@ def test_a_pod_that_finds_no_node_says_so() -> None:
     assert kubernetes_pod.waiting({"status": {"containerStatuses": [creating]}}) == ""
 
 
-def test_the_name_is_another_for_another_attempt(starter: Starter) -> None:
+def test_each_attempt_has_its_own_job_name(starter: Starter) -> None:
     """X-10: one attempt, one Job."""
     assert kubernetes_job.name(starter.launch()) == NAME
     assert kubernetes_job.name(replace(starter.launch(), attempt=3)) != NAME
 
 
-def test_a_cluster_that_lets_nobody_in_is_told_of(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-05: by `doctor`, in the cluster's words; it is asked where Jobs would start."""
+def test_doctor_reports_a_cluster_that_refuses_access(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-05: in the cluster's words, for the namespace of the Jobs."""
     system = plugins.launcher("kubernetes").system(block_of("kubernetes", {"image": "a", "namespace": "batch"}))
     assert system is not None
     system.reach()

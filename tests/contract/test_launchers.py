@@ -1,6 +1,6 @@
-"""One suite for every launcher that is discovered: a new file in `reconcile/launchers/` needs entries in the tables.
+"""One test suite for every discovered launcher: a new file in `reconcile/launchers/` needs entries in these tables.
 
-What is true of child processes alone asks for `child`; what is true of requests alone stands in test_http.py.
+Tests that only apply to child processes use the fixture `child`; tests of HTTP alone are in test_http.py.
 """
 
 import fcntl
@@ -22,21 +22,21 @@ import pytest
 from reconcile import plugins
 from reconcile.launchers.shared import http_exchange, kubernetes_pod
 from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
-from tests.blocks import block_faults, written_block
+from tests.blocks import faults_of, written_block
 from tests.contract import flyte
 from tests.contract.files import GONE, Files, files_of
 from tests.contract.tasks import TASKS
 from tests.waiting import eventually
 
 
-class Words(NamedTuple):
-    """How a kind says that a task failed, and that it was asked to end."""
+class Messages(NamedTuple):
+    """Error messages of a kind for a failed and for a cancelled task."""
 
     failed: str
     cancelled: str
 
 
-# What asks for a task, from its name and the address of the system that carries it out, where there is one.
+# Functions that build a task's block from its name and the address of the external system, if there is one.
 BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "celery": lambda task, service: {"task": task},
     "flyte": lambda task, service: flyte.block(service, task),
@@ -49,21 +49,21 @@ BLOCKS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "python": lambda task, service: {"callable": f"tasks:{task}"},
 }
 SYSTEMS = {"celery": "workers", "flyte": "flyte", "http": "service", "kubernetes": "cluster"}
-"""The fixtures of the systems that work goes to."""
+"""Fixtures of the external systems."""
 CHILDREN = ("process", "python")
-"""The kinds whose work is a child process."""
-ERRANDS = ("celery", "flyte", "kubernetes")
-"""The kinds whose work goes on in a system elsewhere."""
+"""Kinds whose work is a child process."""
+REMOTE = ("celery", "flyte", "kubernetes")
+"""Kinds whose work continues in an external system."""
 PRINTING = (*CHILDREN, "kubernetes")
-"""The kinds whose log is what the task prints."""
+"""Kinds whose log is the output of the task."""
 WRITING = (*PRINTING, "flyte", "http")
-"""The kinds whose output is a text that the task writes."""
-CHILD = Words("exited with code 3: could not reach the moon", "killed by SIGTERM")
-WORDS: Mapping[str, Words] = {
-    "celery": Words("RuntimeError: could not reach the moon", "was revoked"),
-    "flyte": Words("could not reach the moon", "was aborted: asked to end by triggerctl"),
-    "http": Words('answered 500 Internal Server Error: {"state": {"kept": 1}}', http_exchange.ABANDONED),
-    "kubernetes": Words("exited with code 3: could not reach the moon", kubernetes_pod.GONE),
+"""Kinds whose tasks write their output as text."""
+CHILD = Messages("exited with code 3: could not reach the moon", "killed by SIGTERM")
+MESSAGES: Mapping[str, Messages] = {
+    "celery": Messages("RuntimeError: could not reach the moon", "was revoked"),
+    "flyte": Messages("could not reach the moon", "was aborted: asked to end by triggerctl"),
+    "http": Messages('answered 500 Internal Server Error: {"state": {"kept": 1}}', http_exchange.ABANDONED),
+    "kubernetes": Messages("exited with code 3: could not reach the moon", kubernetes_pod.GONE),
     "process": CHILD,
     "python": CHILD,
 }
@@ -176,7 +176,7 @@ signal.pause()
 
 
 class Bench:
-    """One launcher and a root with the tasks in it; whatever was started is ended afterwards."""
+    """One launcher and a folder with its tasks; work that a test starts is ended afterwards."""
 
     def __init__(self, kind: str, root: Path, service: str) -> None:
         self.kind, self.root, self.service = kind, root, service
@@ -197,7 +197,7 @@ class Bench:
         launch = self.launch(task, folder, **values)
         work = self.launcher.start(launch)
         self.started.append(work)
-        self.files.work_on(launch)
+        self.files.select_attempt(launch)
         return work
 
     def adopt(self) -> Work | None:
@@ -208,7 +208,7 @@ class Bench:
 
 
 @contextmanager
-def made(request: pytest.FixtureRequest, root: Path) -> Iterator[Bench]:
+def prepared_bench(request: pytest.FixtureRequest, root: Path) -> Iterator[Bench]:
     kind = request.param
     (root / "tasks.py").write_text(TASKS)
     (root / "below").mkdir()
@@ -218,22 +218,22 @@ def made(request: pytest.FixtureRequest, root: Path) -> Iterator[Bench]:
         work.forget()
 
 
-def a_bench(kinds: Iterable[str]) -> Any:
-    """A fixture for some kinds; the tests of a system stay together, so that each is started once."""
+def bench_for(kinds: Iterable[str]) -> Any:
+    """Return a fixture for some kinds. Tests of one system share a worker, so that the system is started once."""
 
     @pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in kinds])
     def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-        with made(request, tmp_path) as bench:
+        with prepared_bench(request, tmp_path) as bench:
             yield bench
 
     return bench
 
 
-bench = a_bench(plugins.launchers())
-child = a_bench(CHILDREN)
-lasting = a_bench((*CHILDREN, *ERRANDS))
-printing = a_bench(PRINTING)
-writing = a_bench(WRITING)
+bench = bench_for(plugins.launchers())
+child = bench_for(CHILDREN)
+lasting = bench_for((*CHILDREN, *REMOTE))
+printing = bench_for(PRINTING)
+writing = bench_for(WRITING)
 
 
 def is_running(work: Work) -> bool:
@@ -245,7 +245,7 @@ def end(work: Work) -> WorkProgress:
     return work.poll()
 
 
-def free(lock: Path) -> bool:
+def is_unlocked(lock: Path) -> bool:
     with lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -255,39 +255,39 @@ def free(lock: Path) -> bool:
 
 
 def test_every_launcher_has_an_entry_here() -> None:
-    assert BLOCKS.keys() == plugins.launchers().keys() == WRONG_BLOCKS.keys() == WORDS.keys()
+    assert BLOCKS.keys() == plugins.launchers().keys() == WRONG_BLOCKS.keys() == MESSAGES.keys()
 
 
-def test_the_document_goes_in_and_the_answer_comes_out(bench: Bench) -> None:
+def test_a_task_gets_the_document_and_returns_an_output(bench: Bench) -> None:
     """X-10: success is mapped, with what the task answered."""
     progress = end(bench.start("echo", text="Zürich", number=1.5))
     assert isinstance(progress, Succeeded)
     assert progress.output["seen"] == {"input": {"text": "Zürich", "number": 1.5}}
 
 
-def test_a_task_without_an_answer_succeeds_with_an_empty_one(bench: Bench) -> None:
+def test_a_task_without_an_output_succeeds(bench: Bench) -> None:
     """X-10: output is optional."""
     assert end(bench.start("nothing")) == Succeeded({})
 
 
-def test_the_system_that_work_goes_to_answers(bench: Bench) -> None:
-    """O-05, X-10: asked by `doctor`; tasks of one system have one, and nothing begins there."""
+def test_doctor_can_reach_the_external_system(bench: Bench) -> None:
+    """O-05, X-10: tasks of one system share it, and asking starts nothing there."""
     first, second = (bench.launcher.system(bench.launch(task).block) for task in ("echo", "nothing"))
     assert first == second
-    assert (first is None) is (bench.kind not in ERRANDS)
+    assert (first is None) is (bench.kind not in REMOTE)
     if first is not None:
         first.reach()
         assert hash(first) == hash(second)
 
 
-def test_a_failure_tells_why_and_keeps_the_output(bench: Bench) -> None:
-    """X-10, X-06: failure is mapped; `state` written before it is not lost."""
+def test_a_failure_has_a_message_and_keeps_the_output(bench: Bench) -> None:
+    """X-10, X-06: `state` written before the failure is not lost."""
     failed = end(bench.start("fail"))
-    assert failed == Failed(WORDS[bench.kind].failed, {"state": {"kept": 1}})
+    assert failed == Failed(MESSAGES[bench.kind].failed, {"state": {"kept": 1}})
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("[1]", "not a JSON object but list"),
         ("{", "not JSON"),
@@ -299,22 +299,22 @@ def test_a_failure_tells_why_and_keeps_the_output(bench: Bench) -> None:
     ],
     ids=["list", "cut", "nan", "infinite", "nul", "deep", "large"],
 )
-def test_an_answer_that_is_no_output_fails_the_run(writing: Bench, text: str, words: str) -> None:
-    """X-10: exit 0 with an unusable answer is a failure that says what is wrong."""
+def test_an_invalid_output_fails_the_run(writing: Bench, text: str, message: str) -> None:
+    """X-10: even with exit code 0; the message says what is wrong."""
     failed = end(writing.start("write_output", text=text))
     assert isinstance(failed, Failed)
-    assert words in failed.error
+    assert message in failed.error
 
 
-def test_an_output_file_that_stays_empty_fails_the_run(child: Bench) -> None:
-    """X-10: it was to be written; the body of a response may be empty."""
+def test_an_empty_output_file_fails_the_run(child: Bench) -> None:
+    """X-10: unlike an empty response body."""
     failed = end(child.start("write_output", text=""))
     assert isinstance(failed, Failed)
     assert "not JSON" in failed.error
 
 
-def test_a_task_sees_nothing_of_the_controllers_settings(child: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: PATH, HOME, LANG, TZ and the contract, nothing else."""
+def test_a_task_does_not_see_the_controllers_environment(child: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: only PATH, HOME, LANG, TZ and the variables of the contract."""
     monkeypatch.setenv("TRIGGERCTL_DATABASE_URL", "secret")
     monkeypatch.setenv("GA_TOKEN", "secret")
     monkeypatch.setenv("TZ", "Europe/Berlin")
@@ -331,7 +331,7 @@ def test_a_task_sees_nothing_of_the_controllers_settings(child: Bench, monkeypat
 
 
 def test_the_files_of_an_attempt_are_private_and_removed(bench: Bench) -> None:
-    """X-12: the input holds secrets; nobody else reads it, and nothing of it stays."""
+    """X-12: the input contains secrets; nobody else can read it, and nothing of it remains."""
     work = bench.start("nothing")
     end(work)
     folder = bench.root / "runs" / "attempt"
@@ -343,8 +343,8 @@ def test_the_files_of_an_attempt_are_private_and_removed(bench: Bench) -> None:
     assert work.poll() == Succeeded({})
 
 
-def test_the_log_is_read_in_pieces_as_bytes(printing: Bench) -> None:
-    """X-17: standard output and error, merged, as they were written: 2 MiB and a line."""
+def test_a_log_is_read_in_parts(printing: Bench) -> None:
+    """X-17: standard output and error are merged as raw bytes."""
     work = printing.start("print_bytes", times=8192)
     assert end(work) == Succeeded({})
     assert work.log.size() == 2**21 + 4
@@ -353,8 +353,8 @@ def test_the_log_is_read_in_pieces_as_bytes(printing: Bench) -> None:
     assert work.log.read(2**30, 100) == b""
 
 
-def test_the_middle_of_a_log_gives_its_room_back(bench: Bench) -> None:
-    """X-17: positions and what lies around it stay, also while the task prints on."""
+def test_dropping_a_part_of_a_log_frees_its_space(bench: Bench) -> None:
+    """X-17: positions and the remaining parts stay the same, also while the task goes on printing."""
     work = bench.start("wait", runs=bench.files.path("runs"), go=bench.files.path("go"))
     log = bench.root / "runs" / "attempt" / "log"
     written = random.Random(17).randbytes(3 * 2**20)
@@ -369,7 +369,7 @@ def test_the_middle_of_a_log_gives_its_room_back(bench: Bench) -> None:
     work.log.drop(2**20, 2**21)
 
 
-def test_the_log_grows_while_the_task_runs(bench: Bench) -> None:
+def test_a_log_can_be_read_while_the_task_runs(bench: Bench) -> None:
     """X-17: it can be followed."""
     work = bench.start("wait", runs=bench.files.path("runs"), go=bench.files.path("go"))
     assert work.log.read(0, 10) == b""
@@ -378,13 +378,16 @@ def test_the_log_grows_while_the_task_runs(bench: Bench) -> None:
 
 
 def is_cancelled(ended: WorkProgress, kind: str) -> bool:
-    """Whether it ended as what is cancelled does; of a Job the end of its pod may be seen before the Job is gone."""
-    words = (WORDS[kind].cancelled, CHILD.cancelled) if kind == "kubernetes" else (WORDS[kind].cancelled,)
-    return isinstance(ended, Failed) and ended.error in words
+    """Return True if the work ended as cancelled work does.
+
+    A Job's pod may be seen to end before the Job is gone, which gives another message.
+    """
+    messages = (MESSAGES[kind].cancelled, CHILD.cancelled) if kind == "kubernetes" else (MESSAGES[kind].cancelled,)
+    return isinstance(ended, Failed) and ended.error in messages
 
 
-def test_cancel_asks_and_the_task_ends(bench: Bench) -> None:
-    """X-10: cancellation is mapped; before it the task is seen running."""
+def test_a_cancelled_task_ends(bench: Bench) -> None:
+    """X-10: until then it is reported as running."""
     work = bench.start("sleep", ready=bench.files.path("ready"))
     eventually(lambda: bench.files.exists("ready"))
     assert is_running(work)
@@ -395,55 +398,55 @@ def test_cancel_asks_and_the_task_ends(bench: Bench) -> None:
     assert work.poll() == ended
 
 
-def test_cancel_is_safe_from_the_first_moment(bench: Bench) -> None:
-    """X-10: wherever the start has got to."""
+def test_work_can_be_cancelled_immediately_after_its_start(bench: Bench) -> None:
+    """X-10: however far the start has got."""
     work = bench.start("sleep", ready=bench.files.path("ready"))
     work.cancel()
     work.cancel(force=True)
     assert isinstance(end(work), Failed)
 
 
-def test_what_does_not_listen_is_ended_by_force(child: Bench) -> None:
-    """X-10: a timeout can always be enforced."""
-    work = child.start("stubborn", ready=str(child.root / "ready"), asked=str(child.root / "asked"))
+def test_a_task_that_ignores_sigterm_can_be_killed(child: Bench) -> None:
+    """X-10: so a timeout can always be enforced."""
+    work = child.start("stubborn", ready=str(child.root / "ready"), sigterm_received=str(child.root / "sigterm"))
     eventually((child.root / "ready").exists)
     work.cancel()
-    eventually((child.root / "asked").exists)
+    eventually((child.root / "sigterm").exists)
     assert work.poll() == Running()
     work.cancel(force=True)
     assert end(work) == Failed("killed by SIGKILL")
 
 
-def test_grandchildren_end_with_the_task(child: Bench) -> None:
-    """X-10: what a task leaves running does not outlive it, even if it ignores SIGTERM."""
+def test_descendants_end_with_the_task(child: Bench) -> None:
+    """X-10: even if they ignore SIGTERM."""
     lock = child.root / "lock"
     lock.touch()
     assert end(child.start("grandchild", lock=str(lock), ready=str(child.root / "ready"), stay=False)) == Succeeded({})
-    eventually(lambda: free(lock))
+    eventually(lambda: is_unlocked(lock))
 
 
-def test_grandchildren_end_when_the_attempt_is_forgotten(child: Bench) -> None:
+def test_descendants_end_when_the_attempt_is_forgotten(child: Bench) -> None:
     """X-10: forgetting leaves nothing running."""
     lock = child.root / "lock"
     lock.touch()
     work = child.start("grandchild", lock=str(lock), ready=str(child.root / "ready"), stay=True)
     eventually((child.root / "ready").exists)
     work.forget()
-    eventually(lambda: free(lock))
+    eventually(lambda: is_unlocked(lock))
 
 
-def test_work_survives_the_controllers_death_and_is_adopted(lasting: Bench) -> None:
-    """X-10, invariant 5: after `kill -9` of the controller the next finds the same work, and then its answer."""
+def test_work_survives_a_killed_controller_and_is_adopted(lasting: Bench) -> None:
+    """X-10, invariant 5: the next controller finds the same work and then its result."""
     files = lasting.files
     launch = lasting.launch("wait", runs=files.path("runs"), go=files.path("go"))
-    files.work_on(launch)
+    files.select_attempt(launch)
     given = map(json.dumps, (written_block(launch.block), launch.input))
     arguments = [lasting.kind, launch.run_id, str(launch.folder), str(launch.root), *given]
     controller = subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, *arguments], stdout=subprocess.PIPE, cwd=Path(plugins.__file__).parents[1]
     )
     with controller, ExitStack() as stack:
-        stack.callback(controller.kill)  # also when a look fails: nothing else ends it
+        stack.callback(controller.kill)  # also if an assertion fails
         assert controller.stdout
         assert controller.stdout.readline() == b"started\n"
         eventually(lambda: files.exists("runs") and files.read("runs") == "run\n")
@@ -458,8 +461,8 @@ def test_work_survives_the_controllers_death_and_is_adopted(lasting: Bench) -> N
     assert again.poll() == adopted.poll()
 
 
-def test_adopted_work_is_cancelled_like_ones_own(bench: Bench) -> None:
-    """X-10: adoption gives the whole protocol."""
+def test_adopted_work_can_be_cancelled(bench: Bench) -> None:
+    """X-10: adopted work supports the whole protocol."""
     bench.start("sleep", ready=bench.files.path("ready"))
     eventually(lambda: bench.files.exists("ready"))
     adopted = bench.adopt()
@@ -473,7 +476,7 @@ def test_adopted_work_is_cancelled_like_ones_own(bench: Bench) -> None:
 
 
 def test_an_attempt_asked_to_start_again_runs_once(bench: Bench) -> None:
-    """X-10: start is idempotent per folder."""
+    """X-10: starting is idempotent per folder."""
     values = {"runs": bench.files.path("runs"), "go": bench.files.path("go")}
     first = bench.start("wait", **values)
     eventually(lambda: bench.files.exists("runs") and bench.files.read("runs") == "run\n")
@@ -484,7 +487,7 @@ def test_an_attempt_asked_to_start_again_runs_once(bench: Bench) -> None:
     assert bench.files.read("runs") in ("run\n", GONE)
 
 
-def test_an_attempt_given_up_can_never_start(bench: Bench) -> None:
+def test_an_attempt_that_was_given_up_never_starts(bench: Bench) -> None:
     """X-10: "never started" is an answer that stays true."""
     assert bench.adopt() is None
     assert bench.adopt() is None
@@ -492,8 +495,8 @@ def test_an_attempt_given_up_can_never_start(bench: Bench) -> None:
         bench.start("nothing")
 
 
-def test_what_a_link_in_an_attempts_place_leads_to_is_no_attempt(bench: Bench) -> None:
-    """Invariant 5, X-05: a task that puts one there has nothing of another's found, ended or written to."""
+def test_a_symbolic_link_is_not_accepted_as_an_attempt(bench: Bench) -> None:
+    """Invariant 5, X-05: a task that creates one cannot make another attempt's files be read, ended or written."""
     work = bench.start("echo", "another")
     assert isinstance(end(work), Succeeded)
     other, empty = bench.root / "runs" / "another", bench.root / "empty"
@@ -506,13 +509,13 @@ def test_what_a_link_in_an_attempts_place_leads_to_is_no_attempt(bench: Bench) -
     assert list(empty.iterdir()) == []
 
 
-def test_giving_up_and_starting_race_for_one_outcome(bench: Bench) -> None:
-    """Invariant 5: a controller comes back while the supervisor only just begins; one of them wins."""
+def test_an_attempt_either_starts_or_is_given_up(bench: Bench) -> None:
+    """Invariant 5: a controller may return while the supervisor is starting; exactly one of them wins."""
     outcomes = set()
-    for number in range(10 if bench.kind in ERRANDS else 30):
+    for number in range(10 if bench.kind in REMOTE else 30):
         runs = bench.files.path(f"runs{number}")
         work = bench.start("wait", f"attempt{number}", runs=runs, go="/")
-        for _ in range(number * 800):  # moves the moment through the supervisor's start
+        for _ in range(number * 800):  # gives up at another moment of the supervisor's start each time
             pass
         adopted = bench.launcher.adopt(bench.root / "runs" / f"attempt{number}")
         outcome = end(work)
@@ -523,45 +526,45 @@ def test_giving_up_and_starting_race_for_one_outcome(bench: Bench) -> None:
             assert outcome == end(adopted) == Succeeded({"waited": True})
             assert bench.files.read(f"runs{number}") in ("run\n", GONE)
         outcomes.add(adopted is None)
-    assert outcomes  # which of them come up is up to the machine
+    assert outcomes  # which outcomes occur depends on the machine
 
 
-def test_a_killed_supervisor_is_a_loss_and_its_command_ends(child: Bench) -> None:
-    """X-10: no answer is not taken for one, and a second attempt does not run beside the first."""
+def test_a_killed_supervisor_loses_the_attempt_and_ends_its_command(child: Bench) -> None:
+    """X-10: a missing answer is not taken for one, and no second attempt runs beside the first."""
     lock = child.root / "lock"
     lock.touch()
     work = child.start("grandchild", lock=str(lock), ready=str(child.root / "ready"), stay=True)
     eventually((child.root / "ready").exists)
     os.kill(int((child.root / "runs" / "attempt" / "pid").read_text()), signal.SIGKILL)
     assert isinstance(end(work), Lost)
-    eventually(lambda: free(lock))
+    eventually(lambda: is_unlocked(lock))
     adopted = child.adopt()
     assert adopted is not None
     assert adopted.poll() == work.poll()
 
 
-def test_many_at_once_all_succeed(bench: Bench) -> None:
-    """X-10: and no zombie is left of them."""
-    works = [bench.start("nothing", f"attempt{number}") for number in range(20 if bench.kind in ERRANDS else 64)]
+def test_many_concurrent_attempts_succeed(bench: Bench) -> None:
+    """X-10: and leave no zombie process."""
+    works = [bench.start("nothing", f"attempt{number}") for number in range(20 if bench.kind in REMOTE else 64)]
     assert {str(end(work)) for work in works} == {str(Succeeded({}))}
     try:
-        left = os.waitpid(-1, os.WNOHANG)
+        zombie = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:  # no child at all
-        left = (0, 0)
-    assert left == (0, 0)
+        zombie = (0, 0)
+    assert zombie == (0, 0)
 
 
-def test_faults_name_the_place_and_a_way_out(bench: Bench) -> None:
-    """R-18: a task's block is judged before it is stored."""
-    assert block_faults(bench.kind, BLOCKS[bench.kind]("echo", bench.service)) == []
+def test_block_faults_have_a_path_and_a_hint(bench: Bench) -> None:
+    """R-18: a task's block is checked before it is stored."""
+    assert faults_of(bench.kind, BLOCKS[bench.kind]("echo", bench.service)) == []
     for spec, path in WRONG_BLOCKS[bench.kind]:
-        faults = block_faults(bench.kind, spec)
+        faults = faults_of(bench.kind, spec)
         assert path in [fault.path for fault in faults], spec
         assert all(fault.message and fault.hint for fault in faults), spec
 
 
-def test_a_folder_that_cannot_be_used_is_a_launch_error(bench: Bench) -> None:
-    """X-10: start says why it cannot."""
+def test_an_unusable_folder_is_a_launch_error(bench: Bench) -> None:
+    """X-10: starting fails with the reason."""
     (bench.root / "runs").write_text("in the way")
     with pytest.raises(LaunchError, match="cannot use the folder"):
         bench.start("nothing")

@@ -1,4 +1,7 @@
-"""One suite for every source of secrets that is discovered: a new file in `reconcile/secrets/` needs an entry here."""
+"""One test suite for every discovered source of secrets.
+
+A new file in `reconcile/runs/secrets/` needs an entry here.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -14,8 +17,8 @@ from tests.waiting import PATIENCE
 VALUE = 'zürich "quoted"\nsecond line'
 
 
-class Home:
-    """One source with somewhere to put what it shall find."""
+class SourceBench:
+    """One source of secrets and the place where it reads them."""
 
     def __init__(self, kind: str, folder: Path, cluster: Cluster, patch: pytest.MonkeyPatch) -> None:
         self.kind, self.folder, self.cluster, self.patch = kind, folder, cluster, patch
@@ -26,7 +29,7 @@ class Home:
         return plugins.secret_sources()[self.kind]
 
     def put(self, scope: str | None, name: str, value: str = VALUE) -> None:
-        PUTS[self.kind](self, scope, name, value)
+        WRITERS[self.kind](self, scope, name, value)
 
     def read(self, scope: str | None, name: str) -> str | None:
         return self.source.read(self.places, scope, name)
@@ -35,57 +38,57 @@ class Home:
         return self.source.place(self.places, scope, name)
 
 
-def put_variable(home: Home, scope: str | None, name: str, value: str) -> None:
+def put_variable(bench: SourceBench, scope: str | None, name: str, value: str) -> None:
     scoped = {"client-7": "CLIENT_7__", None: ""}[scope]
-    home.patch.setenv(f"TRIGGERCTL_SECRET__{scoped}{name}", value)
+    bench.patch.setenv(f"TRIGGERCTL_SECRET__{scoped}{name}", value)
 
 
-def put_file(home: Home, scope: str | None, name: str, value: str) -> None:
-    """As the kubelet mounts them: what is read is a link to what lies in a folder that is replaced as a whole."""
-    data = home.folder / (scope or "") / "..2026_03_02"
+def put_file(bench: SourceBench, scope: str | None, name: str, value: str) -> None:
+    """Write a secret as the kubelet mounts it: a link into a folder that is replaced as a whole."""
+    data = bench.folder / (scope or "") / "..2026_03_02"
     data.mkdir(parents=True, exist_ok=True)
     (data / name).write_text(value)
-    (home.folder / (scope or "") / name).symlink_to(Path("..2026_03_02") / name)
+    (bench.folder / (scope or "") / name).symlink_to(Path("..2026_03_02") / name)
 
 
-def put_object(home: Home, scope: str | None, name: str, value: str) -> None:
-    home.cluster.put("jobs/triggerctl" + (f"-{scope}" if scope else ""), name, value)
+def put_object(bench: SourceBench, scope: str | None, name: str, value: str) -> None:
+    bench.cluster.put("jobs/triggerctl" + (f"-{scope}" if scope else ""), name, value)
 
 
-PUTS: Mapping[str, Callable[[Home, str | None, str, str], None]] = {
+WRITERS: Mapping[str, Callable[[SourceBench, str | None, str, str], None]] = {
     "environment": put_variable,
     "files": put_file,
     "kubernetes": put_object,
 }
 
 
-def break_file(home: Home) -> None:
-    os.mkfifo(home.folder / "GA_TOKEN")
+def make_pipe(bench: SourceBench) -> None:
+    os.mkfifo(bench.folder / "GA_TOKEN")
 
 
-def fill_file(home: Home) -> None:
-    (home.folder / "GA_TOKEN").write_bytes(b"secret" * 20_000)
+def make_too_large_file(bench: SourceBench) -> None:
+    (bench.folder / "GA_TOKEN").write_bytes(b"secret" * 20_000)
 
 
-def garble_file(home: Home) -> None:
-    (home.folder / "GA_TOKEN").write_bytes(b"secret\xff")
+def make_binary_file(bench: SourceBench) -> None:
+    (bench.folder / "GA_TOKEN").write_bytes(b"secret\xff")
 
 
-def forbid(home: Home) -> None:
-    home.put(None, "GA_TOKEN", "secret")
-    home.cluster.is_forbidden = True
+def forbid_access(bench: SourceBench) -> None:
+    bench.put(None, "GA_TOKEN", "secret")
+    bench.cluster.is_forbidden = True
 
 
-def shut_down(home: Home) -> None:
-    home.patch.setenv("KUBECONFIG", str(home.folder / "none"))
+def remove_cluster(bench: SourceBench) -> None:
+    bench.patch.setenv("KUBECONFIG", str(bench.folder / "none"))
 
 
-BREAKS: Mapping[str, tuple[str, Callable[[Home], None]]] = {
-    "a pipe": ("files", break_file),
-    "a file too large": ("files", fill_file),
-    "a file of bytes": ("files", garble_file),
-    "an API that refuses": ("kubernetes", forbid),
-    "no cluster": ("kubernetes", shut_down),
+BREAKS: Mapping[str, tuple[str, Callable[[SourceBench], None]]] = {
+    "a pipe": ("files", make_pipe),
+    "a file too large": ("files", make_too_large_file),
+    "a file of bytes": ("files", make_binary_file),
+    "an API that refuses": ("kubernetes", forbid_access),
+    "no cluster": ("kubernetes", remove_cluster),
 }
 
 
@@ -96,86 +99,87 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def made(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Home]:
+def bench_for(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SourceBench]:
     cluster.secrets, cluster.is_forbidden = {}, False
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path)))
     monkeypatch.setattr("reconcile.runs.secrets.kubernetes.SECONDS", PATIENCE)
-    return lambda kind: Home(kind, tmp_path, cluster, monkeypatch)
+    return lambda kind: SourceBench(kind, tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture(params=plugins.secret_sources())
-def home(request: pytest.FixtureRequest, made: Callable[[str], Home]) -> Home:
-    return made(request.param)
+def bench(request: pytest.FixtureRequest, bench_for: Callable[[str], SourceBench]) -> SourceBench:
+    return bench_for(request.param)
 
 
-def test_every_source_has_an_entry_here() -> None:
-    assert PUTS.keys() == plugins.secret_sources().keys()
+def test_every_source_is_tested() -> None:
+    assert WRITERS.keys() == plugins.secret_sources().keys()
 
 
-def test_a_value_is_read_as_it_was_put(home: Home) -> None:
-    """X-12: without a scope and within one; what is not there is none."""
-    home.put(None, "GA_TOKEN")
-    home.put("client-7", "GA_TOKEN", "its own")
-    assert (home.read(None, "GA_TOKEN"), home.read("client-7", "GA_TOKEN")) == (VALUE, "its own")
-    assert home.read(None, "GA_TOKE") is None
+def test_a_value_is_read_unchanged(bench: SourceBench) -> None:
+    """X-12: with and without a scope; a missing name gives None."""
+    bench.put(None, "GA_TOKEN")
+    bench.put("client-7", "GA_TOKEN", "its own")
+    assert (bench.read(None, "GA_TOKEN"), bench.read("client-7", "GA_TOKEN")) == (VALUE, "its own")
+    assert bench.read(None, "GA_TOKE") is None
 
 
-def test_a_scope_finds_its_own_alone(home: Home) -> None:
-    """X-12: it is the vault that goes on without the scope, so that each source is asked in order."""
-    home.put(None, "GA_TOKEN")
-    assert home.read("client-7", "GA_TOKEN") is None
-    home.put("client-7", "OTHER")
-    assert home.read(None, "OTHER") is None
-    assert home.read("client-8", "OTHER") is None
+def test_a_scope_contains_only_its_own_secrets(bench: SourceBench) -> None:
+    """X-12: a source does not fall back to secrets without a scope; the caller does, so that each source is asked in
+    order."""
+    bench.put(None, "GA_TOKEN")
+    assert bench.read("client-7", "GA_TOKEN") is None
+    bench.put("client-7", "OTHER")
+    assert bench.read(None, "OTHER") is None
+    assert bench.read("client-8", "OTHER") is None
 
 
 @pytest.mark.parametrize("scope", ["a.b", "a_b", "a..b"])
-def test_scopes_that_look_alike_do_not_meet(home: Home, scope: str) -> None:
-    """X-12: what lies in the scope a-b is not found in another."""
-    home.patch.setenv("TRIGGERCTL_SECRET__A_B__GA_TOKEN", VALUE)
-    home.cluster.put("jobs/triggerctl-a-b", "GA_TOKEN", VALUE)
-    (home.folder / "a-b").mkdir()
-    (home.folder / "a-b" / "GA_TOKEN").write_text(VALUE)
-    assert home.read("a-b", "GA_TOKEN") == VALUE
-    assert home.read(scope, "GA_TOKEN") is None
+def test_similar_scope_names_are_kept_apart(bench: SourceBench, scope: str) -> None:
+    """X-12: secrets of the scope a-b are not found in another scope."""
+    bench.patch.setenv("TRIGGERCTL_SECRET__A_B__GA_TOKEN", VALUE)
+    bench.cluster.put("jobs/triggerctl-a-b", "GA_TOKEN", VALUE)
+    (bench.folder / "a-b").mkdir()
+    (bench.folder / "a-b" / "GA_TOKEN").write_text(VALUE)
+    assert bench.read("a-b", "GA_TOKEN") == VALUE
+    assert bench.read(scope, "GA_TOKEN") is None
 
 
-def test_it_says_where_it_looks(home: Home) -> None:
-    """X-12: in words that tell the one from the other, for the error of a run that misses it."""
-    assert "GA_TOKEN" in home.place(None, "GA_TOKEN")
-    assert home.place("client-7", "GA_TOKEN") != home.place(None, "GA_TOKEN")
+def test_a_source_names_the_place_it_reads(bench: SourceBench) -> None:
+    """X-12: for the error of a run with a missing secret."""
+    assert "GA_TOKEN" in bench.place(None, "GA_TOKEN")
+    assert bench.place("client-7", "GA_TOKEN") != bench.place(None, "GA_TOKEN")
 
 
 @pytest.mark.parametrize("how", BREAKS)
-def test_what_cannot_be_read_is_not_called_missing(made: Callable[[str], Home], how: str) -> None:
-    """X-12: it may be there, so it is tried again; the error never tells a value."""
-    kind, spoil = BREAKS[how]
-    home = made(kind)
-    spoil(home)
+def test_an_unreadable_secret_is_not_reported_as_missing(bench_for: Callable[[str], SourceBench], how: str) -> None:
+    """X-12: it may exist, so it is tried again; the error never reveals a value."""
+    kind, make_unreadable = BREAKS[how]
+    bench = bench_for(kind)
+    make_unreadable(bench)
     with pytest.raises(SecretUnreadable) as raised:
-        home.read(None, "GA_TOKEN")
+        bench.read(None, "GA_TOKEN")
     assert "secret\xff" not in str(raised.value)
     assert "c2VjcmV0" not in str(raised.value)
 
 
-def test_without_a_namespace_it_is_the_contexts(made: Callable[[str], Home]) -> None:
-    """X-12: where Jobs that name none go, too."""
-    home = made("kubernetes")
-    home.places = SecretPlaces()
-    home.cluster.put(f"{CONTEXT}/triggerctl", "GA_TOKEN", VALUE)
-    assert home.read(None, "GA_TOKEN") == VALUE
-    assert home.place(None, "GA_TOKEN") == f"key GA_TOKEN of {CONTEXT}/triggerctl"
+def test_the_default_namespace_is_that_of_the_kubeconfig(bench_for: Callable[[str], SourceBench]) -> None:
+    """X-12: as for Jobs."""
+    bench = bench_for("kubernetes")
+    bench.places = SecretPlaces()
+    bench.cluster.put(f"{CONTEXT}/triggerctl", "GA_TOKEN", VALUE)
+    assert bench.read(None, "GA_TOKEN") == VALUE
+    assert bench.place(None, "GA_TOKEN") == f"key GA_TOKEN of {CONTEXT}/triggerctl"
 
 
-def test_a_folder_of_a_scope_is_no_value(made: Callable[[str], Home]) -> None:
-    """X-12: a scope may be called as a secret is."""
-    home = made("files")
-    home.put("token", "GA_TOKEN")
-    assert home.read(None, "token") is None
+def test_the_folder_of_a_scope_is_not_a_secret(bench_for: Callable[[str], SourceBench]) -> None:
+    """X-12: a scope may have the name of a secret."""
+    bench = bench_for("files")
+    bench.put("token", "GA_TOKEN")
+    assert bench.read(None, "token") is None
 
 
-def test_the_line_break_of_an_editor_is_not_part_of_the_value(made: Callable[[str], Home]) -> None:
-    """X-12: one, at the end of a file; what else is there is meant."""
-    home = made("files")
-    home.put(None, "GA_TOKEN", "value\n\n")
-    assert home.read(None, "GA_TOKEN") == "value\n"
+def test_a_final_line_break_is_not_part_of_the_value(bench_for: Callable[[str], SourceBench]) -> None:
+    """X-12: only one is removed; editors add it to a file."""
+    bench = bench_for("files")
+    bench.put(None, "GA_TOKEN", "value\n\n")
+    assert bench.read(None, "GA_TOKEN") == "value\n"

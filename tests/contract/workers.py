@@ -1,4 +1,4 @@
-"""A Celery cluster of this machine: a real worker over a real Redis, with a password that must not be told."""
+"""Celery worker and Redis on this machine; the Redis password must never be revealed."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def nothing(document):
 
 @app.task(name="traced", bind=True)
 def traced(self, document):
-    return {"told": getattr(self.request, "traceparent", None)}
+    return {"traceparent": getattr(self.request, "traceparent", None)}
 
 @app.task(name="fail")
 def fail(document):
@@ -64,7 +64,7 @@ def say(document):
 
 
 class Workers:
-    """Running between `with` and its end; `stop` and `begin` of the worker alone."""
+    """Redis and one Celery worker, running while the `with` block runs. `stop` and `begin` apply to the worker only."""
 
     url = ""
 

@@ -1,4 +1,4 @@
-"""A collector of traces on a real socket: it reads what an exporter sends, by the protocol's own messages."""
+"""OpenTelemetry trace collector on a real socket, which parses requests with OTLP's own protobuf messages."""
 
 import gzip
 import threading
@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`/v1/traces` of OTLP over HTTP."""
+    """`POST /v1/traces` of OTLP over HTTP."""
 
     server: "Collector"
 
@@ -22,10 +22,10 @@ class Handler(BaseHTTPRequestHandler):
         assert self.path == "/v1/traces"
         assert self.headers["Content-Type"] == "application/x-protobuf"
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.hold.wait()
+        self.server.may_answer.wait()
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        self.server.take(ExportTraceServiceRequest.FromString(body))
+        self.server.store(ExportTraceServiceRequest.FromString(body))
         answer = ExportTraceServiceResponse().SerializeToString()
         self.send_response(200)
         self.send_header("Content-Type", "application/x-protobuf")
@@ -34,28 +34,28 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: pytest shows what matters."""
+        """Suppress request logs."""
 
 
 class Collector(ThreadingHTTPServer):
-    """Collects between `with` and its end; with `silent` it takes every request and never answers."""
+    """Collect traces while the `with` block runs; a `silent` collector accepts requests and never answers."""
 
     def __init__(self, *, silent: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.spans: list[Span] = []
         self.resources: list[Mapping[str, str]] = []
-        self.hold = threading.Event()
+        self.may_answer = threading.Event()
         if not silent:
-            self.hold.set()
+            self.may_answer.set()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
-    def take(self, request: ExportTraceServiceRequest) -> None:
-        for sent in request.resource_spans:
-            self.resources.append({one.key: one.value.string_value for one in sent.resource.attributes})
-            for scope in sent.scope_spans:
+    def store(self, request: ExportTraceServiceRequest) -> None:
+        for group in request.resource_spans:
+            self.resources.append({item.key: item.value.string_value for item in group.resource.attributes})
+            for scope in group.scope_spans:
                 self.spans.extend(scope.spans)
 
     def named(self, name: str) -> list[Span]:
@@ -66,6 +66,6 @@ class Collector(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *arguments: object) -> None:
-        self.hold.set()
+        self.may_answer.set()
         self.shutdown()
         self.server_close()

@@ -1,4 +1,4 @@
-"""A site for real controllers; whatever a test leaves running is ended."""
+"""Sites for real controllers; controllers that a test leaves running are killed."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,21 +10,21 @@ from tests.crash.site import Site
 
 @pytest.fixture
 def site_over(tmp_path: Path) -> Iterator[Callable[[str], Site]]:
-    """Makes the test's site over a database."""
-    made: list[Site] = []
+    """Function that creates a site on a database."""
+    sites: list[Site] = []
 
-    def over(database_url: str) -> Site:
-        made.append(Site(database_url, tmp_path / f"site-{len(made)}"))
-        return made[-1]
+    def create(database_url: str) -> Site:
+        sites.append(Site(database_url, tmp_path / f"site-{len(sites)}"))
+        return sites[-1]
 
-    yield over
-    for site in made:
+    yield create
+    for site in sites:
         site.close()
 
 
 @pytest.fixture
 def site(site_over: Callable[[str], Site], database_url: str) -> Site:
-    """On both databases."""
+    """Site on SQLite and on PostgreSQL."""
     return site_over(database_url)
 
 

@@ -1,4 +1,4 @@
-"""The account of a trigger that fires every second: each second that passed, exactly one run or in exactly one skip."""
+"""Accounting for a trigger that fires every second: each second must be one run or lie in one recorded skip."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Account:
-    """Seconds of one trigger: those that passed, those that became runs, those that lie in recorded skips."""
+    """Seconds of one trigger: all that passed, those with a run and those in recorded skips."""
 
     passed: list[datetime]
     run: Counter[datetime]
@@ -21,15 +21,15 @@ class Account:
 
     @property
     def wrong(self) -> dict[datetime, tuple[int, int]]:
-        """Seconds that are not exactly one run or one skip, or that never were, with how many of each they have."""
+        """Return seconds without exactly one run or skip, and runs or skips outside the period, with both counts."""
         seconds = {*self.passed, *self.run, *self.skipped}
-        found = {second: (self.run[second], self.skipped[second]) for second in sorted(seconds)}
-        real = set(self.passed)
-        return {second: pair for second, pair in found.items() if second not in real or sum(pair) != 1}
+        counts = {second: (self.run[second], self.skipped[second]) for second in sorted(seconds)}
+        passed = set(self.passed)
+        return {second: pair for second, pair in counts.items() if second not in passed or sum(pair) != 1}
 
 
 def account(runs: Sequence[Run], skips: Sequence[Skip], began: datetime, ended: datetime) -> Account:
-    """The account of (began, ended] for `every: 1s`."""
+    """Return the account of (began, ended] for a trigger with `every: 1s`."""
     skipped: Counter[datetime] = Counter()
     for skip in skips:
         span = list(_seconds(skip.scheduled_at - SECOND, skip.scheduled_until))
@@ -39,7 +39,7 @@ def account(runs: Sequence[Run], skips: Sequence[Skip], began: datetime, ended: 
 
 
 def _seconds(after: datetime, until: datetime) -> Iterator[datetime]:
-    """The whole seconds in (after, until]."""
+    """Yield the whole seconds in (after, until]."""
     second = after.replace(microsecond=0) + SECOND
     while second <= until:
         yield second

@@ -1,4 +1,4 @@
-"""Real controllers, each a `triggerctl up` in a process of its own, over one database and one folder of attempts."""
+"""Real controllers, each a `triggerctl up` process, that share one database and one folder of attempts."""
 
 import json
 import os
@@ -36,51 +36,51 @@ from tests.waiting import PATIENCE, eventually
 from tests.world import EVER, key, task_document, trigger_document
 
 ROOT = Path(__file__).parents[2]
-TELL = """
+RECORD_START = """
 read -r input
 attempt=${input##*'"attempt": '}
-echo "$TRIGGERCTL_RUN_ID ${attempt%%[!0-9]*}" >>"$TOLD/began"
+echo "$TRIGGERCTL_RUN_ID ${attempt%%[!0-9]*}" >>"$RECORDS/began"
 """
-WAIT = """
-until [ -e "$TOLD/go" ]; do sleep 0.05; done
+WAIT_FOR_RELEASE = """
+until [ -e "$RECORDS/go" ]; do sleep 0.05; done
 echo '{"answer": 42}' >"$TRIGGERCTL_OUTPUT"
-echo "$TRIGGERCTL_RUN_ID ${attempt%%[!0-9]*}" >>"$TOLD/ended"
+echo "$TRIGGERCTL_RUN_ID ${attempt%%[!0-9]*}" >>"$RECORDS/ended"
 """
-"""Tasks for `/bin/sh`: one appends its run and attempt to a file; the other, after it, waits until it may go on."""
+"""Scripts for `/bin/sh`: the first appends run and attempt to a file; the second follows it and waits for a release."""
 
 
 class Controller:
-    """One process; `log` is what it wrote to standard error."""
+    """Controller process; `log` is the file with its standard error."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process, self.log = process, log
 
-    def said(self, event: str) -> list[dict[str, Any]]:
-        """Its log lines for an event."""
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Return its log lines with this event name."""
         return [line for line in self._lines() if line.get("event") == event]
 
-    def complaints(self) -> list[dict[str, Any]]:
-        """Errors it logged, and what is no log line at all."""
+    def errors(self) -> list[dict[str, Any]]:
+        """Return its log lines of level error or critical, and lines that are not JSON."""
         return [line for line in self._lines() if line.get("level") in (None, "error", "critical")]
 
-    def until(self, event: str) -> dict[str, Any]:
-        """Its first log line for an event, once it is there."""
-        return eventually(lambda: self.said(event) or self._is_over(event))[0]
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """Wait for its first log line with this event name and return it."""
+        return eventually(lambda: self.events(event) or self._fail_if_ended(event))[0]
 
     @property
     def url(self) -> str:
-        """Where it answers, once it does."""
-        url: str = self.until("controller.started")["url"]
+        """Address of its API, once it has started."""
+        url: str = self.wait_for("controller.started")["url"]
         return url
 
     def kill(self) -> None:
-        """SIGKILL: nothing is cleaned up. Its tasks are in groups of their own and live on."""
+        """Send SIGKILL. Its tasks run in process groups of their own and survive."""
         assert self.process.poll() is None, self.log.read_text()
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(PATIENCE)
 
     def freeze(self, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT that much later, unless it was killed: it does not know that it was away."""
+        """Send SIGSTOP, and SIGCONT `seconds` later, unless it is killed in between."""
         os.killpg(self.process.pid, signal.SIGSTOP)
         try:
             with suppress(subprocess.TimeoutExpired):
@@ -90,47 +90,50 @@ class Controller:
                 os.killpg(self.process.pid, signal.SIGCONT)
 
     def terminate(self) -> None:
-        """SIGTERM, and no waiting."""
+        """Send SIGTERM and return immediately."""
         self.process.terminate()
 
     def stop(self) -> int:
-        """SIGTERM once it has started, for until then the signal is Python's; answers the exit code."""
-        self.until("controller.started")
+        """Send SIGTERM and return the exit code.
+
+        It waits for the start first, because before that Python's default handler would end the process.
+        """
+        self.wait_for("controller.started")
         self.terminate()
         return self.process.wait(PATIENCE)
 
-    def lives_on(self, seconds: float) -> bool:
-        """Whether it is still there that much later."""
+    def survives(self, seconds: float) -> bool:
+        """Return True if the process is still running after `seconds`."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         return self.process.poll() is None
 
-    def _is_over(self, event: str) -> list[dict[str, Any]]:
+    def _fail_if_ended(self, event: str) -> list[dict[str, Any]]:
         assert self.process.poll() is None, f"ended before {event}: {self.log.read_text()}"
         return []
 
     def _lines(self) -> list[dict[str, Any]]:
-        """What is cut off in the middle by a kill is no line."""
+        """Return the complete lines of the log; a kill may have cut off the last one."""
         *lines, _ = self.log.read_text().split("\n")
         return [_parsed(line) for line in lines]
 
 
 class Site:
-    """What the controllers share, and what a person does about it beside them."""
+    """Database and folders that the controllers share, and what a person does to the database meanwhile."""
 
     def __init__(self, database_url: str, folder: Path) -> None:
         self.database_url, self.folder = database_url, folder
-        self.told, self.work = folder / "told", folder / "work"
-        self.told.mkdir(parents=True)
+        self.records, self.work = folder / "records", folder / "work"
+        self.records.mkdir(parents=True)
         self.database = Database(database_url)
         self.observations = Observations()
         self._firing = Firing(self.database, self.observations)
         self.controllers: list[Controller] = []
 
     def up(self, *arguments: str, without: str = "", **settings: str) -> Controller:
-        """Starts a controller; settings are named as in the environment, ours without the prefix."""
+        """Start a controller. Settings are named as environment variables without the prefix TRIGGERCTL_."""
         log = self.folder / f"controller-{len(self.controllers)}.log"
-        chosen = {
+        variables = {
             "DATABASE_URL": self.database_url,
             "LISTEN": "127.0.0.1:0",
             "LOG_FORMAT": "json",
@@ -139,8 +142,8 @@ class Site:
             **settings,
         }
         parts = ["--without", without] if without else []
-        prefixes = {name: "" if name.startswith("OTEL_") else "TRIGGERCTL_" for name in chosen}
-        environment = {prefixes[name] + name: value for name, value in chosen.items()}
+        prefixes = {name: "" if name.startswith("OTEL_") else "TRIGGERCTL_" for name in variables}
+        environment = {prefixes[name] + name: value for name, value in variables.items()}
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "controller.cli.main", "up", *arguments, *parts],
@@ -155,14 +158,14 @@ class Site:
         return self.controllers[-1]
 
     def register(self, script: str, version: str = "v1") -> None:
-        """Registers a version of task report: a script for `/bin/sh`."""
-        process = {"command": ["/bin/sh", "-c", script], "env": {"TOLD": str(self.told)}}
+        """Register a version of task report that runs a script with `/bin/sh`."""
+        process = {"command": ["/bin/sh", "-c", script], "env": {"RECORDS": str(self.records)}}
         register_task(
             self.database, self.observations, TaskManifest.read(task_document(version, process=process)), Caller("ann")
         )
 
     def deploy(self, name: str, **spec: Any) -> None:
-        """Creates a trigger; where the spec says nothing it never fires by itself."""
+        """Create a trigger. Without a schedule in `spec` it never fires by itself."""
         spec = {"schedule": {"at": "2060-01-01T00:00:00Z"}, "overlap": "allow"} | spec
         deploy_trigger(
             self.database,
@@ -173,7 +176,7 @@ class Site:
         )
 
     def redeploy(self, name: str, **spec: Any) -> None:
-        """A revision more."""
+        """Deploy another revision."""
         manifest = TriggerManifest.read(trigger_document(name, **spec))
         deploy_trigger(
             self.database, self.observations, manifest, Expected(revision=self._revision(name)), Caller("ann")
@@ -189,12 +192,12 @@ class Site:
             self.database, self.observations, key(name), Expected(revision=self._revision(name)), Caller("ann")
         )
 
-    def faults(self, name: str) -> list[AuditLine]:
-        """What `audit` finds missing, twice or unexplained in a trigger's whole life."""
+    def audit_faults(self, name: str) -> list[AuditLine]:
+        """Return what `audit` reports as missing, doubled or unexplained in the trigger's whole life."""
         return Auditing(self.database, timedelta(minutes=1)).faults(key(name))
 
     def fire(self, name: str) -> str:
-        """One run by hand; answers its id."""
+        """Fire one run manually and return its id."""
         return self._firing.fire(key(name), None, Caller("ann"), "allow").id
 
     def run(self, run_id: str) -> Run:
@@ -203,8 +206,8 @@ class Site:
         assert run is not None
         return run
 
-    def ended(self, run_id: str) -> Run:
-        """A run, once it is over."""
+    def wait_for_end(self, run_id: str) -> Run:
+        """Wait until the run has ended and return it."""
         return eventually(lambda: run if (run := self.run(run_id)).status not in LIVE else None)
 
     def runs(self, name: str | None = None) -> list[Run]:
@@ -216,7 +219,7 @@ class Site:
             return occurrences.skips_within(connection, self._id(name), *EVER)
 
     def history(self, name: str) -> list[Revision]:
-        """Oldest first."""
+        """Return revisions, oldest first."""
         with self.database.read() as connection:
             return revision_store.page(connection, self._id(name), None, 1_000)[::-1]
 
@@ -234,60 +237,61 @@ class Site:
         with self.database.read() as connection:
             return backlog_store.get(connection, [self._id(name)])
 
-    def comes_to_an_end(self, *names: str) -> datetime:
-        """Waits until all that was due by now is decided, then ends the schedules and waits for the last runs.
+    def drain(self, *names: str) -> datetime:
+        """Stop the schedules as `stop_schedules` does, and wait for the last runs to end.
 
-        Answers what `now` was: what fell due later may have fallen into the schedules' end.
+        Return the instant up to which everything was decided; later occurrences may have been skipped by the
+        deactivation.
         """
-        until = self.comes_to_rest(*names)
+        until = self.stop_schedules(*names)
         for name in names:
-            self._ends(name)
+            self._wait_until_idle(name)
         return until
 
-    def comes_to_rest(self, *names: str) -> datetime:
-        """Waits until all that was due by now is decided, then ends the schedules; answers what `now` was."""
+    def stop_schedules(self, *names: str) -> datetime:
+        """Wait until everything due by now is decided, deactivate the triggers, and return that instant."""
         until = self.now()
         for name in names:
-            self._gets_decided(name, until)
+            self._wait_until_decided(name, until)
             self.deactivate(name)
         return until
 
-    def lets_go(self) -> None:
-        """Lets waiting tasks go on."""
-        (self.told / "go").touch()
+    def release_tasks(self) -> None:
+        """Let waiting tasks end."""
+        (self.records / "go").touch()
 
-    def began(self) -> Counter[tuple[str, int]]:
-        """How often a task began, by run and attempt."""
-        return self._told("began")
+    def started_attempts(self) -> Counter[tuple[str, int]]:
+        """Return how often a task started, by run and attempt."""
+        return self._recorded("began")
 
-    def finished(self) -> Counter[tuple[str, int]]:
-        """How often a waiting task came to its end, by run and attempt."""
-        return self._told("ended")
+    def finished_attempts(self) -> Counter[tuple[str, int]]:
+        """Return how often a waiting task ended, by run and attempt."""
+        return self._recorded("ended")
 
     def close(self) -> None:
-        """Ends every controller that is left, and every task."""
+        """Kill the remaining controllers and tasks."""
         for controller in self.controllers:
             if controller.process.poll() is None:
                 controller.kill()
-        self.lets_go()
+        self.release_tasks()
         for folder in self.work.glob("*-*"):
             if child := child_process.adopt(folder):
                 child.forget()
         self.database.close()
 
-    def _gets_decided(self, name: str, until: datetime) -> None:
+    def _wait_until_decided(self, name: str, until: datetime) -> None:
         eventually(lambda: self.status(name).watermark >= until)
         eventually(lambda: not self.backlogs(name))
 
-    def _ends(self, name: str) -> None:
-        eventually(lambda: not self._live(name))
+    def _wait_until_idle(self, name: str) -> None:
+        eventually(lambda: not self._live_run_id(name))
 
-    def _live(self, name: str) -> str | None:
+    def _live_run_id(self, name: str) -> str | None:
         with self.database.read() as connection:
             return runs.live_of(connection, self._id(name))
 
-    def _told(self, name: str) -> Counter[tuple[str, int]]:
-        path = self.told / name
+    def _recorded(self, name: str) -> Counter[tuple[str, int]]:
+        path = self.records / name
         lines = path.read_text().splitlines() if path.exists() else []
         return Counter((run_id, int(attempt)) for run_id, attempt in map(str.split, lines))
 

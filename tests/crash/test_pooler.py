@@ -1,4 +1,4 @@
-"""PgBouncer between the controllers and PostgreSQL, in transaction mode: the server's sessions are anybody's (O-09)."""
+"""PgBouncer in transaction mode between the controllers and PostgreSQL, where clients share server sessions (O-09)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,21 +18,21 @@ from revisions.store import feed, schema, sessions, tasks
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Hearing, Listener, hearing
 from tests.crash.ledger import account
-from tests.crash.site import TELL, Site
+from tests.crash.site import RECORD_START, Site
 from tests.pooler import PGBOUNCER, Pooler, version
 from tests.stalling import between_statements, within_a_turn
 from tests.waiting import eventually
 from tests.world import World, key
 
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="there is no pgbouncer; `.ci/run` installs it")
+pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed; `.ci/run` installs it")
 
 EVERY_SECOND = {"schedule": {"every": "1s"}, "catchup": {"policy": "all"}}
 UNLIMITED = {"EXECUTION_QPS": "1000", "EXECUTION_BURST": "1000"}
 KINDS = {
-    "refuses options": {},
-    "passes over options": {"ignore_startup_parameters": "options"},
-    "knows no prepared statements": {"max_prepared_statements": "0"},
-    "knows prepared statements": {"max_prepared_statements": "100"},
+    "refuses startup options": {},
+    "ignores startup options": {"ignore_startup_parameters": "options"},
+    "without prepared statements": {"max_prepared_statements": "0"},
+    "with prepared statements": {"max_prepared_statements": "100"},
 }
 
 
@@ -40,29 +40,29 @@ KINDS = {
 def pooler(request: pytest.FixtureRequest, postgresql_database_url: str) -> Iterator[Pooler]:
     settings = KINDS[request.param]
     if "max_prepared_statements" in settings and version() < (1, 21):
-        pytest.skip("PgBouncer knows of prepared statements since version 1.21")
+        pytest.skip("PgBouncer supports prepared statements since version 1.21")
     started = Pooler(postgresql_database_url, **settings)
     yield started
     started.stop()
 
 
 @pytest.fixture
-def one_kind(postgresql_database_url: str) -> Iterator[Pooler]:
+def default_pooler(postgresql_database_url: str) -> Iterator[Pooler]:
     started = Pooler(postgresql_database_url)
     yield started
     started.stop()
 
 
 @pytest.fixture
-def behind(pooler: Pooler) -> Iterator[Database]:
+def pooled_database(pooler: Pooler) -> Iterator[Database]:
     with Database(pooler.url) as database:
         yield database
 
 
-def crowd(world: World, times: int = 6) -> None:
-    """Everything that speaks to the database, over more sessions of ours than the pooler has of the server's."""
-    holding = [world.database.engine.connect() for _ in range(6)]
-    for session in holding:
+def run_full_cycles(world: World, times: int = 6) -> None:
+    """Change, fire and finish triggers over more client sessions than the pooler has server sessions."""
+    sessions_opened = [world.database.engine.connect() for _ in range(6)]
+    for session in sessions_opened:
         session.close()
     for number in range(times):
         name = f"tick-{number}"
@@ -75,24 +75,23 @@ def crowd(world: World, times: int = 6) -> None:
         world.resync()
 
 
-def test_the_whole_path(behind: Database) -> None:
-    """O-09: deploy, due pass, claim under its advisory lock, settle, feed, history; no statement waits for one that
-    another session prepared."""
-    world = World(behind, behind.clock)
+def test_deploys_passes_claims_and_settles_work_through_a_pooler(pooled_database: Database) -> None:
+    """O-09: so do the feed and the history; no statement relies on one that another session prepared."""
+    world = World(pooled_database, pooled_database.clock)
     world.register()
-    crowd(world)
-    made = [run for number in range(6) for run in world.runs(f"tick-{number}")]
-    assert Counter(run.status for run in made) == {"succeeded": 6}
-    with behind.read() as connection:
+    run_full_cycles(world)
+    runs = [run for number in range(6) for run in world.runs(f"tick-{number}")]
+    assert Counter(run.status for run in runs) == {"succeeded": 6}
+    with pooled_database.read() as connection:
         changes = feed.read(connection, feed.BEGINNING, 1_000)
     assert len(changes.items) == 24
     with pytest.raises(Conflict):
         world.update("tick-0", 1)
 
 
-def test_one_wins_of_many_who_write_at_once(behind: Database) -> None:
-    """R-07, O-09: the locks are those of transactions, and as exact as without a pooler."""
-    world = World(behind, behind.clock)
+def test_one_of_many_concurrent_updates_wins(pooled_database: Database) -> None:
+    """R-07, O-09: locks belong to transactions, so they are as exact as without a pooler."""
+    world = World(pooled_database, pooled_database.clock)
     world.register()
     world.create()
 
@@ -107,19 +106,19 @@ def test_one_wins_of_many_who_write_at_once(behind: Database) -> None:
     assert [revision.revision for revision in world.history()] == [2, 1]
 
 
-def test_migrations(behind: Database) -> None:
+def test_migrations_run_down_and_up_through_a_pooler(pooled_database: Database) -> None:
     """O-09, R-19: down and up again."""
-    schema.downgrade(behind, "base")
-    assert behind.schema() is None
-    schema.upgrade(behind)
-    behind.check_schema()
+    schema.downgrade(pooled_database, "base")
+    assert pooled_database.schema() is None
+    schema.upgrade(pooled_database)
+    pooled_database.check_schema()
 
 
 @pytest.mark.usefixtures("as_shipped")
-def test_every_transaction_has_its_timeouts(behind: Database, pooler: Pooler) -> None:
-    """O-08, O-09: they are the transaction's own, and leave nothing to whoever has the server's session next."""
+def test_timeouts_hold_for_the_transaction_only(pooled_database: Database, pooler: Pooler) -> None:
+    """O-08, O-09: the next client of the server session does not inherit them."""
     expected = {"idle_in_transaction_session_timeout": "10s", "lock_timeout": "5s", "statement_timeout": "30s"}
-    for transaction in (behind.read, behind.write):
+    for transaction in (pooled_database.read, pooled_database.write):
         with transaction() as connection:
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)
@@ -136,12 +135,12 @@ def _shown(connection: psycopg.Connection[Any], name: str) -> str:
     return str(row[0])
 
 
-def test_a_lock_that_somebody_holds(
-    one_kind: Pooler, postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch
+def test_a_change_that_waits_for_a_lock_is_refused_after_the_timeout(
+    default_pooler: Pooler, postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O-08, O-09: it is waited for no longer than without a pooler."""
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s as it ships
-    with Database(one_kind.url) as database, psycopg.connect(postgresql_database_url) as holder:
+    """O-08, O-09: it waits no longer than without a pooler."""
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
+    with Database(default_pooler.url) as database, psycopg.connect(postgresql_database_url) as holder:
         world = World(database, database.clock)
         world.register()
         world.create()
@@ -152,11 +151,13 @@ def test_a_lock_that_somebody_holds(
         assert world.update("tick", 1, description="new").trigger.revision == 2
 
 
-def test_a_statement_that_takes_too_long(one_kind: Pooler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-08, O-09: it is ended, and its transaction with it."""
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s as it ships
+def test_a_statement_that_exceeds_its_timeout_is_cancelled(
+    default_pooler: Pooler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-08, O-09: its transaction is rolled back."""
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
     with (
-        Database(one_kind.url) as database,
+        Database(default_pooler.url) as database,
         pytest.raises(Unavailable, match="statement timeout"),
         database.write() as connection,
     ):
@@ -164,11 +165,11 @@ def test_a_statement_that_takes_too_long(one_kind: Pooler, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("stands_still", [between_statements, within_a_turn])
-def test_a_participant_that_stalls(
-    one_kind: Pooler, postgresql_database_url: str, stands_still: Callable[[Connection], None]
+def test_a_stalled_transaction_loses_its_locks(
+    default_pooler: Pooler, postgresql_database_url: str, stands_still: Callable[[Connection], None]
 ) -> None:
-    """O-08, O-09, invariant 8: it loses its locks to those who wait for them, and changes nothing when it is back."""
-    with Database(one_kind.url) as stalled, psycopg.connect(postgresql_database_url) as other:
+    """O-08, O-09, invariant 8: those who wait for its locks go on, and it changes nothing when it continues."""
+    with Database(default_pooler.url) as stalled, psycopg.connect(postgresql_database_url) as other:
         if stands_still is within_a_turn and other.info.server_version < 170_000:
             pytest.skip("PostgreSQL ends transactions that stall in the middle of a turn since version 17")
         world = World(stalled, stalled.clock)
@@ -178,64 +179,68 @@ def test_a_participant_that_stalls(
             with stalled.write() as connection:
                 connection.exec_driver_sql("SELECT 1 FROM tasks FOR UPDATE")
                 stands_still(connection)
-                other.execute("SELECT 1 FROM tasks FOR UPDATE")  # until the other's session is ended
+                other.execute("SELECT 1 FROM tasks FOR UPDATE")  # waits until PostgreSQL ends the stalled session
                 other.rollback()
                 tasks.delete(connection, task)
 
         with pytest.raises(Unavailable):
             change()
         with stalled.read() as connection:
-            found = tasks.get(connection, task)
-        assert found is not None
-        assert not found.deleted
+            row = tasks.get(connection, task)
+        assert row is not None
+        assert not row.deleted
 
 
-def test_doctor_notices(one_kind: Pooler, postgresql_database_url: str) -> None:
-    """O-09: that a pooler is there, and whether notices get past it."""
-    with Database(one_kind.url) as database:
+def test_doctor_reports_the_pooler_and_whether_notifications_arrive(
+    default_pooler: Pooler, postgresql_database_url: str
+) -> None:
+    """O-09: `listen_url` must lead to PostgreSQL itself."""
+    with Database(default_pooler.url) as database:
         for listen_url, level in ((None, Level.WARNING), (postgresql_database_url, Level.OK)):
-            made = Examining(database, Pace(), HostClock(), listen_url).examine()
-            found = {check.name: check for check in made}
-            assert "one is before the database" in found["pooler"].detail
-            assert found["notices"].level is level
-            assert [check.name for check in made if check.level is Level.FAULT] == []
+            checks = {check.name: check for check in Examining(database, Pace(), HostClock(), listen_url).examine()}
+            assert "one is before the database" in checks["pooler"].detail
+            assert checks["notices"].level is level
+            assert [check.name for check in checks.values() if check.level is Level.FAULT] == []
 
 
-def test_nothing_is_heard_through_it(one_kind: Pooler, postgresql_database_url: str) -> None:
-    """O-09: a listener does not say that it is connected where a pooler would keep the notices; `listen_url` leads
-    past it."""
-    with Database(one_kind.url) as database:
+def test_a_listener_behind_a_pooler_does_not_claim_to_be_connected(
+    default_pooler: Pooler, postgresql_database_url: str
+) -> None:
+    """O-09: the pooler would keep its notifications; `listen_url` bypasses the pooler."""
+    with Database(default_pooler.url) as database:
         assert hearing(database, None) is Hearing.POOLED
         assert hearing(database, postgresql_database_url) is Hearing.HEARD
         woken: list[bool] = []
-        deaf = Listener(database, {CHANGES: lambda: woken.append(True)})
-        hears = Listener(database, {CHANGES: lambda: woken.append(True)}, past=postgresql_database_url)
-        deaf.start()
-        hears.start()
+        pooled = Listener(database, {CHANGES: lambda: woken.append(True)})
+        bypassing = Listener(database, {CHANGES: lambda: woken.append(True)}, past=postgresql_database_url)
+        pooled.start()
+        bypassing.start()
         try:
-            eventually(lambda: hears.connected and woken)
-            assert not deaf.connected
+            eventually(lambda: bypassing.connected and woken)
+            assert not pooled.connected
         finally:
-            deaf.stop()
-            hears.stop()
+            pooled.stop()
+            bypassing.stop()
 
 
-def test_controllers(site_over: Callable[[str], Site], pooler: Pooler, postgresql_database_url: str) -> None:
-    """O-09, L-14: two of them make one run of each second and do it once; a change is heard past the pooler."""
-    site = site_over(pooler.url)
-    site.register(TELL)
+def test_two_controllers_behind_a_pooler_share_the_work(
+    site_over: Callable[[str], Site], default_pooler: Pooler, postgresql_database_url: str
+) -> None:
+    """O-09, L-14: each second has one run that is executed once; a change is noticed through `listen_url`."""
+    site = site_over(default_pooler.url)
+    site.register(RECORD_START)
     settings = UNLIMITED | {"LISTEN_URL": postgresql_database_url, "RESYNC_INTERVAL": "1h"}
     controllers = [site.up(**settings) for _ in range(2)]
-    for one in controllers:
-        one.until("controller.started")
+    for controller in controllers:
+        controller.wait_for("controller.started")
     site.deploy("tick", **EVERY_SECOND)
     eventually(lambda: len(site.runs("tick")) >= 4)
-    site.comes_to_an_end("tick")
+    site.drain("tick")
     deployed, deactivated = site.history("tick")
-    made = site.runs("tick")
-    assert account(made, site.skips("tick"), deployed.at, deactivated.at).wrong == {}
-    assert {run.status for run in made} == {"succeeded"}
-    assert site.began() == Counter((run.id, 1) for run in made)
-    for one in controllers:
-        assert one.stop() == 0
-        assert one.complaints() == []
+    runs = site.runs("tick")
+    assert account(runs, site.skips("tick"), deployed.at, deactivated.at).wrong == {}
+    assert {run.status for run in runs} == {"succeeded"}
+    assert site.started_attempts() == Counter((run.id, 1) for run in runs)
+    for controller in controllers:
+        assert controller.stop() == 0
+        assert controller.errors() == []

@@ -1,4 +1,4 @@
-"""The dashboards as they lie in the chart, read as Grafana would: panels, queries, and what variables stand for."""
+"""Dashboards of the chart, read as Grafana does: panels, queries and variables."""
 
 import json
 import re
@@ -9,45 +9,45 @@ from dashboards.__main__ import BOARDS, CHART
 from tests.dashboards.prometheus import JOB
 
 RATE_INTERVAL = "12s"
-"""What Grafana would make of `$__rate_interval` where there is a scrape every three seconds."""
+"""Grafana's value of `$__rate_interval` for a scrape interval of three seconds."""
 
 
 class Query(NamedTuple):
-    """One line of a panel; `legend` names it."""
+    """Query of one line in a panel; `legend` names the line."""
 
     board: str
     panel: str
     legend: str
     expression: str
 
-    def asked(self, project: str) -> str:
-        """As Grafana sends it, its variables filled in."""
-        return filled(self.expression, project)
+    def for_project(self, project: str) -> str:
+        """Return the query as Grafana sends it, with the variables filled in."""
+        return fill_variables(self.expression, project)
 
 
-def filled(text: str, project: str) -> str:
+def fill_variables(text: str, project: str) -> str:
     values = {"__rate_interval": RATE_INTERVAL, "job": JOB, "project": project}
-    return re.sub(r"\$(\w+)", lambda found: values[found[1]], text)
+    return re.sub(r"\$(\w+)", lambda match: values[match[1]], text)
 
 
-def read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((CHART / "dashboards" / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+def read_board(name: str) -> dict[str, Any]:
+    board: dict[str, Any] = json.loads((CHART / "dashboards" / f"{name}.json").read_text(encoding="utf-8"))
+    return board
 
 
 def queries(*names: str) -> Iterator[Query]:
-    """Of these dashboards, of all where none is named."""
+    """Yield the queries of the named dashboards, or of all."""
     for name in names or BOARDS:
-        for panel in read(name)["panels"]:
+        for panel in read_board(name)["panels"]:
             for target in panel.get("targets", []):
                 yield Query(name, panel["title"], target.get("legendFormat", ""), target["expr"])
 
 
 def variables(name: str) -> dict[str, str]:
-    """The variables whose values are asked of Prometheus, and how."""
-    return {one["name"]: one["query"] for one in read(name)["templating"]["list"] if one["type"] == "query"}
+    """Return the variables whose values Prometheus provides, with their queries."""
+    return {item["name"]: item["query"] for item in read_board(name)["templating"]["list"] if item["type"] == "query"}
 
 
 def selectors(expression: str) -> list[str]:
-    """What an expression reads."""
+    """Return the metric selectors in an expression."""
     return re.findall(r"triggerctl_\w+(?:\{[^}]*\})?", expression)

@@ -1,4 +1,4 @@
-"""A controller at work: runs that succeed, fail, are skipped, wait for tokens, are caught up; rests and freezes."""
+"""Load on a controller: runs that succeed, fail, are skipped, rate-limited, caught up or frozen."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ SECOND: dict[str, Any] = {"schedule": {"every": "1s"}, "overlap": "allow"}
 
 
 class Load:
-    """What a person does about it, over the API."""
+    """Operations of a person over the API."""
 
     def __init__(self, url: str) -> None:
         self.client = httpx.Client(base_url=f"{url}/api/v1", timeout=PATIENCE)
 
     def begin(self) -> None:
-        """Everything but what is staged as a fault."""
+        """Create all triggers and put load on the controller. Faults are staged by the tests."""
         for project in (PROJECT, FROZEN, BUSY):
             for name, script in TASKS.items():
                 process = {"command": ["/bin/sh", "-c", script]}
@@ -54,23 +54,23 @@ class Load:
         self.freeze(BUSY)
         self.deploy(BUSY, "quick", "caught-up", **SECOND, catchup={"policy": "all"})
 
-    def go_on(self) -> None:
-        """What a freeze held for long enough is caught up."""
+    def start_catch_up(self) -> None:
+        """End the freeze after which missed occurrences are caught up."""
         self.unfreeze(BUSY)
 
-    def crowd(self) -> None:
-        """More than the rate lets through."""
+    def exceed_rate(self) -> None:
+        """Deploy more triggers than the rate limit allows to start."""
         for number in range(14):
-            self.deploy(BUSY, "quick", f"crowd-{number}", **SECOND, tags=["crowd"])
+            self.deploy(BUSY, "quick", f"excess-{number}", **SECOND, tags=["excess"])
 
-    def disperse(self) -> None:
-        self._ask("POST", "/triggers:deactivate", {}, {"tag": "crowd"})
+    def end_excess(self) -> None:
+        self._ask("POST", "/triggers:deactivate", {}, {"tag": "excess"})
 
     def freeze(self, project: str) -> None:
-        self._ask("POST", "/freeze", {}, {"project": project, "reason": "a fault is staged"})
+        self._ask("POST", "/freeze", {}, {"project": project, "reason": "staged fault"})
 
     def unfreeze(self, project: str) -> None:
-        self._ask("POST", "/unfreeze", {}, {"project": project, "reason": "it is over"})
+        self._ask("POST", "/unfreeze", {}, {"project": project, "reason": "fault ended"})
 
     def deploy(self, project: str, task: str, name: str, *, tags: Any = (), **spec: Any) -> None:
         body = {"metadata": {"tags": list(tags)}, "spec": {"task_version": "v1", **spec}}

@@ -1,4 +1,4 @@
-"""A real Prometheus, which scrapes a controller every three seconds and answers queries."""
+"""Real Prometheus server that scrapes a controller every three seconds and answers queries."""
 
 import math
 import subprocess
@@ -23,7 +23,7 @@ Sample = tuple[dict[str, str], float]
 
 
 class Prometheus:
-    """Answers over HTTP as Grafana asks, at a port; started at once."""
+    """Prometheus at a port, running once the constructor returns."""
 
     def __init__(self, target: str, rules: Path, folder: Path, port: int) -> None:
         folder.mkdir()
@@ -46,20 +46,20 @@ class Prometheus:
         eventually(self._is_up)
 
     def query(self, expression: str) -> list[Sample]:
-        """What an expression comes to now, without what is no number. Fails where Prometheus refuses it."""
-        found = self._ask("/query", query=expression)
-        if found["resultType"] == "scalar":
-            return [({}, float(found["result"][1]))]
-        samples = [(one["metric"], float(one["value"][1])) for one in found["result"]]
+        """Return the current result of an expression, without NaN. Fail if Prometheus refuses it."""
+        answer = self._ask("/query", query=expression)
+        if answer["resultType"] == "scalar":
+            return [({}, float(answer["result"][1]))]
+        samples = [(series["metric"], float(series["value"][1])) for series in answer["result"]]
         return [(labels, value) for labels, value in samples if not math.isnan(value)]
 
     def labels(self, selector: str, label: str) -> list[str]:
-        """The values of a label, as Grafana asks for a variable's."""
+        """Return the values of a label, as Grafana asks for a variable's values."""
         values: list[str] = self._ask(f"/label/{label}/values", **{"match[]": selector})
         return values
 
     def rules(self) -> list[dict[str, Any]]:
-        """The loaded rules, with their health."""
+        """Return the loaded rules with their health."""
         return [rule for group in self._ask("/rules")["groups"] for rule in group["rules"]]
 
     def stop(self) -> None:

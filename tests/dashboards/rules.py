@@ -1,4 +1,4 @@
-"""Staged series for Prometheus' own rule tests: each alert, what makes it fire, and what nearly does."""
+"""Cases for Prometheus' rule tests: for each alert, series that make it fire and series that nearly do."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,13 @@ from dashboards.alerts import ALERTS, RUNBOOKS, Alert
 JOB = {"job": "triggerctl"}
 
 
-class Staged(NamedTuple):
-    """Series (their values, one a minute, in promtool's notation), and the one alert that fires at a minute, if any:
-    with which labels, and how its words show the value. Where nothing is said of the loop it resyncs.
+class RuleCase(NamedTuple):
+    """Series and the one alert that fires at a minute, if any, with its labels and the value in its text.
+
+    Values are one per minute, in promtool's notation. Unless a case has series about the loop, the loop resyncs.
     """
 
-    about: str
+    name: str
     series: dict[str, str]
     minute: int
     fires: str = ""
@@ -22,236 +23,251 @@ class Staged(NamedTuple):
     shown: str = ""
 
 
-def one(metric: str, /, **labels: str) -> str:
-    """A series of one replica."""
-    said = {"job": "triggerctl", "instance": "a:8080", **labels}
-    return f"triggerctl_{metric}{{{', '.join(f'{key}={value!r}' for key, value in said.items())}}}".replace("'", '"')
+def series(metric: str, /, **labels: str) -> str:
+    """Return the name of a series of one replica."""
+    all_labels = {"job": "triggerctl", "instance": "a:8080", **labels}
+    return f"triggerctl_{metric}{{{', '.join(f'{key}={value!r}' for key, value in all_labels.items())}}}".replace(
+        "'", '"'
+    )
 
 
 def _runs(outcome: str, values: str) -> dict[str, str]:
-    return {one("runs_total", outcome=outcome, source="schedule"): values}
+    return {series("runs_total", outcome=outcome, source="schedule"): values}
 
 
 def _late(seconds: str, cause: str) -> dict[str, str]:
-    return {one("late_seconds", project="acme", cause=cause): seconds}
+    return {series("late_seconds", project="acme", cause=cause): seconds}
 
 
-def _buckets(within: str, all: str) -> dict[str, str]:
-    lateness = {le: one("fire_lateness_seconds_bucket", le=le) for le in ("60.0", "300.0", "+Inf")}
-    return {lateness["60.0"]: within, lateness["300.0"]: all, lateness["+Inf"]: all}
+def _buckets(within_a_minute: str, all: str) -> dict[str, str]:
+    lateness = {le: series("fire_lateness_seconds_bucket", le=le) for le in ("60.0", "300.0", "+Inf")}
+    return {lateness["60.0"]: within_a_minute, lateness["300.0"]: all, lateness["+Inf"]: all}
 
 
-AGE, INTERVAL = one("resync_age_seconds"), one("setting", name="resync_interval")
+AGE, INTERVAL = series("resync_age_seconds"), series("setting", name="resync_interval")
 LATE, GROWS, FAIL = "TriggerctlFiresLate", "TriggerctlBacklogGrowing", "TriggerctlRunsFail"
-STAGED = (
-    Staged(
-        "all is well",
+RULE_CASES = (
+    RuleCase(
+        "everything works",
         _late("0x30", "undecided")
         | _runs("succeeded", "0+10x30")
         | _buckets("0+9x30", "0+9x30")
-        | {one("quarantined"): "0x30", one("deadlines_missed_total", kind="within"): "0x30"},
+        | {series("quarantined"): "0x30", series("deadlines_missed_total", kind="within"): "0x30"},
         30,
     ),
-    Staged(
+    RuleCase(
         "no replica resyncs",
         {AGE: "0+60x20", INTERVAL: "30x20"},
         10,
         "TriggerctlNotReconciling",
     ),
-    Staged(
+    RuleCase(
         "one of two replicas resyncs",
         {AGE: "0+60x20", AGE.replace("a:8080", "b:8080"): "15x20", INTERVAL: "30x20"},
         10,
     ),
-    Staged(
+    RuleCase(
         "the installation of another namespace resyncs",
         {
-            one("resync_age_seconds", namespace="dead"): "0+60x20",
-            one("setting", namespace="dead", name="resync_interval"): "30x20",
-            one("resync_age_seconds", namespace="alive"): "15x20",
-            one("setting", namespace="alive", name="resync_interval"): "30x20",
+            series("resync_age_seconds", namespace="dead"): "0+60x20",
+            series("setting", namespace="dead", name="resync_interval"): "30x20",
+            series("resync_age_seconds", namespace="alive"): "15x20",
+            series("setting", namespace="alive", name="resync_interval"): "30x20",
         },
         10,
         "TriggerctlNotReconciling",
         JOB | {"namespace": "dead"},
     ),
-    Staged("no replica has resynced for a moment", {AGE: "0+60x20", INTERVAL: "30x20"}, 7),
-    Staged("a long interval is no standstill", {AGE: "0+60x20", INTERVAL: "600x20"}, 20),
-    Staged("nothing is scraped", {AGE: "_x20"}, 5, "TriggerctlNotReconciling", {}),
-    Staged("due for long, without tokens", _late("0+30x30", "rate"), 10, LATE, shown="5m 0s"),
-    Staged("due for long, and nobody came", _late("0+30x30", "undecided"), 10, LATE, shown="5m 0s"),
-    Staged("due for long, but frozen", _late("0+30x30", "freeze"), 30),
-    Staged("due for a moment", _late("0 70 0 70 0 70 0 70 0 70 0", "undecided"), 9),
-    Staged("one start in ten is late", _buckets("0+9x30", "0+10x30"), 30, LATE, shown="3m 0s"),
-    Staged("one start in a hundred is late", _buckets("0+99x30", "0+100x30"), 30),
-    Staged(
-        "what is missed is not caught up",
-        {one("catchup_oldest_seconds"): "60+60x90"},
+    RuleCase("no replica has resynced for a short time", {AGE: "0+60x20", INTERVAL: "30x20"}, 7),
+    RuleCase("the resync interval is long", {AGE: "0+60x20", INTERVAL: "600x20"}, 20),
+    RuleCase("nothing is scraped", {AGE: "_x20"}, 5, "TriggerctlNotReconciling", {}),
+    RuleCase("late for lack of rate tokens", _late("0+30x30", "rate"), 10, LATE, shown="5m 0s"),
+    RuleCase("late because undecided", _late("0+30x30", "undecided"), 10, LATE, shown="5m 0s"),
+    RuleCase("late because of a freeze", _late("0+30x30", "freeze"), 30),
+    RuleCase("late again and again, each time for a moment", _late("0 70 0 70 0 70 0 70 0 70 0", "undecided"), 9),
+    RuleCase("one start in ten is late", _buckets("0+9x30", "0+10x30"), 30, LATE, shown="3m 0s"),
+    RuleCase("one start in a hundred is late", _buckets("0+99x30", "0+100x30"), 30),
+    RuleCase(
+        "missed occurrences are not caught up",
+        {series("catchup_oldest_seconds"): "60+60x90"},
         60,
         GROWS,
     ),
-    Staged("what is missed is caught up", {one("catchup_oldest_seconds"): "0x30 3600-60x60"}, 60),
-    Staged("what is missed is caught up slowly", {one("catchup_oldest_seconds"): "3600+20x90"}, 60),
-    Staged("what is missed is not caught up for a while", {one("catchup_oldest_seconds"): "60+60x90"}, 40),
-    Staged("something was missed just now", {one("catchup_oldest_seconds"): "0x30 3600x60"}, 50),
-    Staged(
-        "runs come faster than they go",
-        {one("queue_depth", state="pending"): "0+5x90", one("queue_oldest_seconds"): "0+30x90"},
+    RuleCase("missed occurrences are caught up", {series("catchup_oldest_seconds"): "0x30 3600-60x60"}, 60),
+    RuleCase("missed occurrences are caught up slowly", {series("catchup_oldest_seconds"): "3600+20x90"}, 60),
+    RuleCase("missed occurrences are not caught up for a while", {series("catchup_oldest_seconds"): "60+60x90"}, 40),
+    RuleCase("an occurrence was missed just now", {series("catchup_oldest_seconds"): "0x30 3600x60"}, 50),
+    RuleCase(
+        "runs are created faster than they are started",
+        {series("queue_depth", state="pending"): "0+5x90", series("queue_oldest_seconds"): "0+30x90"},
         60,
         GROWS,
     ),
-    Staged(
-        "many runs come, and go",
-        {one("queue_depth", state="pending"): "0+5x90", one("queue_oldest_seconds"): "20x90"},
+    RuleCase(
+        "many runs are created and started",
+        {series("queue_depth", state="pending"): "0+5x90", series("queue_oldest_seconds"): "20x90"},
         60,
     ),
-    Staged(
-        "runs come faster than they go, but none waits for long",
-        {one("queue_depth", state="pending"): "0+5x90", one("queue_oldest_seconds"): "500x90"},
+    RuleCase(
+        "the queue grows, but no run waits for long",
+        {series("queue_depth", state="pending"): "0+5x90", series("queue_oldest_seconds"): "500x90"},
         60,
     ),
-    Staged("half of the runs fail", _runs("failed", "0+5x30") | _runs("succeeded", "0+5x30"), 30, FAIL, shown="50%"),
-    Staged("half of them time out", _runs("timed_out", "0+5x30") | _runs("succeeded", "0+5x30"), 30, FAIL, shown="50%"),
-    Staged("one in ten fails", _runs("failed", "0+1x30") | _runs("succeeded", "0+9x30"), 30),
-    Staged("the few runs of an hour fail", _runs("failed", "0x10 4x20") | _runs("succeeded", "0x30"), 20),
-    Staged(
-        "some runs fail, all at once", _runs("failed", "0x10 8x20") | _runs("succeeded", "0x30"), 18, FAIL, shown="100%"
+    RuleCase("half of the runs fail", _runs("failed", "0+5x30") | _runs("succeeded", "0+5x30"), 30, FAIL, shown="50%"),
+    RuleCase(
+        "half of the runs time out", _runs("timed_out", "0+5x30") | _runs("succeeded", "0+5x30"), 30, FAIL, shown="50%"
     ),
-    Staged("half of the runs fail for a while", _runs("failed", "0+5x30") | _runs("succeeded", "0+5x30"), 5),
-    Staged("people cancel runs", _runs("cancelled", "0+5x30") | _runs("succeeded", "0+5x30"), 30),
-    Staged(
+    RuleCase("one run in ten fails", _runs("failed", "0+1x30") | _runs("succeeded", "0+9x30"), 30),
+    RuleCase("a few runs in an hour fail", _runs("failed", "0x10 4x20") | _runs("succeeded", "0x30"), 20),
+    RuleCase(
+        "several runs fail at the same time",
+        _runs("failed", "0x10 8x20") | _runs("succeeded", "0x30"),
+        18,
+        FAIL,
+        shown="100%",
+    ),
+    RuleCase("half of the runs fail for a while", _runs("failed", "0+5x30") | _runs("succeeded", "0+5x30"), 5),
+    RuleCase("people cancel runs", _runs("cancelled", "0+5x30") | _runs("succeeded", "0+5x30"), 30),
+    RuleCase(
         "occurrences are skipped",
-        {one("skips_total", reason=reason): "0+50x30" for reason in ("concurrency", "missed", "rate", "budget")},
+        {series("skips_total", reason=reason): "0+50x30" for reason in ("concurrency", "missed", "rate", "budget")},
         30,
     ),
-    Staged(
+    RuleCase(
         "triggers stopped after failures",
-        {one("triggers_deactivated", reason="failures"): "2x10"},
+        {series("triggers_deactivated", reason="failures"): "2x10"},
         5,
         "TriggerctlTriggersDeactivated",
         shown="2",
     ),
-    Staged(
-        "api and worker tell of one database",
-        {one("triggers_deactivated", instance=name, reason="failures"): "2x10" for name in ("api:8080", "worker:8080")},
+    RuleCase(
+        "api and worker report the same database",
+        {
+            series("triggers_deactivated", instance=name, reason="failures"): "2x10"
+            for name in ("api:8080", "worker:8080")
+        },
         5,
         "TriggerctlTriggersDeactivated",
         shown="2",
     ),
-    Staged(
-        "triggers rest for other reasons",
-        {one("triggers_deactivated", reason=why): "2x10" for why in ("budget", "by_hand", "completed")}
-        | {one("triggers_deactivated", reason="failures"): "0x10"},
+    RuleCase(
+        "triggers are inactive for other reasons",
+        {series("triggers_deactivated", reason=why): "2x10" for why in ("budget", "by_hand", "completed")}
+        | {series("triggers_deactivated", reason="failures"): "0x10"},
         10,
     ),
-    Staged(
-        "more is asked for than is good",
-        {one("asked_rate"): "7.5x30", one("setting", name="execution_qps"): "10x30"},
+    RuleCase(
+        "the requested rate is near the limit",
+        {series("asked_rate"): "7.5x30", series("setting", name="execution_qps"): "10x30"},
         20,
         "TriggerctlAskedRateHigh",
         shown="7.5",
     ),
-    Staged(
-        "as much is asked for as is good",
-        {one("asked_rate"): "6.9x30", one("setting", name="execution_qps"): "10x30"},
+    RuleCase(
+        "the requested rate is below the threshold",
+        {series("asked_rate"): "6.9x30", series("setting", name="execution_qps"): "10x30"},
         30,
     ),
-    Staged(
-        "more is asked for than is good, for a while",
-        {one("asked_rate"): "7.5x30", one("setting", name="execution_qps"): "10x30"},
+    RuleCase(
+        "the requested rate is near the limit for a while",
+        {series("asked_rate"): "7.5x30", series("setting", name="execution_qps"): "10x30"},
         14,
     ),
-    Staged("there is no limit", {one("asked_rate"): "75x30", one("setting", name="execution_qps"): "0x30"}, 30),
-    Staged(
-        "one replica hears nothing",
+    RuleCase(
+        "there is no rate limit", {series("asked_rate"): "75x30", series("setting", name="execution_qps"): "0x30"}, 30
+    ),
+    RuleCase(
+        "one replica has no listener",
         {
-            one("listener_connected"): "0x10",
-            one("build_info", database="postgresql"): "1x10",
-            one("listener_connected", instance="b:8080"): "1x10",
-            one("build_info", instance="b:8080", database="postgresql"): "1x10",
+            series("listener_connected"): "0x10",
+            series("build_info", database="postgresql"): "1x10",
+            series("listener_connected", instance="b:8080"): "1x10",
+            series("build_info", instance="b:8080", database="postgresql"): "1x10",
         },
         5,
         "TriggerctlListenerDown",
         JOB | {"instance": "a:8080"},
     ),
-    Staged(
-        "a listener connects again",
-        {one("listener_connected"): "0x10", one("build_info", database="postgresql"): "1x10"},
+    RuleCase(
+        "a listener reconnects",
+        {series("listener_connected"): "0x10", series("build_info", database="postgresql"): "1x10"},
         1,
     ),
-    Staged(
-        "SQLite has no notices", {one("listener_connected"): "0x10", one("build_info", database="sqlite"): "1x10"}, 10
+    RuleCase(
+        "SQLite has no notifications",
+        {series("listener_connected"): "0x10", series("build_info", database="sqlite"): "1x10"},
+        10,
     ),
-    Staged(
+    RuleCase(
         "a budget is nearly used",
         {
-            one("budget_used_ratio", project="acme"): "0.95x10",
-            one("budget_used_ratio", project="other"): "0.85x10",
+            series("budget_used_ratio", project="acme"): "0.95x10",
+            series("budget_used_ratio", project="other"): "0.85x10",
         },
         5,
         "TriggerctlBudgetNearEnd",
         JOB | {"project": "acme"},
         "95%",
     ),
-    Staged("a trigger cannot be decided", {one("quarantined"): "1x30"}, 20, "TriggerctlQuarantined", shown="1"),
-    Staged(
+    RuleCase("a trigger cannot be decided", {series("quarantined"): "1x30"}, 20, "TriggerctlQuarantined", shown="1"),
+    RuleCase(
         "a deadline was missed",
-        {one("deadlines_missed_total", kind="within"): "0x5 1x30"},
+        {series("deadlines_missed_total", kind="within"): "0x5 1x30"},
         10,
         "TriggerctlDeadlineMissed",
         JOB | {"kind": "within"},
     ),
-    Staged("deadlines were missed long ago", {one("deadlines_missed_total", kind="within"): "3x60"}, 30),
-    Staged("a trigger could not be decided for a while", {one("quarantined"): "1x10 0x20"}, 10),
-    Staged(
-        "the runner fails again and again",
-        {one("pass_failures_total", part="runner"): "0+10x20", one("pass_failures_total", part="loop"): "0x20"},
+    RuleCase("deadlines were missed long ago", {series("deadlines_missed_total", kind="within"): "3x60"}, 30),
+    RuleCase("a trigger could not be decided for a while", {series("quarantined"): "1x10 0x20"}, 10),
+    RuleCase(
+        "passes of the runner fail repeatedly",
+        {series("pass_failures_total", part="runner"): "0+10x20", series("pass_failures_total", part="loop"): "0x20"},
         15,
         "TriggerctlPassesFail",
         JOB | {"part": "runner"},
     ),
-    Staged("some passes failed", {one("pass_failures_total", part="loop"): "0x5 4x20"}, 14),
-    Staged(
-        "passes failed, all at once",
-        {one("pass_failures_total", part="loop"): "0x5 8x20"},
+    RuleCase("some passes failed", {series("pass_failures_total", part="loop"): "0x5 4x20"}, 14),
+    RuleCase(
+        "several passes fail at the same time",
+        {series("pass_failures_total", part="loop"): "0x5 8x20"},
         14,
         "TriggerctlPassesFail",
         JOB | {"part": "loop"},
     ),
-    Staged("passes fail for a while", {one("pass_failures_total", part="loop"): "0+10x20"}, 4),
+    RuleCase("passes fail for a while", {series("pass_failures_total", part="loop"): "0+10x20"}, 4),
 )
 
 
-def unit_tests(rules: str, stages: Sequence[Staged] = STAGED) -> dict[str, Any]:
-    """What `promtool test rules` reads: at each stage every alert is looked at, those that must not fire too."""
-    return {"rule_files": [rules], "evaluation_interval": "1m", "tests": [_test(staged) for staged in stages]}
+def unit_tests(rules: str, cases: Sequence[RuleCase] = RULE_CASES) -> dict[str, Any]:
+    """Return the input of `promtool test rules`. Every case checks all alerts, so that no other one fires."""
+    return {"rule_files": [rules], "evaluation_interval": "1m", "tests": [_test(case) for case in cases]}
 
 
-def _test(staged: Staged) -> dict[str, Any]:
-    said = any("resync_age_seconds" in name for name in staged.series)
-    loop = {} if said else {AGE: "15x120", INTERVAL: "30x120"}
+def _test(case: RuleCase) -> dict[str, Any]:
+    has_loop = any("resync_age_seconds" in name for name in case.series)
+    loop = {} if has_loop else {AGE: "15x120", INTERVAL: "30x120"}
     return {
-        "name": staged.about,
+        "name": case.name,
         "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in (staged.series | loop).items()],
+        "input_series": [{"series": name, "values": values} for name, values in (case.series | loop).items()],
         "alert_rule_test": [
             {
-                "eval_time": f"{staged.minute}m",
+                "eval_time": f"{case.minute}m",
                 "alertname": alert.name,
-                "exp_alerts": [_fired(alert, staged)] if alert.name == staged.fires else [],
+                "exp_alerts": [_fired(alert, case)] if alert.name == case.fires else [],
             }
             for alert in ALERTS
         ],
     }
 
 
-def _fired(alert: Alert, staged: Staged) -> dict[str, Any]:
-    def said(text: str) -> str:
-        text = re.sub(r"{{ \$labels\.(\w+) }}", lambda found: staged.labels[found[1]], text)
-        return re.sub(r"{{ \$value.*? }}", staged.shown, text)
+def _fired(alert: Alert, case: RuleCase) -> dict[str, Any]:
+    def fill(text: str) -> str:
+        text = re.sub(r"{{ \$labels\.(\w+) }}", lambda match: case.labels[match[1]], text)
+        return re.sub(r"{{ \$value.*? }}", case.shown, text)
 
-    words = {"summary": said(alert.summary), "description": said(alert.description)}
+    texts = {"summary": fill(alert.summary), "description": fill(alert.description)}
     return {
-        "exp_labels": {**staged.labels, "severity": alert.severity},
-        "exp_annotations": words | {"runbook_url": f"{RUNBOOKS}/{alert.page}"},
+        "exp_labels": {**case.labels, "severity": alert.severity},
+        "exp_annotations": texts | {"runbook_url": f"{RUNBOOKS}/{alert.page}"},
     }

@@ -1,4 +1,4 @@
-"""The dashboards and rules against a real Prometheus that scrapes a real controller under load."""
+"""Dashboards and rules on a real Prometheus that scrapes a real controller under load."""
 
 import re
 import shutil
@@ -18,9 +18,9 @@ from revisions.store import schema
 from revisions.store.database import Database
 from tests.crash.site import Site
 from tests.dashboards import boards
-from tests.dashboards.line import Line
 from tests.dashboards.load import BUSY, FROZEN, PROJECT, SETTINGS, Load
 from tests.dashboards.prometheus import JOB, Prometheus
+from tests.dashboards.slow_proxy import SlowProxy
 from tests.ports import reserved
 from tests.waiting import eventually
 
@@ -30,24 +30,24 @@ pytestmark = [
 ]
 
 
-class Watched(NamedTuple):
-    """A controller under load, the line to its database, and the Prometheus that scrapes it."""
+class Monitored(NamedTuple):
+    """Controller under load, the proxy to its database, and the Prometheus that scrapes it."""
 
     load: Load
-    line: Line
+    proxy: SlowProxy
     prometheus: Prometheus
 
 
 @pytest.fixture(scope="module")
-def watched(postgresql_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def monitored(postgresql_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
     folder = tmp_path_factory.mktemp("watched")
     with ExitStack() as stack:
-        database_url = stack.enter_context(own_database(postgresql_url))
-        line = Line(database_url)
-        stack.callback(line.close)
+        database_url = stack.enter_context(separate_database(postgresql_url))
+        proxy = SlowProxy(database_url)
+        stack.callback(proxy.close)
         site = Site(database_url, folder / "site")
         stack.callback(site.close)
-        controller = site.up(**SETTINGS | {"DATABASE_URL": line.url, "LISTEN_URL": database_url})
+        controller = site.up(**SETTINGS | {"DATABASE_URL": proxy.url, "LISTEN_URL": database_url})
         load = Load(controller.url)
         stack.callback(load.close)
         rules = CHART / "rules" / "triggerctl.yaml"
@@ -55,15 +55,15 @@ def watched(postgresql_url: str, tmp_path_factory: pytest.TempPathFactory) -> It
         prometheus = Prometheus(urlsplit(controller.url).netloc, rules, folder / "prometheus", port)
         stack.callback(prometheus.stop)
         load.begin()
-        held = f'triggerctl_late_seconds{{project="{BUSY}", cause="freeze"}} > 13'  # beyond the grace
-        eventually(lambda: prometheus.query(held), every=0.5)
-        load.go_on()
-        yield Watched(load, line, prometheus)
+        freeze_lasts = f'triggerctl_late_seconds{{project="{BUSY}", cause="freeze"}} > 13'  # longer than LIVE_GRACE
+        eventually(lambda: prometheus.query(freeze_lasts), every=0.5)
+        load.start_catch_up()
+        yield Monitored(load, proxy, prometheus)
 
 
 @contextmanager
-def own_database(server: str) -> Iterator[str]:
-    """A database beside those of other tests, which are emptied while this one is in use."""
+def separate_database(server: str) -> Iterator[str]:
+    """Database that is not shared with other tests, which empty theirs while this one is in use."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS watched WITH (FORCE)")
         connection.execute("CREATE DATABASE watched")
@@ -74,17 +74,17 @@ def own_database(server: str) -> Iterator[str]:
         connection.execute("DROP DATABASE watched WITH (FORCE)")
 
 
-def test_every_query_of_every_panel_has_data(watched: Watched) -> None:
-    """O-03: none is refused, and each comes to numbers, with the dashboards' variables filled in."""
-    wanted = {query: query.asked(FROZEN) for query in boards.queries()}
-    assert len(wanted) > 50
+def test_every_query_of_every_panel_returns_data(monitored: Monitored) -> None:
+    """O-03: with the dashboards' variables filled in; none is refused."""
+    expressions = {query: query.for_project(FROZEN) for query in boards.queries()}
+    assert len(expressions) > 50
 
-    def without() -> list[boards.Query]:
-        return [query for query, expression in wanted.items() if not watched.prometheus.query(expression)]
+    def queries_without_data() -> list[boards.Query]:
+        return [query for query, expression in expressions.items() if not monitored.prometheus.query(expression)]
 
     with suppress(AssertionError):
-        eventually(lambda: not without(), every=0.5)
-    assert without() == []
+        eventually(lambda: not queries_without_data(), every=0.5)
+    assert queries_without_data() == []
 
 
 @pytest.mark.parametrize(
@@ -103,85 +103,87 @@ def test_every_query_of_every_panel_has_data(watched: Watched) -> None:
         ("fleet", "Due since, by project", "{{project}}", FROZEN),
     ],
 )
-def test_what_happens_moves_a_panel(watched: Watched, name: str, panel: str, legend: str, label: str) -> None:
-    """O-03: runs that succeed and fail, skips, tokens, what is caught up, a trigger that was stopped, a budget."""
-    board = Board(watched.prometheus, name)
-    eventually(lambda: board.highest(panel, legend, label) > 0, every=0.5)
+def test_events_change_their_panel(monitored: Monitored, name: str, panel: str, legend: str, label: str) -> None:
+    """O-03: successes, failures, skips, rate tokens, catch-up, a trigger stopped by failures, a budget."""
+    board = Board(monitored.prometheus, name)
+    eventually(lambda: board.maximum(panel, legend, label) > 0, every=0.5)
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_every_variable_offers_what_there_is(watched: Watched, name: str) -> None:
-    """O-03: the installation, and every project that has active triggers."""
+def test_every_variable_offers_existing_values(monitored: Monitored, name: str) -> None:
+    """O-03: the installation, and every project with active triggers."""
     offered = {}
     for variable, query in boards.variables(name).items():
-        found = re.fullmatch(r"label_values\((.*), (\w+)\)", boards.filled(query, ""))
-        assert found is not None, query
-        offered[variable] = watched.prometheus.labels(found[1], found[2])
+        match = re.fullmatch(r"label_values\((.*), (\w+)\)", boards.fill_variables(query, ""))
+        assert match is not None, query
+        offered[variable] = monitored.prometheus.labels(match[1], match[2])
     assert offered["job"] == [JOB]
     if "project" in offered:
         assert offered["project"] == [PROJECT, BUSY, FROZEN]
 
 
-def test_every_rule_is_taken_and_reads_what_is_there(watched: Watched) -> None:
-    """O-03: Prometheus evaluates each without a fault, and whatever it looks at is scraped."""
-    loaded = eventually(lambda: evaluated(watched.prometheus), every=0.5)
+def test_every_rule_is_evaluated_and_reads_existing_metrics(monitored: Monitored) -> None:
+    """O-03: without an error."""
+    loaded = eventually(lambda: evaluated_rules(monitored.prometheus), every=0.5)
     assert {rule["name"]: (rule["health"], rule.get("lastError", "")) for rule in loaded} == {
         alert.name: ("ok", "") for alert in ALERTS
     }
     for alert in ALERTS:
-        watched.prometheus.query(alert.expr)
+        monitored.prometheus.query(alert.expr)
         for selector in boards.selectors(alert.expr):
-            eventually(partial(watched.prometheus.query, selector), every=0.5)  # a scrape may have come to nothing
+            eventually(partial(monitored.prometheus.query, selector), every=0.5)  # a single scrape may have failed
 
 
-def evaluated(prometheus: Prometheus) -> list[dict[str, Any]]:
-    """All rules, once each was evaluated."""
+def evaluated_rules(prometheus: Prometheus) -> list[dict[str, Any]]:
+    """Return all rules once each has been evaluated."""
     rules = prometheus.rules()
     return rules if all(rule["health"] != "unknown" for rule in rules) else []
 
 
 class Board:
-    """One dashboard as somebody reads it who has chosen a project."""
+    """Dashboard as a person reads it who has selected a project."""
 
     def __init__(self, prometheus: Prometheus, name: str, project: str = PROJECT) -> None:
         self._prometheus, self._project = prometheus, project
         self._queries = {(query.panel, query.legend): query for query in boards.queries(name)}
 
     def lines(self, panel: str, legend: str) -> dict[str, float]:
-        """What a line of a panel shows now, by the label that it is named by."""
-        return self._shown(self._asked(panel, legend))
+        """Return the current values of a panel's lines, by the label that names them."""
+        return self._values(self._query(panel, legend))
 
-    def read(self, panel: str, legend: str, named: str = "") -> float:
-        """One number, 0 where the panel shows none."""
+    def value(self, panel: str, legend: str, named: str = "") -> float:
+        """Return one current value, 0 if the panel shows none."""
         return self.lines(panel, legend).get(named, 0.0)
 
-    def highest(self, panel: str, legend: str, named: str) -> float:
-        """The highest point of a line so far."""
-        return self._shown(f"max_over_time(({self._asked(panel, legend)})[10m:1s])").get(named, 0.0)
+    def maximum(self, panel: str, legend: str, named: str) -> float:
+        """Return the highest value of a line so far."""
+        return self._values(f"max_over_time(({self._query(panel, legend)})[10m:1s])").get(named, 0.0)
 
-    def _asked(self, panel: str, legend: str) -> str:
-        return self._queries[panel, legend].asked(self._project)
+    def _query(self, panel: str, legend: str) -> str:
+        return self._queries[panel, legend].for_project(self._project)
 
-    def _shown(self, expression: str) -> dict[str, float]:
+    def _values(self, expression: str) -> dict[str, float]:
         return {" ".join(labels.values()): value for labels, value in self._prometheus.query(expression)}
 
 
 SLOW_SECONDS = 0.9
-"""A database that takes so long to answer a scrape is slow: it takes a hundredth of that, or a tenth while many tests
-share few cores, and twice that where the fault is staged."""
+"""Duration of a scrape above which the database counts as slow.
+
+It normally takes a hundredth of this, a tenth on a loaded machine, and twice this with the staged fault.
+"""
 WAITS_SECONDS = 8.0
-"""What is due for so long is late, and not merely about to be decided, however slow the machine."""
-LOOKS = 3
-"""How often in a row it has to say the same: somebody who looks sees it, whenever he looks."""
+"""Age of a due occurrence above which it is late even on a slow machine, and not merely about to be decided."""
+REPEATS = 3
+"""Number of equal readings in a row that a dashboard has to show."""
 
 
-def why_late(prometheus: Prometheus, project: str) -> str:
-    """The runbook's table, read from its top, on the dashboard `triggerctl: one trigger`."""
+def diagnose_lateness(prometheus: Prometheus, project: str) -> str:
+    """Follow the runbook's table from its top on the dashboard `triggerctl: one trigger`."""
     board = Board(prometheus, "trigger", project)
     since = board.lines("Due since, by cause", "{{cause}}")
-    answer = board.read("Database: duration of transactions", "answer to a scrape")
+    answer = board.value("Database: duration of transactions", "answer to a scrape")
     if not since:
-        return "no answer to the newest scrape yet"
+        return "no data from the latest scrape"
     if max(since.values()) < WAITS_SECONDS:
         return "not late"
     if board.lines("Frozen", "{{project}}") and since["freeze"] > WAITS_SECONDS:
@@ -196,25 +198,25 @@ def why_late(prometheus: Prometheus, project: str) -> str:
 @pytest.mark.parametrize(
     ("fault", "project", "begin", "end"),
     [
-        ("frozen", PROJECT, lambda on: on.load.freeze(PROJECT), lambda on: on.load.unfreeze(PROJECT)),
-        ("rate", BUSY, lambda on: on.load.crowd(), lambda on: on.load.disperse()),
-        ("database", PROJECT, lambda on: on.line.take(0.15), lambda on: on.line.take(0)),
+        ("frozen", PROJECT, lambda setup: setup.load.freeze(PROJECT), lambda setup: setup.load.unfreeze(PROJECT)),
+        ("rate", BUSY, lambda setup: setup.load.exceed_rate(), lambda setup: setup.load.end_excess()),
+        ("database", PROJECT, lambda setup: setup.proxy.set_delay(0.15), lambda setup: setup.proxy.set_delay(0)),
     ],
 )
-def test_the_dashboard_tells_why_a_trigger_is_late(
-    watched: Watched, fault: str, project: str, begin: Callable[[Watched], None], end: Callable[[Watched], None]
+def test_the_dashboard_shows_why_a_trigger_is_late(
+    monitored: Monitored, fault: str, project: str, begin: Callable[[Monitored], None], end: Callable[[Monitored], None]
 ) -> None:
-    """O-03: one staged fault after the other, told apart by what one dashboard shows, and gone when it is over."""
-    seen: list[str] = []
+    """O-03: three staged faults are told apart by one dashboard, and disappear from it when they end."""
+    readings: list[str] = []
 
-    def tells(expected: str) -> bool:
-        seen.append(why_late(watched.prometheus, project))
-        return seen[-LOOKS:] == [expected] * LOOKS
+    def shows(expected: str) -> bool:
+        readings.append(diagnose_lateness(monitored.prometheus, project))
+        return readings[-REPEATS:] == [expected] * REPEATS
 
-    eventually(lambda: tells("not late"), every=0.5)
-    begin(watched)
+    eventually(lambda: shows("not late"), every=0.5)
+    begin(monitored)
     try:
-        eventually(lambda: tells(fault), every=0.5)
+        eventually(lambda: shows(fault), every=0.5)
     finally:
-        end(watched)
-    eventually(lambda: tells("not late"), every=0.5)
+        end(monitored)
+    eventually(lambda: shows("not late"), every=0.5)

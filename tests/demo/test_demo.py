@@ -1,4 +1,4 @@
-"""`make demo` as a newcomer sees it."""
+"""`make demo` as a newcomer uses it."""
 
 import os
 import re
@@ -20,7 +20,8 @@ EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """An empty home, a temporary folder of the test's own, and somebody else's settings, which must not matter."""
+    """Environment with an empty home, a temporary folder of the test's own, and unrelated settings that must be
+    ignored."""
     home, temporary = tmp_path / "home", tmp_path / "tmp"
     home.mkdir()
     temporary.mkdir()
@@ -29,56 +30,61 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def port_8080_taken() -> Iterator[None]:
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):  # somebody else has it, which is as good
-            taken.bind(("127.0.0.1", 8080))
-            taken.listen()
+def occupied_port_8080() -> Iterator[None]:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):  # another process has the port, which serves as well
+            listener.bind(("127.0.0.1", 8080))
+            listener.listen()
         yield
 
 
-def left_over(environment: dict[str, str]) -> list[Path]:
+def remaining_files(environment: dict[str, str]) -> list[Path]:
     return [path for name in ("HOME", "TMPDIR") for path in Path(environment[name]).iterdir()]
 
 
-@pytest.mark.usefixtures("port_8080_taken")
+@pytest.mark.usefixtures("occupied_port_8080")
 def test_the_demo_runs_every_trigger_and_catches_up(environment: dict[str, str]) -> None:
-    """U-01, U-05: it ends by itself, shows history, runs and a report, and leaves nothing behind."""
+    """U-01, U-05: it ends by itself, shows history, runs and a report, and leaves no files behind."""
     command = [sys.executable, str(EXAMPLES / "demo.py"), "--once"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    out = done.stdout
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    out = completed.stdout
     assert "Port 8080 is taken, so the system chooses one (0)." in out
     [port] = re.findall(r"^Web page and API: http://127\.0\.0\.1:(\d+)$", out, re.MULTILINE)
     assert f"export TRIGGERCTL_SERVER=http://127.0.0.1:{port}" in out
     assert "Waiting 10 seconds" in out
-    for trigger in ("sales/weekly", "sales/screen", "stock/often", "orders/slots"):  # it fails where one did not run
+    for trigger in (
+        "sales/weekly",
+        "sales/screen",
+        "stock/often",
+        "orders/slots",
+    ):  # the demo itself fails if one did not run
         assert re.search(rf"^bakery/prod/{trigger} +\d ", out, re.MULTILINE), out
     assert re.search(r"^\w{26} +bakery/prod/\S+ .* succeeded ", out, re.MULTILINE), out
     [slots] = re.findall(r"The (\d+) slots of bakery/prod/orders/slots missed .*\n.* were caught up", out)
     assert int(slots) >= 5
     assert re.search(r"^2 +DEACTIVATE +no .* stocktaking", out, re.MULTILINE)
     assert "# Bakery sales, week 11 of 2026" in out
-    assert left_over(environment) == []
+    assert remaining_files(environment) == []
 
 
-def test_the_demo_says_what_failed(tmp_path: Path, environment: dict[str, str]) -> None:
-    """U-01: a command that is refused ends it, with the command and its words, and a status that says so."""
+def test_the_demo_names_the_command_that_failed(tmp_path: Path, environment: dict[str, str]) -> None:
+    """U-01: it ends with the command, its error message and exit status 1."""
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     tasks = tmp_path / "examples" / "tasks.yaml"
     tasks.write_text(tasks.read_text().replace("timeout: 1m", "timeout: soon"))
     command = [sys.executable, str(tmp_path / "examples" / "demo.py"), "--once"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 1
-    assert "`triggerctl task register tasks.yaml` ended with status 5" in done.stderr
-    assert "spec.timeout: 'soon' is not a span of time" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert left_over(environment) == []
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert completed.returncode == 1
+    assert "`triggerctl task register tasks.yaml` ended with status 5" in completed.stderr
+    assert "spec.timeout: 'soon' is not a span of time" in completed.stderr
+    assert "Traceback" not in completed.stderr
+    assert remaining_files(environment) == []
 
 
-def test_ctrl_c_ends_the_demo_at_any_time(environment: dict[str, str]) -> None:
-    """U-01: no traceback, and nothing is left behind."""
+def test_ctrl_c_ends_the_demo_without_a_traceback(environment: dict[str, str]) -> None:
+    """U-01: and no files are left behind."""
     command = [sys.executable, "-u", str(EXAMPLES / "demo.py")]
     started = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -88,4 +94,4 @@ def test_ctrl_c_ends_the_demo_at_any_time(environment: dict[str, str]) -> None:
     os.killpg(started.pid, signal.SIGINT)
     _, err = started.communicate(timeout=PATIENCE)
     assert (started.returncode, err) == (128 + signal.SIGINT, "")
-    assert left_over(environment) == []
+    assert remaining_files(environment) == []

@@ -1,4 +1,4 @@
-"""The documents as tests see them: their text, code blocks, headings and links."""
+"""Parts of the documentation pages: text, code blocks, headings and links."""
 
 import re
 import textwrap
@@ -20,34 +20,36 @@ def text(name: str) -> str:
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The fenced blocks of a language, those within lists too."""
-    return [textwrap.dedent(content) for _, found, content in _BLOCK.findall(page) if found == language]
+    """Return the fenced code blocks of a language, including those within lists."""
+    return [
+        textwrap.dedent(content) for _, block_language, content in _BLOCK.findall(page) if block_language == language
+    ]
 
 
 def walkthrough(page: str) -> str:
-    """Everything that a reader types between the two marks."""
+    """Return everything that a reader types between the walkthrough marks."""
     return "\n".join(block for part in _WALKTHROUGH.findall(page) for block in blocks(part, "sh"))
 
 
 def section(page: str, heading: str) -> str:
-    """What stands below a heading, up to the next one."""
+    """Return the text below a heading, up to the next heading."""
     _, _, below = page.partition(f"\n{heading}\n")
     return re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def metrics(page: str) -> set[str]:
-    """The metrics that have a row in a table."""
+    """Return the metrics that have a row in a table."""
     return set(re.findall(r"^\| `(triggerctl_\w+)", page, re.MULTILINE))
 
 
 def anchors(page: str) -> set[str]:
-    """What a link may point to within a page."""
+    """Return the anchors of the page's headings."""
     without_code = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(without_code)}
 
 
 def links(page: str) -> Iterator[tuple[str, str]]:
-    """(file, anchor) of every link within the repository; either may be empty."""
+    """Yield (file, anchor) of every link within the repository; either may be empty."""
     for target in _LINK.findall(page):
         if "://" not in target:
             file, _, anchor = target.partition("#")

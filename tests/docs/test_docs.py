@@ -1,4 +1,4 @@
-"""The documentation says what the product does: nothing left out, nothing that does not work."""
+"""The documentation covers the whole product, and everything in it works."""
 
 import os
 import re
@@ -47,12 +47,12 @@ RUNBOOKS = ROOT / "docs" / "runbooks" / "README.md"
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command below one, with the words that name it."""
-    below = getattr(command, "commands", None)
-    if below is None:
+    """Yield every command below one, with the words that name it."""
+    subcommands = getattr(command, "commands", None)
+    if subcommands is None:
         yield path, command
     else:
-        for name, inner in below.items():
+        for name, inner in subcommands.items():
             yield from commands(inner, (*path, name))
 
 
@@ -66,8 +66,8 @@ def options(command: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_command_stands_in_the_docs_with_its_options(path: tuple[str, ...]) -> None:
-    """U-01, U-05: cli.md has a section for each command, and in it each of its options."""
+def test_every_command_and_option_is_documented(path: tuple[str, ...]) -> None:
+    """U-01, U-05: cli.md has a section for each command with all its options."""
     page = pages.text("docs/cli.md")
     headings = [line for line in page.splitlines() if line.startswith("### ")]
     [heading] = [line for line in headings if re.match(rf"### `triggerctl {' '.join(path)}[ `]", line)]
@@ -77,28 +77,28 @@ def test_every_command_stands_in_the_docs_with_its_options(path: tuple[str, ...]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_option_says_what_it_does(path: tuple[str, ...]) -> None:
-    """U-01: in --help too, not only in cli.md."""
+def test_every_option_has_a_help_text(path: tuple[str, ...]) -> None:
+    """U-01: --help explains it, not only cli.md."""
     command = COMMANDS[path]
     assert command.help
     assert [parameter.name for parameter in command.params if not parameter.help and parameter.name != "help"] == []
 
 
-def test_every_command_stands_below_a_heading_of_the_help() -> None:
-    """U-01: who looks for one among thirty finds it by what it is for."""
+def test_the_help_groups_all_commands() -> None:
+    """U-01: a command among thirty is found by its purpose."""
     panels = {command.rich_help_panel for command in ROOT_COMMAND.commands.values()}  # type: ignore[attr-defined]
     assert "Commands" not in panels
     assert len(panels) > 1
 
 
-def test_no_command_stands_in_the_docs_that_does_not_exist() -> None:
+def test_only_existing_commands_are_documented() -> None:
     """U-05: each section of cli.md is a command."""
     named = re.findall(r"^### `triggerctl ([a-z ]+[a-z])", pages.text("docs/cli.md"), re.MULTILINE)
     assert sorted(named) == sorted(map(" ".join, COMMANDS))
 
 
-def test_every_global_option_and_exit_code_stands_in_the_docs() -> None:
-    """U-01, U-05: cli.md lists them."""
+def test_every_global_option_and_exit_code_is_documented() -> None:
+    """U-01, U-05: in cli.md."""
     page = pages.text("docs/cli.md")
     options_section = pages.section(page, "## Global options")
     assert [name for name in options(ROOT_COMMAND) if f"`{name}" not in options_section] == []
@@ -107,8 +107,8 @@ def test_every_global_option_and_exit_code_stands_in_the_docs() -> None:
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_setting_stands_in_the_docs(name: str) -> None:
-    """L-02, U-05: operations.md has a row for each setting: key, variable, and a default that is true."""
+def test_every_setting_is_documented(name: str) -> None:
+    """L-02, U-05: operations.md has a row for each setting with its key, its variable and its actual default."""
     rows = [line for line in pages.text("docs/operations.md").splitlines() if line.startswith(f"| `{name}` |")]
     assert len(rows) == 1
     _, _, variable, default, meaning, _ = map(str.strip, re.split(r"(?<!\\)\|", rows[0]))
@@ -120,15 +120,15 @@ def test_every_setting_stands_in_the_docs(name: str) -> None:
         assert default.strip("`") == text
 
 
-def test_every_metric_stands_in_the_docs(database: Database) -> None:
-    """O-02, U-05: operations.md has a row for each metric with its labels, and for no other."""
+def test_exactly_the_existing_metrics_are_documented(database: Database) -> None:
+    """O-02, U-05: operations.md has a row for each metric."""
     registry = Metrics(database, lambda: False, Settings()).registry
     suffixes = {"counter": "_total", "info": "_info"}
     exposed = {family.name + suffixes.get(family.type, "") for family in registry.collect()}
     assert pages.metrics(pages.text("docs/operations.md")) == exposed
 
 
-def test_every_observation_stands_in_the_docs() -> None:
+def test_every_observation_is_documented() -> None:
     """O-05, U-05: observability.md lists each with the level of its log line, and no other."""
     page = pages.section(pages.text("docs/observability.md"), "### Every observation")
     listed = dict(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \| (\S+) \| \w", page, re.MULTILINE))
@@ -142,23 +142,23 @@ def observations() -> list[type[Observation]]:
     return [kind for kind in kinds if issubclass(kind, Observation) and "name" in vars(kind)]
 
 
-def test_every_observation_has_a_name_of_its_own_and_says_when_it_is_emitted() -> None:
-    """O-05: a line tells which it was."""
+def test_observation_names_are_unique_and_have_a_description() -> None:
+    """O-05: a log line identifies its observation."""
     kinds = observations()
     assert len({kind.name for kind in kinds}) == len(kinds)
     assert [kind.__name__ for kind in kinds if not kind.__doc__ or kind.__doc__.startswith(kind.__name__)] == []
 
 
-def test_every_route_stands_in_the_docs(database: Database) -> None:
+def test_every_route_is_documented(database: Database) -> None:
     """U-05: api.md has each method and path of the OpenAPI document."""
     page = pages.text("docs/api.md")
     described = create_app(Services.over(database, Settings())).openapi()["paths"]
     names = re.compile(r"\{project\}/\{domain\}/\{\w+\}/\{\w+\}")
-    routes = [f"{method.upper()} {names.sub('…', path)}" for path, found in described.items() for method in found]
+    routes = [f"{method.upper()} {names.sub('…', path)}" for path, methods in described.items() for method in methods]
     assert [route for route in routes if f"`{route}`" not in page] == []
 
 
-def test_every_problem_code_stands_in_the_docs() -> None:
+def test_every_problem_code_is_documented() -> None:
     """U-05: api.md lists the codes with their status and exit code."""
     rows = pages.section(pages.text("docs/api.md"), "## Problem documents").splitlines()
     for code, kind in KINDS.items():
@@ -168,12 +168,12 @@ def test_every_problem_code_stands_in_the_docs() -> None:
 
 
 def names_of(kind: Any) -> list[str]:
-    """The names of a block's fields, as they are written."""
+    """Return the names of a block's fields as they are written."""
     return [field.alias or name for name, field in kind.__pydantic_fields__.items()]
 
 
-def test_every_manifest_field_stands_in_the_docs() -> None:
-    """R-18, U-05: manifests.md names each field that is supported, and each that is refused as a later version's."""
+def test_every_manifest_field_is_documented() -> None:
+    """R-18, U-05: manifests.md names each supported field, and each that is reserved for a later version."""
     page = pages.text("docs/manifests.md")
     kinds = (
         trigger.TriggerSpec,
@@ -193,8 +193,8 @@ def test_every_manifest_field_stands_in_the_docs() -> None:
     assert sorted(name for name in fields if f"`{name}`" not in page) == []
 
 
-def test_every_library_stands_in_the_docs_with_a_reason() -> None:
-    """U-05: decisions.md names each dependency of the project, and those of tests and checks."""
+def test_every_dependency_is_documented() -> None:
+    """U-05: decisions.md names each dependency of the product, its tests and its checks."""
     page = pages.text("docs/decisions.md").lower()
     project = tomllib.loads(pages.text("pyproject.toml"))["project"]
     needed = project["dependencies"] + [name for extra in project["optional-dependencies"].values() for name in extra]
@@ -202,19 +202,19 @@ def test_every_library_stands_in_the_docs_with_a_reason() -> None:
     assert [name for name in names if name not in page] == []
 
 
-def typed() -> Iterator[tuple[str, str]]:
-    """(page, command) of every command of ours that a reader is shown in a block to type."""
+def commands_in_blocks() -> Iterator[tuple[str, str]]:
+    """Yield (page, command) of every triggerctl command in a shell block."""
     for page in PAGES:
         for block in pages.blocks(page.read_text(encoding="utf-8"), "sh"):
             for line in block.replace("\\\n", " ").splitlines():
-                found = re.search(r"(?:^|\$\(|; do | -- +)(triggerctl .*)", line)
-                if found:
-                    yield page.name, re.split(r" [|&]+(?: |$)| 2>|; done|;", found[1])[0]
+                match = re.search(r"(?:^|\$\(|; do | -- +)(triggerctl .*)", line)
+                if match:
+                    yield page.name, re.split(r" [|&]+(?: |$)| 2>|; done|;", match[1])[0]
 
 
-@pytest.mark.parametrize(("page", "line"), list(typed()), ids=lambda text: text[:60])
-def test_every_command_that_is_shown_can_be_typed(page: str, line: str) -> None:
-    """U-05: it names commands and options that exist, with the arguments they take."""
+@pytest.mark.parametrize(("page", "line"), list(commands_in_blocks()), ids=lambda text: text[:60])
+def test_every_command_in_a_block_is_valid(page: str, line: str) -> None:
+    """U-05: command, options and arguments exist."""
     words = global_options_first(shlex.split(line, comments=True)[1:])
     context = ROOT_COMMAND.make_context("triggerctl", words, resilient_parsing=False)
     rest = [*context._protected_args, *context.args]
@@ -225,16 +225,16 @@ def test_every_command_that_is_shown_can_be_typed(page: str, line: str) -> None:
         rest = [*getattr(context, "_protected_args", []), *context.args]
 
 
-def mentioned() -> Iterator[tuple[str, str]]:
-    """(page, words) of every command of ours within a sentence."""
+def commands_in_sentences() -> Iterator[tuple[str, str]]:
+    """Yield (page, words) of every triggerctl command within a sentence."""
     for page in PAGES:
         for words in re.findall(r"`triggerctl ([a-z][^`\n]*)`", page.read_text(encoding="utf-8")):
             yield page.name, words
 
 
-@pytest.mark.parametrize(("page", "words"), sorted(set(mentioned())), ids=lambda text: text[:60])
-def test_every_command_that_is_mentioned_is_there(page: str, words: str) -> None:
-    """U-05: with the options that are named; its arguments may be left to the reader."""
+@pytest.mark.parametrize(("page", "words"), sorted(set(commands_in_sentences())), ids=lambda text: text[:60])
+def test_every_command_in_a_sentence_exists(page: str, words: str) -> None:
+    """U-05: with the named options; arguments may be left out."""
     command: Any = ROOT_COMMAND
     rest = words.split()
     while hasattr(command, "commands"):
@@ -243,29 +243,29 @@ def test_every_command_that_is_mentioned_is_there(page: str, words: str) -> None
     assert [name for name in named if name not in [*options(command), *options(ROOT_COMMAND)]] == []
 
 
-def shown() -> Iterator[Any]:
-    """Every manifest in the documents and the examples."""
-    found = [(page, block) for page in PAGES for block in pages.blocks(page.read_text(encoding="utf-8"), "yaml")]
-    found += [(path, path.read_text(encoding="utf-8")) for path in sorted((ROOT / "config/examples").rglob("*.yaml"))]
-    for path, text in found:
+def manifests_in_docs() -> Iterator[Any]:
+    """Yield every manifest in the documentation and the examples."""
+    texts = [(page, block) for page in PAGES for block in pages.blocks(page.read_text(encoding="utf-8"), "yaml")]
+    texts += [(path, path.read_text(encoding="utf-8")) for path in sorted((ROOT / "config/examples").rglob("*.yaml"))]
+    for path, text in texts:
         if "apiVersion" in text:
             yield pytest.param(text, id=f"{path.name}-{text.count(chr(10))}")
 
 
-@pytest.mark.parametrize("text", list(shown()))
-def test_every_manifest_that_is_shown_is_accepted_or_refused_as_it_says(text: str) -> None:
-    """U-05: a manifest whose first line is `# error: …` is refused with these words, all others are taken."""
+@pytest.mark.parametrize("text", list(manifests_in_docs()))
+def test_every_documented_manifest_is_accepted_or_refused_as_stated(text: str) -> None:
+    """U-05: a manifest whose first line is `# error: …` is refused with this message; all others are accepted."""
     expected = re.match(r"# error: (.*)", text)
     if not expected:
-        assert [judged(document) for document in documents.load(text)] != []
+        assert [validated(document) for document in documents.load(text)] != []
         return
     with pytest.raises(Invalid) as refused:
-        [judged(document) for document in documents.load(text)]
+        [validated(document) for document in documents.load(text)]
     assert refused.value.detail == expected[1]
 
 
-def judged(document: Any) -> Manifest:
-    """What a deploy or a registration would take. Raises Invalid."""
+def validated(document: Any) -> Manifest:
+    """Return the manifest as a deploy or a registration would accept it. Raises Invalid."""
     found = manifest.read(document)
     match found:
         case trigger.TriggerManifest():
@@ -282,9 +282,8 @@ def judged(document: Any) -> Manifest:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    """U-05: every file and heading that a page points to is there, and every page can be reached from the README,
-    or from the list of runbooks."""
+def test_every_link_has_a_target(page: Path) -> None:
+    """U-05: files and headings exist, and every page can be reached from the README or from the list of runbooks."""
     content = page.read_text(encoding="utf-8")
     broken = []
     for file, anchor in pages.links(content):
@@ -292,16 +291,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in pages.anchors(target.read_text(encoding="utf-8"))):
             broken.append(f"{file}#{anchor}")
     assert broken == []
-    assert page in reached(ROOT / "README.md") | reached(RUNBOOKS) | {ROOT / "README.md"}
+    assert page in linked_files(ROOT / "README.md") | linked_files(RUNBOOKS) | {ROOT / "README.md"}
 
 
-def reached(page: Path) -> set[Path]:
-    """Where a page's links lead."""
+def linked_files(page: Path) -> set[Path]:
     return {(page.parent / file).resolve() for file, _ in pages.links(page.read_text(encoding="utf-8"))}
 
 
-Site = Callable[[str], list[dict[str, Any]]]
-"""Asks the controller for runs, by a query; none while it does not answer."""
+RunQuery = Callable[[str], list[dict[str, Any]]]
+"""Function that returns the controller's runs for a query string; none while the controller does not answer."""
 
 PAUSES = """
 sleep() {
@@ -309,13 +307,13 @@ sleep() {
     until [ -e ~/.seen$(wc -l < ~/.pauses) ]; do command sleep 0.05; done
 }
 """
-"""A reader waits some seconds; here until what he waits for is seen, and no longer."""
+"""Shell function that replaces `sleep`: it waits until the test has observed what the reader waits for."""
 
 
-def typed_for_real(port: int, script: str, folder: Path, *looks: Callable[[Site], Any]) -> str:
-    """What a reader gets who types it in a checkout, with an empty home; the controller listens at a port.
+def run_walkthrough(port: int, script: str, folder: Path, *looks: Callable[[RunQuery], Any]) -> str:
+    """Run a script as a reader types it in a checkout with an empty home, and return its output.
 
-    Each `sleep` takes until the next of `looks` answers something.
+    The controller listens at `port`. Each `sleep` ends when the next of `looks` returns a true value.
     """
     shutil.copytree(ROOT / "config" / "examples", folder / "config" / "examples")
     environment = {
@@ -323,57 +321,57 @@ def typed_for_real(port: int, script: str, folder: Path, *looks: Callable[[Site]
         "HOME": str(folder),
         "TRIGGERCTL_LISTEN": f"127.0.0.1:{port}",
     }
-    ended_too = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"  # a command that fails must not leave us waiting
-    script = ended_too + PAUSES + script.replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nwait"
+    kill_jobs = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"  # else `wait` would not end after a failure
+    script = kill_jobs + PAUSES + script.replace("127.0.0.1:8080", f"127.0.0.1:{port}") + "\nwait"
     out, err, pauses = folder / ".out", folder / ".err", folder / ".pauses"
 
-    def found(query: str) -> list[dict[str, Any]]:
+    def runs(query: str) -> list[dict[str, Any]]:
         with suppress(httpx.TransportError):
             answer = httpx.get(f"http://127.0.0.1:{port}/api/v1/runs?{query}", timeout=PATIENCE)
             items: list[dict[str, Any]] = answer.json()["items"]
             return items
         return []
 
-    with out.open("w") as said, err.open("w") as complained:
+    with out.open("w") as stdout, err.open("w") as stderr:
         started = subprocess.Popen(
             ["bash", "-eu", "-o", "pipefail", "-c", script],
             cwd=folder,
             env=environment,
-            stdout=said,
-            stderr=complained,
+            stdout=stdout,
+            stderr=stderr,
             start_new_session=True,
         )
 
-    def waits(number: int) -> bool:
+    def is_paused(number: int) -> bool:
         assert started.poll() is None, f"{out.read_text()}\n{err.read_text()}"
         return pauses.exists() and len(pauses.read_text()) == number
 
     try:
         for number, look in enumerate(looks, 1):
-            eventually(partial(waits, number), every=0.05)
-            eventually(partial(look, found), every=0.05)
+            eventually(partial(is_paused, number), every=0.05)
+            eventually(partial(look, runs), every=0.05)
             (folder / f".seen{number}").touch()
         started.wait(PATIENCE)
     finally:
-        end_group(started.pid)
+        kill_group(started.pid)
     assert started.returncode == 0, f"{out.read_text()}\n{err.read_text()}"
     assert "error" not in err.read_text()
     return out.read_text()
 
 
-def end_group(pid: int) -> None:
-    """Ends whatever a failed walkthrough left running."""
+def kill_group(pid: int) -> None:
+    """Kill the process group that a failed walkthrough left running."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
 
 
-def test_the_readme_can_be_typed_from_beginning_to_end(port: int, tmp_path: Path) -> None:
+def test_the_readme_walkthrough_works(port: int, tmp_path: Path) -> None:
     """U-05: the first task and trigger run, the history shows the changes, and the controller stops."""
     file = tmp_path / "hello" / "greetings.txt"
     script = pages.walkthrough(pages.text("README.md"))
-    out = typed_for_real(
+    out = run_walkthrough(
         port, script, tmp_path, lambda runs: runs("status=succeeded"), lambda _: "Grace" in file.read_text()
     )
     greetings = file.read_text()
@@ -384,9 +382,9 @@ def test_the_readme_can_be_typed_from_beginning_to_end(port: int, tmp_path: Path
     assert re.search(r"^3 +DEACTIVATE +no .* Ada is on holiday", out, re.MULTILINE)
 
 
-def test_the_quickstart_can_be_typed_from_beginning_to_end(port: int, tmp_path: Path) -> None:
-    """U-05: the examples run in a copy, and the report is there."""
-    out = typed_for_real(
+def test_the_quickstart_walkthrough_works(port: int, tmp_path: Path) -> None:
+    """U-05: the examples run in a copy, and the report is written."""
+    out = run_walkthrough(
         port,
         pages.walkthrough(pages.text("docs/quickstart.md")),
         tmp_path,

@@ -1,4 +1,4 @@
-"""Many threads at once, and what they ran into."""
+"""Calls in many threads that start at the same moment."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ Answer = TypeVar("Answer")
 
 
 def at_once(calls: Sequence[Callable[[], Answer]]) -> list[Answer | TriggerctlError]:
-    """Calls all of them at the same moment, each in a thread; answers what each answered or was refused with.
+    """Start all calls at the same moment, each in a thread, and return their results or TriggerctlErrors.
 
-    Raises whatever else any of them raised.
+    Raise any other exceptions together in a BaseExceptionGroup.
     """
     barrier = threading.Barrier(len(calls))
     answers: list[Answer | TriggerctlError] = []
-    surprises: list[BaseException] = []
+    unexpected: list[BaseException] = []
 
     def run(call: Callable[[], Answer]) -> None:
         barrier.wait()
@@ -24,14 +24,14 @@ def at_once(calls: Sequence[Callable[[], Answer]]) -> list[Answer | TriggerctlEr
             answers.append(call())
         except TriggerctlError as error:
             answers.append(error)
-        except BaseException as error:  # noqa: BLE001  # raised again below, where the test sees it
-            surprises.append(error)
+        except BaseException as error:  # noqa: BLE001  # raised below, in the test's own thread
+            unexpected.append(error)
 
     threads = [threading.Thread(target=run, args=(call,)) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if surprises:
-        raise BaseExceptionGroup("surprises", surprises)
+    if unexpected:
+        raise BaseExceptionGroup("unexpected exceptions", unexpected)
     return answers

@@ -1,4 +1,4 @@
-"""The whole product over connections of its own, without threads: what one process of several is to the database."""
+"""The whole product without threads over database connections of its own, as one of several processes."""
 
 import random
 from collections import Counter
@@ -43,18 +43,18 @@ SESSIONS = 32
 ANN = Caller("ann")
 PACE = Pace(
     resync_interval=timedelta(milliseconds=200),
-    live_grace=timedelta(0),  # so that what is half a second late is missed, and backlogs come into it
+    live_grace=timedelta(0),  # so that a start half a second late counts as missed, and backlogs are tested
     max_catchup_runs_per_loop=50,
     execution_qps=1000,
     execution_burst=1000,
 )
 
 
-class Over:
-    """Work that is over at once, every third time badly."""
+class EndedWork:
+    """Work that has ended when it starts; every third attempt has failed."""
 
     def __init__(self, launch: Launch) -> None:
-        self.log = LogFile(launch.folder / "nothing is printed")
+        self.log = LogFile(launch.folder / "empty log")
         self._end = Failed("broken") if int(launch.run_id[-1], 36) % 3 == 0 else Succeeded()
 
     def poll(self) -> WorkProgress:
@@ -67,8 +67,8 @@ class Over:
         pass
 
 
-class AtOnce:
-    """A launcher of such work."""
+class InstantLauncher:
+    """Launcher whose work ends when it starts."""
 
     finds_anywhere = False
 
@@ -78,17 +78,18 @@ class AtOnce:
     def system(self, block: Any) -> None:
         return None
 
-    def start(self, launch: Launch) -> Over:
-        return Over(launch)
+    def start(self, launch: Launch) -> EndedWork:
+        return EndedWork(launch)
 
     def adopt(self, folder: Path) -> None:
         return None
 
 
 class Replica:
-    """Each method is one thing somebody does to a trigger or a version named by chance; refusals are part of it.
+    """Random operations on triggers and task versions.
 
-    `done` and `refused` count what was, `unexpected` is what should not happen to anybody.
+    `done` and `refused` count operations that changed something and that were refused as expected; `unexpected` lists
+    all other errors.
     """
 
     def __init__(self, database_url: str, folder: Path, names: list[str], versions: list[str]) -> None:
@@ -98,27 +99,27 @@ class Replica:
         self.unexpected: list[str] = []
         self._names, self._versions = names, versions
         self.observations = observations = Observations()
-        observations.subscribe(self._hear)
+        observations.subscribe(self._record_failure)
         self._firing = Firing(self.database, observations)
         deciding = Deciding(self.database, observations, PACE)
         pruning = Pruning(self.database, observations, Retention())
-        this = replica.Replica(self.database, observations, "test")
-        self._loop = Loop(self.database, deciding, observations, this, pruning)
+        loop_replica = replica.Replica(self.database, observations, "test")
+        self._loop = Loop(self.database, deciding, observations, loop_replica, pruning)
         self._runner = Runner(
             self.database,
             observations,
-            {"process": AtOnce()},
+            {"process": InstantLauncher()},
             settings=RunnerSettings(folder),
         )
 
-    def connects(self) -> None:
-        """Makes all its sessions, so that nobody's turn depends on how long a connection takes to make."""
+    def open_all_sessions(self) -> None:
+        """Open all sessions in advance, so that no operation waits for a connection."""
         with ExitStack() as stack:
             for _ in range(SESSIONS):
                 stack.enter_context(self.database.read())
 
     def deploy(self, chance: random.Random) -> None:
-        """Creates, updates or moves."""
+        """Create, update or move a trigger."""
         name, version = chance.choice(self._names), chance.choice(self._versions)
         manifest = TriggerManifest.read(
             trigger_document(
@@ -192,22 +193,24 @@ class Replica:
             )
 
     def change_all(self, chance: random.Random) -> None:
-        """Many at once, by their tag or by their names."""
+        """Change several triggers at once, by their tag or by their names."""
         action = chance.choice((Action.ACTIVATE, Action.DEACTIVATE))
         read = {key(name): revision for name in chance.sample(self._names, 3) if (revision := self._revision(name))}
         chosen = chance.choice((read, "some"))
         self._try(
             "change all",
-            lambda: any(one.changed for one in change_triggers(self.database, self.observations, chosen, action, ANN)),
+            lambda: any(
+                change.changed for change in change_triggers(self.database, self.observations, chosen, action, ANN)
+            ),
         )
 
     def register(self, _: random.Random) -> None:
-        """Brings the last version back."""
+        """Register the last task version again."""
         task = TaskManifest.read(task_document(self._versions[-1]))
         self._try("register", lambda: register_task(self.database, self.observations, task, ANN).changed)
 
     def delete_task(self, _: random.Random) -> None:
-        """Deletes the last version; were it any of them, hardly a trigger would live."""
+        """Delete the last task version. Deleting any version would leave hardly a trigger alive."""
         task = TaskKey("acme", "production", "report", self._versions[-1])
         self._try("delete task", lambda: delete_task(self.database, self.observations, task, ANN))
 
@@ -221,24 +224,24 @@ class Replica:
         if live:
             self._try("cancel", lambda: self._cancel(live[0].id))
 
-    def look(self, _: random.Random) -> None:
-        """A resync with its due passes and its catch-up."""
-        self._try("look", lambda: self._loop.resync() or True)
+    def resync(self, _: random.Random) -> None:
+        """Resync, with due passes and catch-up."""
+        self._try("resync", lambda: self._loop.resync() or True)
 
     def work(self, _: random.Random) -> None:
-        """Claims, launches and settles."""
+        """Claim, launch and settle runs."""
         self._try("work", lambda: self._runner.run_pass().settled)
 
-    def _try(self, what: str, call: Any) -> None:
+    def _try(self, operation: str, call: Any) -> None:
         try:
-            self._count(what, call())
+            self._count(operation, call())
         except Unavailable as error:
-            self.unexpected.append(f"{what}: {error} ({error.__cause__!r})")
+            self.unexpected.append(f"{operation}: {error} ({error.__cause__!r})")
         except TriggerctlError:
-            self.refused[what] += 1
+            self.refused[operation] += 1
 
-    def _count(self, what: str, changed: Any) -> None:
-        self.done[what] += bool(changed)
+    def _count(self, operation: str, changed: Any) -> None:
+        self.done[operation] += bool(changed)
 
     def _cancel(self, run_id: str) -> bool:
         with self.database.write() as connection:
@@ -250,7 +253,7 @@ class Replica:
             trigger = triggers.get(connection, key(name))
         return None if trigger is None or trigger.deleted else trigger.revision
 
-    def _hear(self, observation: Observation) -> None:
+    def _record_failure(self, observation: Observation) -> None:
         is_failure = observation.name.endswith((".failed", ".quarantined", ".unavailable"))
         if is_failure or isinstance(observation, ClaimLost | RunLost):
             self.unexpected.append(f"{observation.name}: {observation.facts()}")

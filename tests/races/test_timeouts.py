@@ -1,4 +1,4 @@
-"""Sessions end what stalls: nobody can hold up the others for longer than a lease (O-08)."""
+"""Session timeouts end a participant that stalls, so that nobody holds locks for longer than a lease (O-08)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,30 +33,30 @@ def has_transaction_timeout(database: Database) -> bool:
         return int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) >= 170_000
 
 
-def after_a_statement(connection: Connection) -> None:
+def lock_one_row(connection: Connection) -> None:
     connection.exec_driver_sql("SELECT 1 FROM tasks FOR UPDATE")
 
 
-def after_its_locks(connection: Connection) -> None:
+def take_all_locks(connection: Connection) -> None:
     triggers.lock(connection, [TASK], key("tick"), HostClock())
 
 
-def before_its_commit(connection: Connection) -> None:
-    after_its_locks(connection)
+def write_without_commit(connection: Connection) -> None:
+    take_all_locks(connection)
     pipeline.write(connection, *tasks.summarising([TASK]), is_last=True)
 
 
 STALLS = {
-    "after a statement": (after_a_statement, between_statements),
-    "after its locks": (after_its_locks, between_statements),
-    "before its writes and its commit": (before_its_commit, between_statements),
-    "in the middle of a turn": (after_its_locks, within_a_turn),
+    "after a statement": (lock_one_row, between_statements),
+    "after taking its locks": (take_all_locks, between_statements),
+    "before its commit": (write_without_commit, between_statements),
+    "in the middle of a pipeline": (take_all_locks, within_a_turn),
 }
 
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """With task report v1 and trigger tick."""
+    """Database with task report v1 and trigger tick."""
     with Database(database_url) as database:
         register_task(database, Observations(), TaskManifest.read(task_document()), ANN)
         deploy_trigger(database, Observations(), TriggerManifest.read(trigger_document()), Expected(absent=True), ANN)
@@ -69,8 +69,8 @@ def redeploy(database: Database) -> Changed:
 
 
 @pytest.mark.usefixtures("as_shipped")
-def test_every_session_has_its_timeouts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-08: they lie below the lease of 60 s, also where somebody only listens."""
+def test_every_session_has_timeouts_below_the_lease(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-08: so does the session of a listener."""
     expected = {
         "idle_in_transaction_session_timeout": "10s",
         "lock_timeout": "5s",
@@ -78,18 +78,18 @@ def test_every_session_has_its_timeouts(database: Database, monkeypatch: pytest.
     }
     if has_transaction_timeout(database):
         expected["transaction_timeout"] = "40s"
-    made: list[psycopg.Connection[Any]] = []
+    connections: list[psycopg.Connection[Any]] = []
     connect = psycopg.connect
 
-    def connecting(*given: Any, **named: Any) -> psycopg.Connection[Any]:
-        made.append(connect(*given, **named))
-        return made[-1]
+    def record_connection(*given: Any, **named: Any) -> psycopg.Connection[Any]:
+        connections.append(connect(*given, **named))
+        return connections[-1]
 
-    monkeypatch.setattr(psycopg, "connect", connecting)
+    monkeypatch.setattr(psycopg, "connect", record_connection)
     listener = Listener(database, {CHANGES: lambda: None})
     listener.start()
     eventually(lambda: listener.connected)
-    [listening] = made
+    [listening] = connections
     assert listening.info.get_parameters()["tcp_user_timeout"] == "10000"
     listener.stop()
     for transaction in (database.read, database.write):
@@ -102,52 +102,51 @@ def test_every_session_has_its_timeouts(database: Database, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("table", ["tasks", "triggers", "trigger_status"])
-def test_a_lock_that_somebody_holds(
+def test_a_deploy_that_waits_for_a_lock_is_refused_after_the_timeout(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    """O-08: a deploy behind a held row answers that the database is busy, changes nothing, and goes well later."""
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s as it ships
-    with Database(database_url) as impatient, psycopg.connect(database_url) as holder:
+    """O-08: the answer says that the database is busy, nothing is changed, and a later deploy succeeds."""
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
+    with Database(database_url) as short_timeout, psycopg.connect(database_url) as holder:
         holder.execute(f"SELECT 1 FROM {table} FOR UPDATE")
         for _ in range(2):
             with pytest.raises(Unavailable, match="lock timeout"):
-                redeploy(impatient)
+                redeploy(short_timeout)
         holder.rollback()
-        assert redeploy(impatient).trigger.revision == 2
+        assert redeploy(short_timeout).trigger.revision == 2
 
 
-def test_a_statement_that_takes_too_long(
+def test_a_statement_that_exceeds_its_timeout_is_cancelled(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O-08: it is ended, and its transaction with it."""
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s as it ships
+    """O-08: its transaction is rolled back."""
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
     with (
-        Database(database_url) as hasty,
+        Database(database_url) as short_timeout,
         pytest.raises(Unavailable, match="statement timeout"),
-        hasty.write() as connection,
+        short_timeout.write() as connection,
     ):
         connection.exec_driver_sql("SELECT pg_sleep(20)")
     assert redeploy(database).changed
 
 
 @pytest.mark.parametrize("where", list(STALLS))
-def test_a_participant_that_stalls(database: Database, database_url: str, where: str) -> None:
-    """O-08, invariant 8: one that stops in the middle of a change loses its session and its locks; it changes nothing
-    when it comes back, and the others have gone on."""
-    if "turn" in where and not has_transaction_timeout(database):
-        pytest.skip("PostgreSQL ends transactions that stall in the middle of a turn since version 17")
-    goes_on, stands_still = STALLS[where]
+def test_a_stalled_change_loses_its_session_and_its_locks(database: Database, database_url: str, where: str) -> None:
+    """O-08, invariant 8: it changes nothing when it continues, and the others went on meanwhile."""
+    if "pipeline" in where and not has_transaction_timeout(database):
+        pytest.skip("PostgreSQL ends transactions that stall within a pipeline since version 17")
+    begin, stall = STALLS[where]
     with Database(database_url) as stalled:
 
-        def stall() -> None:
+        def change() -> None:
             with stalled.write() as connection:
-                goes_on(connection)
-                stands_still(connection)
-                assert redeploy(database).trigger.revision == 2  # waits for the lock until the session is ended
+                begin(connection)
+                stall(connection)
+                assert redeploy(database).trigger.revision == 2  # waits for the lock until PostgreSQL ends the session
                 tasks.delete(connection, TASK)
 
         with pytest.raises(Unavailable):
-            stall()
+            change()
         with stalled.read() as connection:
             current = triggers.get(connection, key("tick"))
             task = tasks.get(connection, TASK)

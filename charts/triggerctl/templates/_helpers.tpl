@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* Short enough that a Job's suffix still fits into a label. */}}
+{{- /* Name of all objects, short enough for a label with a Job's suffix. */}}
 {{- define "triggerctl.fullname" -}}
 {{- $name := include "triggerctl.name" . }}
 {{- $full := printf "%s-%s" .Release.Name $name }}
@@ -10,14 +10,14 @@
 {{- default $full .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* What never changes of a pod's labels; takes {root, component}. */}}
+{{- /* Labels of a pod that never change, used as selector. Argument: {root, component}. */}}
 {{- define "triggerctl.selector" -}}
 app.kubernetes.io/name: {{ include "triggerctl.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{- /* The labels of every object; takes {root, component}. */}}
+{{- /* Labels of every object. Argument: {root, component}. */}}
 {{- define "triggerctl.labels" -}}
 {{- $own := include "triggerctl.selector" . | fromYaml }}
 {{- $_ := set $own "app.kubernetes.io/version" .root.Chart.AppVersion }}
@@ -26,7 +26,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- merge $own .root.Values.labels | toYaml }}
 {{- end }}
 
-{{- /* The Deployments: what each is called, leaves out and runs with; where there are two, the key of checkpoints is kept from tasks. Another component is another name, for a selector cannot change. */}}
+{{- /* List of the Deployments. With two of them the checkpoint key is mounted only where no tasks run. Each component has a name of its own, because the selector of a Deployment cannot be changed. */}}
 {{- define "triggerctl.parts" -}}
 {{- $full := include "triggerctl.fullname" . }}
 {{- if .Values.split.enabled }}
@@ -58,7 +58,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
-{{- /* The component that answers people. */}}
+{{- /* Component with API and web page. */}}
 {{- define "triggerctl.front" -}}
 {{- .Values.split.enabled | ternary "api" "controller" }}
 {{- end }}
@@ -76,7 +76,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- default $made .Values.serviceAccount.name }}
 {{- end }}
 
-{{- /* Whether anything of Kubernetes' own is allowed to the pods that launch. */}}
+{{- /* "true" if launching pods get rights in Kubernetes, else empty. */}}
 {{- define "triggerctl.hasRights" -}}
 {{- if or .Values.taskSecrets.kubernetes.enabled .Values.launchers.kubernetes.enabled .Values.launchers.extraRules .Values.launchers.extraClusterRules }}true{{ end }}
 {{- end }}
@@ -86,18 +86,18 @@ app.kubernetes.io/component: {{ .component }}
 {{- printf "http://%s.%s.svc%s" (include "triggerctl.fullname" .) .Release.Namespace (eq $port 80 | ternary "" (printf ":%d" $port)) }}
 {{- end }}
 
-{{- /* What Prometheus calls this installation: one name for all its Services, and no other's in any namespace. */}}
+{{- /* Prometheus job of this installation: the same for all its Services, and unique in the cluster. */}}
 {{- define "triggerctl.job" -}}
 {{- printf "%s/%s" .Release.Namespace (include "triggerctl.fullname" .) }}
 {{- end }}
 
-{{- /* Seconds of a span like 10s, 1.5m or 1h, whole ones, rounded up. */}}
+{{- /* Seconds of a duration like 10s, 1.5m or 1h, rounded up. */}}
 {{- define "triggerctl.seconds" -}}
 {{- $unit := get (dict "s" 1 "m" 60 "h" 3600 "d" 86400 "w" 604800 "y" 31536000) (regexFind "[a-z]$" .) }}
 {{- mulf (regexFind "^[0-9.]+" . | float64) $unit | ceil | int64 }}
 {{- end }}
 
-{{- /* The file of settings; the database's URL is no part of it, for it may hold a password. */}}
+{{- /* Settings file. It does not contain the database URL, which may include a password. */}}
 {{- define "triggerctl.settings" -}}
 {{- $settings := dict "listen" "0.0.0.0:8080" "access" "required" "url" (default (include "triggerctl.serviceUrl" .) .Values.url) "work_dir" (eq .Values.database.type "sqlite" | ternary "/data/work" "/work") }}
 {{- range $name, $value := .Values.controller }}
@@ -121,12 +121,12 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
-{{- /* Whether tasks' secrets are mounted as files. */}}
+{{- /* "true" if task secrets are mounted as files, else empty. */}}
 {{- define "triggerctl.hasSecrets" -}}
 {{- if or .Values.taskSecrets.existingSecret .Values.taskSecrets.scopes }}true{{ end }}
 {{- end }}
 
-{{- /* Tasks' secrets as sources of one volume: <NAME> and <scope>/<NAME>, which no key of a Secret can be called. */}}
+{{- /* Sources of the volume with task secrets: <NAME>, and <scope>/<NAME>, which is not valid as a Secret's key. */}}
 {{- define "triggerctl.secrets" -}}
 {{- with .Values.taskSecrets.existingSecret }}
 - secret: {name: {{ . }}}
@@ -141,7 +141,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
-{{- /* Where the database is, for controllers. */}}
+{{- /* Environment variables with the database URLs. */}}
 {{- define "triggerctl.databaseEnv" -}}
 {{- with .Values.database }}
 {{- if eq .type "sqlite" }}
@@ -160,7 +160,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
-{{- /* The Jobs that go before each install and upgrade, in order; none is begun when the one before it failed. */}}
+{{- /* Jobs that run before each install and upgrade, in this order. A failed Job prevents the next one. */}}
 {{- define "triggerctl.jobs" -}}
 {{- $isSqlite := eq .Values.database.type "sqlite" }}
 {{- $past := .Values.database.postgresql }}
@@ -187,14 +187,14 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
-{{- /* The volume with the SQLite file. */}}
+{{- /* Volume of the SQLite file. */}}
 {{- define "triggerctl.data" -}}
 - name: data
   persistentVolumeClaim:
     claimName: {{ default (include "triggerctl.fullname" .) .Values.database.sqlite.existingClaim }}
 {{- end }}
 
-{{- /* What every pod has in common. */}}
+{{- /* Fields common to all pods. */}}
 {{- define "triggerctl.pod" -}}
 securityContext: {{ toJson .Values.podSecurityContext }}
 {{- with .Values.imagePullSecrets }}
@@ -214,14 +214,14 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
-{{- /* What every container has in common. */}}
+{{- /* Fields common to all containers. */}}
 {{- define "triggerctl.container" -}}
 image: {{ include "triggerctl.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 securityContext: {{ toJson .Values.securityContext }}
 {{- end }}
 
-{{- /* What may not stand together, where the schema cannot say it plainly. */}}
+{{- /* Conflicts between values that the schema cannot express with a clear message. */}}
 {{- define "triggerctl.check" -}}
 {{- $database := .Values.database }}
 {{- if eq $database.type "sqlite" }}

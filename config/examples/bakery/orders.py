@@ -1,8 +1,8 @@
-"""A `process` task that works on its own time slot: exports the orders of the two seconds before `input.slot`.
+"""A `process` task for one time slot: exports the orders of the two seconds before `input.slot`.
 
-The file is named by the slot, so a second attempt replaces it instead of adding the orders twice; and a run that starts
-late, because it was caught up, exports what it would have exported in time. data/orders.csv is one recorded minute of
-the till, played again every minute.
+The file is named after the slot, so a second attempt replaces it instead of adding the orders twice. A run that is
+caught up later exports the same orders as a run on time. data/orders.csv is one recorded minute of the till, repeated
+every minute.
 """
 # ruff: noqa: T201
 
@@ -18,7 +18,7 @@ SPAN = timedelta(seconds=2)
 
 def main() -> None:
     document = json.load(sys.stdin)
-    slot = datetime.fromisoformat(document["input"]["slot"])  # what `kickoff_time_input: slot` hands over
+    slot = datetime.fromisoformat(document["input"]["slot"])  # set by `kickoff_time_input: slot`
     seconds = {(slot - SPAN + timedelta(seconds=n)).second for n in range(int(SPAN.total_seconds()))}
     with open("data/orders.csv", encoding="utf-8", newline="") as file:
         orders = [row for row in csv.DictReader(file) if int(row["second"]) in seconds]

@@ -1,7 +1,7 @@
 """A `process` task: writes a sales report for the newest week in data/sales.csv, as Markdown, HTML or CSV.
 
-What every process task does: read one JSON document from standard input, work, write a JSON object to the file named by
-TRIGGERCTL_OUTPUT, and exit 0. What it prints is its log (`triggerctl runs logs RUN`).
+Like every process task it reads one JSON document from standard input, writes a JSON object to the file named by
+TRIGGERCTL_OUTPUT, and exits with 0. Its standard output is the log (`triggerctl runs logs RUN`).
 """
 # ruff: noqa: T201
 
@@ -17,11 +17,11 @@ from pathlib import Path
 WEEK = timedelta(days=7)
 
 Row = tuple[str, int, float, float | None]
-"""Product, pieces sold, revenue, change against the week before in percent."""
+"""Product, pieces sold, revenue, change from the previous week in percent."""
 
 
 def weekly(sales: list[dict[str, str]]) -> tuple[date, list[Row]]:
-    """The Monday of the newest week, and a row for each product, best first."""
+    """Return the Monday of the newest week and a row per product, highest revenue first."""
     newest = max(date.fromisoformat(sale["date"]) for sale in sales)
     monday = newest - timedelta(days=newest.weekday())
     sold: dict[str, int] = defaultdict(int)
@@ -82,7 +82,7 @@ def main() -> None:
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(f"{path.name}.{document['run']['id']}")
     part.write_text(write(f"Bakery sales, week {week} of {year}", rows), encoding="utf-8")
-    part.replace(path)  # whoever reads the report sees the old one or the new one, never half of one
+    part.replace(path)  # a reader sees the old or the new report, never a part of one
 
     revenue = round(sum(row[2] for row in rows), 2)
     print(f"wrote {path}: {len(rows)} products, revenue {revenue:,.2f}, best seller {rows[0][0]}")

@@ -1,4 +1,4 @@
-"""A `python` task: a function that takes the document and answers a dict, the run's output."""
+"""A `python` task: a function that takes the document and returns a dict, the run's output."""
 # ruff: noqa: T201
 
 import csv
@@ -9,11 +9,11 @@ ROOT = Path(__file__).parents[1]
 
 
 def check(document: dict[str, Any]) -> dict[str, Any]:
-    """Names what will be used up within `days` days."""
+    """Return the products that will be used up within `days` days."""
     days = document["input"].get("days", 2)
     with open(ROOT / "data" / "stock.csv", encoding="utf-8", newline="") as file:
         lasts = {row["product"]: int(row["in_stock"]) / int(row["needed_per_day"]) for row in csv.DictReader(file)}
-    low = {product: round(left, 1) for product, left in lasts.items() if left < days}
-    for product, left in sorted(low.items(), key=lambda item: item[1]):
-        print(f"order {product}: lasts {left} days")
+    low = {product: round(remaining, 1) for product, remaining in lasts.items() if remaining < days}
+    for product, remaining in sorted(low.items(), key=lambda item: item[1]):
+        print(f"order {product}: lasts {remaining} days")
     return {"checked": len(lasts), "low": low}

@@ -1,5 +1,6 @@
 """Sending one request and judging its answer: once, unless the service cannot have seen it."""
 
+import os
 import socket
 import ssl
 import threading
@@ -92,8 +93,9 @@ class Sending:
             return Failed(_STOPPED)
         request = self._request
         limits = httpx.Timeout(None, connect=SECONDS_TO_CONNECT)  # the attempt's own timeout is the worker's
+        trusted = _trusted(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
         with (
-            httpx.Client(verify=_trusted(), trust_env=False, timeout=limits) as client,
+            httpx.Client(verify=trusted, trust_env=False, timeout=limits) as client,
             client.stream(
                 request.method,
                 request.url,
@@ -172,6 +174,9 @@ def _said(error: Exception) -> str:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
-    """Read once: that takes longer than a request. `SSL_CERT_FILE` and `SSL_CERT_DIR` of the controller are heeded."""
+def _trusted(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
+    """Return the TLS context for the controller's `SSL_CERT_FILE` and `SSL_CERT_DIR`, which httpx reads itself.
+
+    It is cached because creating one takes longer than a request.
+    """
     return httpx.create_ssl_context()

@@ -9,7 +9,7 @@ import pytest
 from reconcile.launchers.process import launcher
 from reconcile.protocols import Launch, LaunchError, Running, Succeeded, WorkProgress
 from revisions.errors import Fault
-from tests.blocks import block_faults
+from tests.blocks import faults_of
 from tests.waiting import eventually
 
 
@@ -81,5 +81,5 @@ def test_the_document_is_standard_input_and_a_file(tmp_path: Path) -> None:
 
 def test_a_fault_names_the_nearest_field() -> None:
     """R-18: unknown fields name the nearest known one."""
-    faults = block_faults("process", {"comand": ["ls"]})
+    faults = faults_of("process", {"comand": ["ls"]})
     assert Fault("comand", "is not a known field", "did you mean command?") in faults

@@ -1,4 +1,4 @@
-"""The line to a database, which can be made slow: what goes one way or the other is late by a while."""
+"""Proxy between a controller and its database that can delay both directions."""
 
 import socket
 import threading
@@ -8,11 +8,11 @@ from contextlib import suppress
 import psycopg
 from sqlalchemy import make_url
 
-AT_ONCE = 65_536
+CHUNK_BYTES = 65_536
 
 
-class Line:
-    """Listens at `url` and passes everything on to the database."""
+class SlowProxy:
+    """Listen at `url` and forward everything to the database."""
 
     def __init__(self, database_url: str) -> None:
         with psycopg.connect(database_url) as connection:
@@ -24,33 +24,33 @@ class Line:
         self.url = url.set(host=host, port=port, query={}).render_as_string(hide_password=False)
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def take(self, seconds: float) -> None:
-        """From now on it takes so long, each way."""
+    def set_delay(self, seconds: float) -> None:
+        """Delay each chunk of data by so many seconds, in each direction."""
         self._delay = seconds
 
     def close(self) -> None:
         self._listening.close()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # closed
+        with suppress(OSError):  # the listening socket was closed
             while True:
-                near, _ = self._listening.accept()
-                far = self._connected()
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+                client, _ = self._listening.accept()
+                server = self._connect()
+                for source, target in ((client, server), (server, client)):
+                    threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         if not self._host.startswith("/"):
             return socket.create_connection((self._host, self._port))
         connected = socket.socket(socket.AF_UNIX)
         connected.connect(f"{self._host}/.s.PGSQL.{self._port}")
         return connected
 
-    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
-            while data := one.recv(AT_ONCE):
+            while data := source.recv(CHUNK_BYTES):
                 time.sleep(self._delay)
-                other.sendall(data)
-        for end in (one, other):
+                target.sendall(data)
+        for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
