@@ -252,7 +252,7 @@ def test_tasks_call_back_through_the_service(values: dict[str, Any], url: str) -
 
 @pytest.mark.parametrize(("values", "url"), [({}, "http://t.org"), ({"tlsSecret": "tls"}, "https://t.org")], ids=str)
 def test_the_notes_name_the_ingress(values: dict[str, Any], url: str) -> None:
-    """O-01: in the notes."""
+    """O-01: with https where it has a TLS Secret."""
     assert f" and {url};" in render({"ingress": {"enabled": True, "host": "t.org", **values}}).notes
 
 

@@ -97,7 +97,7 @@ def test_all_pods_run_one_image_and_request_memory(installed: Rendered) -> None:
 
 
 def test_every_mount_has_a_volume_and_every_volume_is_mounted(installed: Rendered) -> None:
-    """O-01: and no volume is mounted nowhere."""
+    """O-01: in every pod."""
     for _, _, spec in installed.pods():
         mounted = {mount["name"] for container in spec["containers"] for mount in container.get("volumeMounts", [])}
         assert mounted == {volume["name"] for volume in spec.get("volumes", [])}
@@ -197,7 +197,7 @@ def rule_groups(path: Path) -> list[Any]:
 
 @pytest.mark.skipif(not which("promtool"), reason="promtool is not installed (Debian: prometheus)")
 def test_promtool_accepts_the_rules() -> None:
-    """O-03: by its own tool."""
+    """O-03: Prometheus' own tool checks their syntax."""
     paths = sorted(map(str, (CHART / "rules").glob("*.yaml")))
     checked = subprocess.run(["promtool", "check", "rules", *paths], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr

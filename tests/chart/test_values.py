@@ -126,7 +126,7 @@ def test_wrong_values_are_refused_by_the_schema(path: str, value: Any, message: 
 
 
 def test_the_schema_contains_kubernetes_own_types() -> None:
-    """O-01: `python -m tests.chart.types` writes them."""
+    """O-01: as `python -m tests.chart.types` writes them."""
     assert types.with_types(SCHEMA) == SCHEMA
 
 
@@ -183,6 +183,6 @@ def test_the_first_table_names_existing_values() -> None:
 
 
 def test_every_value_has_a_type_in_the_schema() -> None:
-    """O-01: none takes anything whatever."""
+    """O-01: no value accepts everything."""
     for path, part in described():
         assert part.keys() & {"type", "enum", "$ref", "anyOf"}, path

@@ -476,7 +476,7 @@ def test_a_watch_ends_with_the_last_attempt(watched_only: Starter, monkeypatch: 
 
 
 def test_a_missing_cluster_fails_the_attempt_with_a_hint(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: with the way out."""
+    """X-10: the hint names KUBECONFIG."""
     monkeypatch.setenv("KUBECONFIG", str(starter.folder / "nothing"))
     assert "set KUBECONFIG, or run in one" in failed(end(starter.start()))
 

@@ -259,7 +259,7 @@ def test_every_launcher_has_an_entry_here() -> None:
 
 
 def test_a_task_gets_the_document_and_returns_an_output(bench: Bench) -> None:
-    """X-10: success is mapped, with what the task answered."""
+    """X-10: the attempt succeeds with what the task returned."""
     progress = end(bench.start("echo", text="Zürich", number=1.5))
     assert isinstance(progress, Succeeded)
     assert progress.output["seen"] == {"input": {"text": "Zürich", "number": 1.5}}
@@ -370,7 +370,7 @@ def test_dropping_a_part_of_a_log_frees_its_space(bench: Bench) -> None:
 
 
 def test_a_log_can_be_read_while_the_task_runs(bench: Bench) -> None:
-    """X-17: it can be followed."""
+    """X-17: so it can be followed."""
     work = bench.start("wait", runs=bench.files.path("runs"), go=bench.files.path("go"))
     assert work.log.read(0, 10) == b""
     bench.files.touch("go")

@@ -22,7 +22,7 @@ TASK = f"{RECORD_START} sleep 0.8"
 
 
 def test_ten_kills_on_postgresql_lose_and_double_nothing(postgresql_site: Site) -> None:
-    """L-11, X-05: every second of 20 triggers is one run or one recorded skip, and no attempt begins twice."""
+    """L-11, X-05: every second of 20 triggers has one run or one recorded skip, and no attempt starts twice."""
     _check_kills(postgresql_site, triggers=20, kills=10, seconds=30.0)
 
 

@@ -107,7 +107,7 @@ def test_one_of_many_concurrent_updates_wins(pooled_database: Database) -> None:
 
 
 def test_migrations_run_down_and_up_through_a_pooler(pooled_database: Database) -> None:
-    """O-09, R-19: down and up again."""
+    """O-09, R-19: to an empty database and back."""
     schema.downgrade(pooled_database, "base")
     assert pooled_database.schema() is None
     schema.upgrade(pooled_database)

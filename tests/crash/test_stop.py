@@ -133,7 +133,7 @@ def check_one_run_per_second(site: Site, name: str) -> None:
 
 
 def wait_for_three_runs(site: Site, name: str) -> None:
-    """Waits for three more runs."""
+    """Wait until three more runs exist."""
     before = len(site.runs(name))
     eventually(lambda: len(site.runs(name)) >= before + 3)
 

@@ -141,7 +141,7 @@ def evaluated_rules(prometheus: Prometheus) -> list[dict[str, Any]]:
 
 
 class Board:
-    """Dashboard as a person reads it who has selected a project."""
+    """Dashboard as seen by a person who has selected a project."""
 
     def __init__(self, prometheus: Prometheus, name: str, project: str = PROJECT) -> None:
         self._prometheus, self._project = prometheus, project

@@ -26,7 +26,7 @@ def promtool(*arguments: str) -> None:
 
 
 def test_promtool_accepts_the_rules() -> None:
-    """O-03: by Prometheus' own reading."""
+    """O-03: Prometheus' own tool checks their syntax."""
     promtool("check", "rules", str(RULES))
 
 
