@@ -15,7 +15,8 @@ from reconcile.decide.authority import ALL_RIGHTS, Principal
 from reconcile.observations.observation import Observations
 from reconcile.observations.process import AccessRefused, AccessThrottled
 from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX, principal_of_run
-from reconcile.triggers.credentials import LOCAL_ACTOR, PREFIX, Credentials, hashed
+from reconcile.triggers import credentials
+from reconcile.triggers.credentials import LOCAL_ACTOR, TOKEN_PREFIX, hash_token
 from revisions.errors import TriggerctlError
 from revisions.store.database import Database
 
@@ -30,11 +31,8 @@ HOW = "send a token, Authorization: Bearer …, or sign in at /sign-in; `trigger
 class Access:
     """Answers who shows a credential, and listens less and less to addresses that show wrong ones."""
 
-    def __init__(
-        self, database: Database, settings: Settings, credentials: Credentials, observations: Observations
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings, observations: Observations) -> None:
         self._database = database
-        self._credentials = credentials
         self._observations = observations
         self._issuer = Issuer(settings, lambda: database.clock.monotonic()) if settings.oidc_issuer else None
         self._counts_for = settings.oidc_remember
@@ -51,7 +49,7 @@ class Access:
     def is_on(self) -> bool:
         """Whether access is controlled. Raises Unavailable when the database cannot say."""
         if not self._is_on:
-            self._is_on = self._credentials.exist()
+            self._is_on = credentials.tokens_exist(self._database)
         return self._is_on
 
     def principal(self, credential: str | None, address: str) -> Principal:
@@ -79,7 +77,7 @@ class Access:
         For diagnosis, while nobody can say if it still does.
         """
         with self._meeting:
-            found, at = self._met.get(hashed(credential), (None, 0.0))
+            found, at = self._met.get(hash_token(credential), (None, 0.0))
         return found if found and self._database.clock.monotonic() - at <= MET_SECONDS else None
 
     def refused(
@@ -102,7 +100,7 @@ class Access:
         self._observations.emit(AccessRefused(error.code, address, actor, method, path, of, error.detail))
 
     def _remember(self, credential: str, found: Principal) -> None:
-        key = hashed(credential)
+        key = hash_token(credential)
         with self._meeting:
             self._met[key] = found, self._database.clock.monotonic()
             self._met.move_to_end(key)
@@ -111,10 +109,10 @@ class Access:
 
     def _forget(self, credential: str) -> None:
         with self._meeting:
-            self._met.pop(hashed(credential), None)
+            self._met.pop(hash_token(credential), None)
 
     def _of(self, credential: str) -> Principal:
-        if credential.startswith((PREFIX, RUN_TOKEN_PREFIX)):
+        if credential.startswith((TOKEN_PREFIX, RUN_TOKEN_PREFIX)):
             if found := self._of_token(credential):
                 return found
             raise Unauthenticated.hinted("Authorization", "the token is unknown, was revoked or has expired", HOW)
@@ -123,9 +121,9 @@ class Access:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
         vouched = self._issuer.vouched(credential, now)
-        return self._credentials.vouched_for(vouched.name, vouched.rights, self._counts_for)
+        return credentials.principal_of_person(self._database, vouched.name, vouched.rights, self._counts_for)
 
     def _of_token(self, token: str) -> Principal | None:
         if token.startswith(RUN_TOKEN_PREFIX):
             return principal_of_run(self._database, token)
-        return self._credentials.principal(token)
+        return credentials.principal_of_token(self._database, token)

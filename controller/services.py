@@ -21,12 +21,6 @@ from reconcile.runs.manual.backlogs import Backlogs
 from reconcile.runs.manual.fire import Firing
 from reconcile.runs.manual.orders import Approving, Retrying
 from reconcile.runs.manual.state import Seeding
-from reconcile.triggers.calendars import Calendaring
-from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.history.rebuild import Rebuilding
-from reconcile.triggers.history.transfer import Exporting, Importing
-from reconcile.triggers.history.verify import Verifying
-from reconcile.triggers.holds import Holds
 from revisions.clock import HostClock
 from revisions.store.database import Database
 
@@ -72,19 +66,12 @@ class Services:
     backfilling: Backfilling
     retrying: Retrying
     approving: Approving
-    calendaring: Calendaring
-    holding: Holds
     backlogs: Backlogs
     seeding: Seeding
     accounting: Accounting
     auditing: Auditing
     explaining: Explaining
     examining: Examining
-    verifying: Verifying
-    rebuilding: Rebuilding
-    exporting: Exporting
-    importing: Importing
-    credentials: Credentials
     access: Access
     gate: SchemaGate
     condition: Condition
@@ -93,7 +80,6 @@ class Services:
     def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
         """All services over one database."""
         heard = observations or Observations()
-        credentials = Credentials(database, heard)
         return cls(
             settings=settings,
             database=database,
@@ -109,20 +95,13 @@ class Services:
             backfilling=Backfilling(database, heard),
             retrying=Retrying(database, heard),
             approving=Approving(database, heard),
-            calendaring=Calendaring(database, heard),
-            holding=Holds(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),
             seeding=Seeding(database, heard),
             accounting=Accounting(database),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
             examining=Examining(database, settings.pace, HostClock(), settings.listen_url),
-            verifying=Verifying(database),
-            rebuilding=Rebuilding(database, heard),
-            exporting=Exporting(database),
-            importing=Importing(database, heard),
-            credentials=credentials,
-            access=Access(database, settings, credentials, heard),
+            access=Access(database, settings, heard),
             gate=SchemaGate(database),
             condition=Condition(database.clock.monotonic, settings.resync_interval),
         )

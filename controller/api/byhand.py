@@ -42,7 +42,7 @@ def backfill(key: Named, body: Sent, caller: Asking, here: Here, accept: Accept 
             done = here.backfilling.preview(key, wish, caller)
         else:
             done = here.backfilling.backfill(key, wish, caller, progress)
-        told = limit_warnings.beyond(here.database, done.trigger_id) if done.made else []
+        told = limit_warnings.warnings_after_manual_start(here.database, done.trigger_id) if done.made else []
         return backfill_shape(done, key, told, force=wish.force, dry_run=dry_run)
 
     return answered(accept, work)
@@ -65,7 +65,11 @@ def fire_all(body: Sent, caller: Asking, within: Within, here: Here, accept: Acc
 
 
 def _told(here: Services, fired: Fired) -> list[str]:
-    return limit_warnings.beyond(here.database, fired.outcome.trigger_id) if isinstance(fired.outcome, Run) else []
+    return (
+        limit_warnings.warnings_after_manual_start(here.database, fired.outcome.trigger_id)
+        if isinstance(fired.outcome, Run)
+        else []
+    )
 
 
 def _wish(body: Body) -> tuple[BackfillRequest, bool]:

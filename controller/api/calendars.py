@@ -13,7 +13,7 @@ from controller.shapes.calendars import (
     calendar_shape,
 )
 from controller.shapes.common import Page
-from reconcile.triggers.calendars import CalendarChanged
+from reconcile.triggers.calendars import CalendarChanged, delete_calendar, deploy_calendar
 from revisions.errors import NotFound
 from revisions.ids import CalendarKey
 from revisions.spec.calendar import CalendarManifest
@@ -30,7 +30,7 @@ def deploy(
 ) -> ChangedCalendarShape:
     """Creates (`If-None-Match: *`) or updates (`If-Match: "N"`) a calendar; triggers that name it are planned anew."""
     manifest = CalendarManifest.read(manifest_at(body.document(), "Calendar", key._asdict()))
-    made = here.calendaring.deploy(manifest, expected, caller)
+    made = deploy_calendar(here.database, here.observations, manifest, expected, caller)
     if made.created:
         response.status_code = 201
     return _changed(made, response)
@@ -50,7 +50,7 @@ def delete(
     key: NamedCalendar, expected: Precondition, caller: Asking, here: Here, response: Response
 ) -> ChangedCalendarShape:
     """Deletes a calendar that no trigger names; its history stays."""
-    return _changed(here.calendaring.delete(key, expected, caller), response)
+    return _changed(delete_calendar(here.database, here.observations, key, expected, caller), response)
 
 
 @router.get(f"{ONE}/revisions")

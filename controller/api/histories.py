@@ -21,6 +21,9 @@ from controller.shapes.histories import (
     report_shape,
 )
 from reconcile.observations.observation import Progress
+from reconcile.triggers.history.rebuild import compare_tables, rebuild_tables
+from reconcile.triggers.history.transfer import export_database, import_database
+from reconcile.triggers.history.verify import sign_checkpoint, verify_histories
 from revisions.errors import Invalid, Malformed
 from revisions.history import checkpoints
 from revisions.history.signing import PrivateKey, PublicKey
@@ -39,7 +42,7 @@ OneTrigger = Annotated[str | None, Query(description="project/domain/task/name; 
 def verify(here: Here, trigger: OneTrigger = None, accept: Accept = "") -> Response:
     """Walks the hash chains and names what is broken first, trigger by trigger."""
     key = _key(trigger)
-    return answered(accept, lambda progress: report_shape(here.verifying.verify(key, None, progress)))
+    return answered(accept, lambda progress: report_shape(verify_histories(here.database, key, None, progress)))
 
 
 @router.post("/verify", response_model=ReportShape, openapi_extra=described("application/json", "a checkpoint"))
@@ -49,33 +52,40 @@ def verify_against(
     """Walks the chains up to the heads of a checkpoint, whose signature is checked first."""
     key = _key(trigger)
     checkpoint = checkpoints.read(_json(file), expected_key(here, public_key))
-    return answered(accept, lambda progress: report_shape(here.verifying.verify(key, checkpoint, progress)))
+    return answered(accept, lambda progress: report_shape(verify_histories(here.database, key, checkpoint, progress)))
 
 
 @router.get("/checkpoint", response_model=CheckpointShape)
 def checkpoint(here: Here, unverified: Unverified = False, accept: Accept = "") -> Response:
     """The heads of all triggers as they are now, signed with the configured key; their chains are verified before."""
     key = signing_key(here)
-    return answered(accept, lambda progress: here.verifying.checkpoint(key, unverified=unverified, progress=progress))
+    return answered(
+        accept, lambda progress: sign_checkpoint(here.database, key, unverified=unverified, progress=progress)
+    )
 
 
 @router.get("/rebuild", response_model=ReplayShape)
 def compare(here: Here, accept: Accept = "") -> Response:
     """What replaying all revisions would change in the current tables."""
-    return answered(accept, lambda progress: replay_shape(here.rebuilding.compare(progress), applied=False))
+    return answered(accept, lambda progress: replay_shape(compare_tables(here.database, progress), applied=False))
 
 
 @router.post("/rebuild", response_model=ReplayShape)
 def rebuild(here: Here, caller: Asking, accept: Accept = "") -> Response:
     """Makes the current tables what the revisions say; answers what differed."""
-    return answered(accept, lambda progress: replay_shape(here.rebuilding.apply(caller.actor, progress), applied=True))
+    return answered(
+        accept,
+        lambda progress: replay_shape(
+            rebuild_tables(here.database, here.observations, caller.actor, progress), applied=True
+        ),
+    )
 
 
 @router.get("/export", response_class=Response, responses={200: {"content": {NDJSON: {}}}})
 def export(here: Here, unverified: Unverified = False) -> StreamingResponse:
     """Everything that is true, its chains verified before, line by line; the last line says that it is whole."""
     key = signing_key(here) if here.settings.checkpoint_key_file else None
-    parts = here.exporting.stream(key, unverified=unverified)
+    parts = export_database(here.database, key, unverified=unverified)
     first = next(parts)  # a refusal comes before the answer begins
     return StreamingResponse(chain([first], parts), media_type=NDJSON)
 
@@ -88,7 +98,15 @@ def load(here: Here, caller: Asking, file: Uploaded, public_key: Pin = None, acc
     def work(progress: Progress) -> Any:
         must_be_signed = public_key is not None
         return imported_shape(
-            here.importing.load(file, caller.actor, expected, must_be_signed=must_be_signed, progress=progress)
+            import_database(
+                here.database,
+                here.observations,
+                file,
+                caller.actor,
+                expected,
+                must_be_signed=must_be_signed,
+                progress=progress,
+            )
         )
 
     return answered(accept, work)

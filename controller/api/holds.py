@@ -13,7 +13,8 @@ from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.holds import HoldShape, hold_shape
 from reconcile.decide.authority import Reach
-from reconcile.triggers.holds import LIST, Scope
+from reconcile.triggers import holds as use_cases
+from reconcile.triggers.holds import HOLDS_HINT, BlackoutScope
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey, name_faults
 from revisions.store import holds as store
@@ -39,7 +40,7 @@ def freeze(body: Sent, caller: Asking, within: Within, here: Here, response: Res
     _check_name("project", said["project"])
     refuse_outside(within, said["project"])
     until = moment(said["until"], "until")
-    made = here.holding.freeze(said["project"], until, because(caller, said["reason"]))
+    made = use_cases.freeze(here.database, here.observations, said["project"], until, because(caller, said["reason"]))
     if made.revision == 1:
         response.status_code = 201
     return _shaped(here, [made])[0]
@@ -51,7 +52,7 @@ def unfreeze(body: Sent, caller: Asking, within: Within, here: Here) -> Page[Hol
     said = body.fields(project=str, reason=str)
     _check_name("project", said["project"])
     refuse_outside(within, said["project"])
-    ended = here.holding.unfreeze(said["project"], because(caller, said["reason"]))
+    ended = use_cases.unfreeze(here.database, here.observations, said["project"], because(caller, said["reason"]))
     return {"items": _shaped(here, ended), "next_cursor": None}
 
 
@@ -74,7 +75,9 @@ def black_out(body: Sent, caller: Asking, within: Within, here: Here) -> HoldSha
     mode = said["mode"] if said["mode"] is not None else "drop"
     scope = _scope(said)
     refuse_outside(within, scope.trigger.project if scope.trigger else scope.project)
-    made = here.holding.black_out(scope, begins, ends, mode, because(caller, said["reason"]))
+    made = use_cases.start_blackout(
+        here.database, here.observations, scope, begins, ends, mode, because(caller, said["reason"])
+    )
     return _shaped(here, [made])[0]
 
 
@@ -83,7 +86,9 @@ def end_blackout(id: NamedId, body: Sent, caller: Asking, within: Within, here: 
     """Ends a blackout now, or takes one back that is to come."""
     said = body.fields(reason=str)
     _refuse_beyond(here, within, id)
-    return _shaped(here, [here.holding.end_blackout(id, because(caller, said["reason"]))])[0]
+    return _shaped(
+        here, [use_cases.end_blackout(here.database, here.observations, id, because(caller, said["reason"]))]
+    )[0]
 
 
 @router.get("/holds")
@@ -106,23 +111,23 @@ def _refuse_beyond(here: Services, within: Reach, hold_id: str) -> None:
     if found is not None and found.project is None:
         refuse_outside(within, None)
     if found is None or not within.covers(found.project):
-        raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", LIST)
+        raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", HOLDS_HINT)
 
 
-def _scope(said: Mapping[str, Any]) -> Scope:
+def _scope(said: Mapping[str, Any]) -> BlackoutScope:
     """For whom a blackout is. Raises Invalid."""
     project, tag, trigger = said["project"], said["tag"], said["trigger"]
     if trigger is None:
         _check_name("project", project)
         if tag is not None and not 0 < len(tag) <= LONGEST_TAG:
             raise Invalid.at("tag", "is no tag", f"1 to {LONGEST_TAG} characters")
-        return Scope(project, tag)
+        return BlackoutScope(project, tag)
     if project is not None or tag is not None:
         raise Invalid.at("trigger", "stands beside project or tag", "name a trigger alone, or leave it out")
     key = TriggerKey.parse(trigger)
     if faults := name_faults("trigger.", **key._asdict()):
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
-    return Scope(trigger=key)
+    return BlackoutScope(trigger=key)
 
 
 def _check_name(field: str, text: str | None) -> None:

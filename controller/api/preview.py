@@ -16,7 +16,7 @@ from reconcile.decide import changes, trust
 from reconcile.decide.terms import Terms, terms
 from reconcile.report.upcoming import HoldSpan, upcoming
 from reconcile.schedule.fires import count
-from reconcile.triggers import closed_days, limit_warnings
+from reconcile.triggers import limit_warnings, trigger_calendars
 from revisions.errors import Invalid, NotFound
 from revisions.history.chain import canonical
 from revisions.ids import TriggerKey
@@ -42,7 +42,7 @@ def of_trigger(key: Named, here: Here, n: Count = 10, after: After = None) -> Pr
         now = here.database.clock.now(connection)
         if current.deleted:
             raise NotFound.deleted(key, current.revision)
-        found = closed_days.read_terms(connection, key.project, current.spec, current.resolved)
+        found = trigger_calendars.read_terms(connection, key.project, current.spec, current.resolved)
         row = status_store.get(connection, current.trigger_id)
         over = _over(connection, now, key, current.trigger_id, current.tags)
     assert row is not None
@@ -58,8 +58,8 @@ def of_manifest(body: Sent, here: Here, within: Within, n: Count = 10, after: Af
     key, named, written = manifest.key, manifest.spec.schedule.calendars, canonical(manifest.written)
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-        closed_days.refuse_unknown(connection, key.project, named)
-        closed = closed_days.closed(connection, key.project, named)
+        trigger_calendars.refuse_unknown_calendars(connection, key.project, named)
+        closed = trigger_calendars.closed_days_of(connection, key.project, named)
         there = trigger_store.get(connection, key)
         over = _over(connection, now, key, there.trigger_id if there else "", manifest.metadata.tags)
     made = changes.deploy(None, manifest, written, now, reason="", origin=None, scopes="[]", calendars=closed)
@@ -73,7 +73,7 @@ def of_deploy(body: Sent, here: Here, within: Within) -> WarningsShape:
     manifest = _judged(body, within)
     with here.database.read() as connection:
         now, there = here.database.clock.now(connection), trigger_store.get(connection, manifest.key)
-        told = limit_warnings.warnings(connection, there, manifest.spec, now)
+        told = limit_warnings.warnings_for_spec(connection, there, manifest.spec, now)
     return {"warnings": [*trust.warnings(manifest.spec), *told]}
 
 

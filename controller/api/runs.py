@@ -178,7 +178,7 @@ def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> AskedRunSh
     run = here.retrying.retry(id, asking)
     with here.database.read() as connection:
         shape = _shape(connection, run)
-    return {**shape, "warnings": limit_warnings.beyond(here.database, run.trigger_id)}
+    return {**shape, "warnings": limit_warnings.warnings_after_manual_start(here.database, run.trigger_id)}
 
 
 @router.post("/{id}/heartbeat", openapi_extra=fields_schema("attempt", **_ATTEMPT))

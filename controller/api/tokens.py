@@ -11,7 +11,7 @@ from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.tokens import CreatedTokenShape, RevokedTokenShape, TokenShape, token_shape
 from reconcile.decide.authority import Grant, Reach, Role
-from reconcile.triggers.credentials import is_within
+from reconcile.triggers.credentials import create_token, is_within, revoke_token, triggers_denied
 from revisions.errors import Fault, Invalid
 from revisions.ids import name_faults
 from revisions.store import tokens as store
@@ -33,7 +33,9 @@ def create(body: Sent, caller: Asking, within: Within, here: Here) -> CreatedTok
     if said["role"] not in tuple(Role):
         raise Invalid.at("role", f"{said['role']!r} is not known", f"one of {', '.join(Role)}")
     grant = Grant(Role(said["role"]), _reach(said["projects"]))
-    made = here.credentials.create(said["name"], grant, moment(said["expires_at"], "expires_at"), within, caller)
+    made = create_token(
+        here.database, here.observations, said["name"], grant, moment(said["expires_at"], "expires_at"), within, caller
+    )
     return {**_shape(here, made.token), "token": made.secret}
 
 
@@ -50,8 +52,8 @@ def listing(here: Here, within: Within, limit: Limit = 100, cursor: Cursor = Non
 @router.delete("/{id}")
 def revoke(id: NamedId, caller: Asking, within: Within, here: Here) -> RevokedTokenShape:
     """Ends a token now; one that is revoked already stays as it is."""
-    made = here.credentials.revoke(id, within, caller)
-    return {**_shape(here, made), "denied_triggers": len(here.credentials.orphans(made.name, within))}
+    made = revoke_token(here.database, here.observations, id, within, caller)
+    return {**_shape(here, made), "denied_triggers": len(triggers_denied(here.database, made.name, within))}
 
 
 def _within(connection: Connection, reach: Reach, before: str | None, number: int) -> list[store.Token]:

@@ -202,7 +202,7 @@ def fire(key: Named, body: Sent, caller: Asking, here: Here) -> AskedRunShape:
     made = here.firing.fire(key, said["input"], caller, said["overlap"])
     return {
         **run_shape(made, {made.trigger_id: key}),
-        "warnings": limit_warnings.beyond(here.database, made.trigger_id),
+        "warnings": limit_warnings.warnings_after_manual_start(here.database, made.trigger_id),
     }
 
 

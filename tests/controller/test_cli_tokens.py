@@ -14,7 +14,7 @@ from reconcile.decide.authority import Reach, scopes_of
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.credentials import triggers_denied
 from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.controller.conftest import Cli
@@ -57,8 +57,7 @@ def test_revoking_says_how_many_triggers_lose_their_author(cli: Cli, world: Worl
     assert "2 active triggers act for ci and may start nothing now: `triggerctl doctor` names them" in said.err
     [again] = json.loads(cli("--output", "json", "token", "revoke", str(second)).out)["items"]
     assert again["denied_triggers"] == 2
-    credentials = Credentials(world.database, world.observations)
-    assert credentials.orphans("ci", Reach(frozenset({"other"}))) == []
+    assert triggers_denied(world.database, "ci", Reach(frozenset({"other"}))) == []
 
 
 @pytest.mark.parametrize(
