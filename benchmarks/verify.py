@@ -12,7 +12,7 @@ from benchmarks.histories import begin, prolong
 from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
-from reconcile.triggers.history.verify import Verifying
+from reconcile.triggers.history.verify import verify_histories
 from revisions.history import chain
 from revisions.history.chain import Row
 from revisions.history.chain_breaks import Walk
@@ -72,7 +72,7 @@ def _walk(rows: list[Row]) -> None:
 
 
 def _verify(database: Database) -> None:
-    report = Verifying(database).verify()
+    report = verify_histories(database)
     assert (report.is_sound, report.revisions) == (True, REVISIONS), report.breaks[:1]
 
 

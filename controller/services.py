@@ -22,12 +22,6 @@ from reconcile.runs.manual.backlogs import Backlogs
 from reconcile.runs.manual.fire import Firing
 from reconcile.runs.manual.orders import Approving, Retrying
 from reconcile.runs.manual.state import Seeding
-from reconcile.triggers.calendars import Calendaring
-from reconcile.triggers.credentials import Credentials
-from reconcile.triggers.history.rebuild import Rebuilding
-from reconcile.triggers.history.transfer import Exporting, Importing
-from reconcile.triggers.history.verify import Verifying
-from reconcile.triggers.holds import Holds
 from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.store.database import Database
@@ -120,19 +114,12 @@ class Services:
     backfilling: Backfilling
     retrying: Retrying
     approving: Approving
-    calendaring: Calendaring
-    holding: Holds
     backlogs: Backlogs
     seeding: Seeding
     accounting: Accounting
     auditing: Auditing
     explaining: Explaining
     examining: Examining
-    verifying: Verifying
-    rebuilding: Rebuilding
-    exporting: Exporting
-    importing: Importing
-    credentials: Credentials
     access: Access
     gate: SchemaGate
     condition: Condition
@@ -141,7 +128,6 @@ class Services:
     def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
         """Return all services over one database."""
         observations = observations or Observations()
-        credentials = Credentials(database, observations)
         return cls(
             settings=settings,
             database=database,
@@ -157,20 +143,13 @@ class Services:
             backfilling=Backfilling(database, observations),
             retrying=Retrying(database, observations),
             approving=Approving(database, observations),
-            calendaring=Calendaring(database, observations),
-            holding=Holds(database, observations),
             backlogs=Backlogs(database, observations, settings.pace),
             seeding=Seeding(database, observations),
             accounting=Accounting(database),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),
             examining=Examining(database, settings.pace, HostClock(), settings.listen_url),
-            verifying=Verifying(database),
-            rebuilding=Rebuilding(database, observations),
-            exporting=Exporting(database),
-            importing=Importing(database, observations),
-            credentials=credentials,
-            access=Access(database, settings, credentials, observations),
+            access=Access(database, settings, observations),
             gate=SchemaGate(database),
             condition=Condition(database.clock.monotonic, settings.resync_interval),
         )

@@ -30,7 +30,7 @@ from controller.api.parameters import (
 )
 from controller.auth.requirements import Projects, require
 from reconcile.decide.authority import Role
-from reconcile.triggers.calendars import CalendarChanged
+from reconcile.triggers.calendars import CalendarChanged, delete_calendar, deploy_calendar
 from revisions.errors import NotFound
 from revisions.ids import CalendarKey, utc_text
 from revisions.spec.calendar import CalendarManifest
@@ -85,7 +85,7 @@ def deploy(
 ) -> ChangedCalendarOut:
     """Create (`If-None-Match: *`) or update (`If-Match: "N"`) a calendar. Triggers that use it are planned anew."""
     manifest = CalendarManifest.read(manifest_at(body.document(), "Calendar", key._asdict()))
-    made = services.calendaring.deploy(manifest, expected, caller)
+    made = deploy_calendar(services.database, services.observations, manifest, expected, caller)
     if made.created:
         response.status_code = 201
     return _changed(made, response)
@@ -105,7 +105,7 @@ def delete(
     key: CalendarPath, expected: Precondition, caller: CallerDep, services: ServicesDep, response: Response
 ) -> ChangedCalendarOut:
     """Delete a calendar that no trigger uses. Its history stays."""
-    return _changed(services.calendaring.delete(key, expected, caller), response)
+    return _changed(delete_calendar(services.database, services.observations, key, expected, caller), response)
 
 
 @router.get(f"{ONE}/revisions", dependencies=[require(Role.VIEWER, Projects.NAMED)])

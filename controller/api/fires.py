@@ -98,7 +98,7 @@ def fire(
 ) -> RequestedRunOut:
     """Make a run now, whatever the schedule says (X-11)."""
     run = services.firing.fire(key, request.input, caller, request.overlap)
-    warnings = limit_warnings.beyond(services.database, run.trigger_id)
+    warnings = limit_warnings.warnings_after_manual_start(services.database, run.trigger_id)
     return RequestedRunOut(**dict(run_out(run, {run.trigger_id: key})), warnings=warnings)
 
 
@@ -124,7 +124,7 @@ def backfill(
             done = services.backfilling.preview(key, wish, caller)
         else:
             done = services.backfilling.backfill(key, wish, caller, progress)
-        warnings = limit_warnings.beyond(services.database, done.trigger_id) if done.made else []
+        warnings = limit_warnings.warnings_after_manual_start(services.database, done.trigger_id) if done.made else []
         return _backfill(done, key, request, warnings)
 
     return answer_long_work(accept, work)
@@ -181,5 +181,8 @@ def _fired(services: Services, fired: Fired) -> FiredOut:
         return FiredOut(trigger=name, run=None, refused=problem(outcome), warnings=[])
     run = run_out(outcome, {outcome.trigger_id: fired.trigger})
     return FiredOut(
-        trigger=name, run=run, refused=None, warnings=limit_warnings.beyond(services.database, outcome.trigger_id)
+        trigger=name,
+        run=run,
+        refused=None,
+        warnings=limit_warnings.warnings_after_manual_start(services.database, outcome.trigger_id),
     )

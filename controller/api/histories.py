@@ -16,9 +16,9 @@ from controller.auth.requirements import Projects, require
 from controller.services import Services
 from reconcile.decide.authority import Role
 from reconcile.observations.observation import Progress
-from reconcile.triggers.history.rebuild import Replay
-from reconcile.triggers.history.transfer import Imported
-from reconcile.triggers.history.verify import Report
+from reconcile.triggers.history.rebuild import Replay, compare_tables, rebuild_tables
+from reconcile.triggers.history.transfer import Imported, export_database, import_database
+from reconcile.triggers.history.verify import Report, sign_checkpoint, verify_histories
 from revisions.errors import Invalid, Malformed
 from revisions.history import checkpoints
 from revisions.history.chain_breaks import ChainBreak
@@ -139,7 +139,9 @@ class ImportOut(Answer):
 def verify(services: ServicesDep, trigger: TriggerQuery = None, accept: AcceptHeader = "") -> Response:
     """Walk the hash chains and return the first break of each trigger."""
     key = _key(trigger)
-    return answer_long_work(accept, lambda progress: _verification(services.verifying.verify(key, None, progress)))
+    return answer_long_work(
+        accept, lambda progress: _verification(verify_histories(services.database, key, None, progress))
+    )
 
 
 @router.post(
@@ -158,7 +160,9 @@ def verify_against(
     """Check the signature of a checkpoint, then walk the chains up to its heads."""
     key = _key(trigger)
     against = checkpoints.read(_json(file), expected_key(services, public_key))
-    return answer_long_work(accept, lambda progress: _verification(services.verifying.verify(key, against, progress)))
+    return answer_long_work(
+        accept, lambda progress: _verification(verify_histories(services.database, key, against, progress))
+    )
 
 
 @router.get("/checkpoint", response_model=CheckpointOut, dependencies=[_ADMIN])
@@ -167,7 +171,7 @@ def checkpoint(services: ServicesDep, unverified: UnverifiedQuery = False, accep
     key = signing_key(services)
 
     def work(progress: Progress) -> CheckpointOut:
-        document = services.verifying.checkpoint(key, unverified=unverified, progress=progress)
+        document = sign_checkpoint(services.database, key, unverified=unverified, progress=progress)
         return CheckpointOut.model_validate(document)
 
     return answer_long_work(accept, work)
@@ -176,14 +180,19 @@ def checkpoint(services: ServicesDep, unverified: UnverifiedQuery = False, accep
 @router.get("/rebuild", response_model=ReplayOut, dependencies=[_VIEW])
 def compare(services: ServicesDep, accept: AcceptHeader = "") -> Response:
     """Return the changes that replaying all revisions would make in the current tables."""
-    return answer_long_work(accept, lambda progress: _replay(services.rebuilding.compare(progress), applied=False))
+    return answer_long_work(
+        accept, lambda progress: _replay(compare_tables(services.database, progress), applied=False)
+    )
 
 
 @router.post("/rebuild", response_model=ReplayOut, dependencies=[_ADMIN])
 def rebuild(services: ServicesDep, caller: CallerDep, accept: AcceptHeader = "") -> Response:
     """Rebuild the current tables from the revisions, and return what differed."""
     return answer_long_work(
-        accept, lambda progress: _replay(services.rebuilding.apply(caller.actor, progress), applied=True)
+        accept,
+        lambda progress: _replay(
+            rebuild_tables(services.database, services.observations, caller.actor, progress), applied=True
+        ),
     )
 
 
@@ -191,7 +200,7 @@ def rebuild(services: ServicesDep, caller: CallerDep, accept: AcceptHeader = "")
 def export(services: ServicesDep, unverified: UnverifiedQuery = False) -> StreamingResponse:
     """Verify all chains, and stream everything that is true as lines; the last line says that it is complete."""
     key = signing_key(services) if services.settings.checkpoint_key_file else None
-    lines = services.exporting.stream(key, unverified=unverified)
+    lines = export_database(services.database, key, unverified=unverified)
     first = next(lines)  # so that a refusal is answered before the status line is sent
     return StreamingResponse(chain([first], lines), media_type=NDJSON)
 
@@ -213,8 +222,17 @@ def import_export(
     expected = expected_key(services, public_key)
 
     def work(progress: Progress) -> ImportOut:
-        load, signed = services.importing.load, public_key is not None
-        return _imported(load(file, caller.actor, expected, must_be_signed=signed, progress=progress))
+        must_be_signed = public_key is not None
+        result = import_database(
+            services.database,
+            services.observations,
+            file,
+            caller.actor,
+            expected,
+            must_be_signed=must_be_signed,
+            progress=progress,
+        )
+        return _imported(result)
 
     return answer_long_work(accept, work)
 

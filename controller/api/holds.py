@@ -13,7 +13,8 @@ from controller.api.parameters import CallerDep, IdPath, ReachDep, ServicesDep, 
 from controller.auth.requirements import require
 from controller.services import Services
 from reconcile.decide.authority import Reach, Role
-from reconcile.triggers.holds import LIST, Scope
+from reconcile.triggers import holds as use_cases
+from reconcile.triggers.holds import HOLDS_HINT, BlackoutScope
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.outcomes import HoldKind
@@ -101,7 +102,9 @@ def freeze(
 ) -> HoldOut:
     """Freeze a project, or everything. A freeze in force gets the new end and reason."""
     refuse_outside(reach, request.project)
-    hold = services.holding.freeze(request.project, request.until, with_reason(caller, request.reason))
+    hold = use_cases.freeze(
+        services.database, services.observations, request.project, request.until, with_reason(caller, request.reason)
+    )
     if hold.revision == 1:
         response.status_code = 201
     return _answers(services, [hold])[0]
@@ -113,7 +116,9 @@ def unfreeze(
 ) -> ListOut[HoldOut]:
     """Lift the freeze of a project, or that of everything."""
     refuse_outside(reach, request.project)
-    ended = services.holding.unfreeze(request.project, with_reason(caller, request.reason))
+    ended = use_cases.unfreeze(
+        services.database, services.observations, request.project, with_reason(caller, request.reason)
+    )
     return ListOut[HoldOut](items=_answers(services, ended), next_cursor=None)
 
 
@@ -126,7 +131,9 @@ def black_out(
     refuse_outside(reach, scope.trigger.project if scope.trigger else scope.project)
     mode = request.mode if request.mode is not None else "drop"
     asking = with_reason(caller, request.reason)
-    hold = services.holding.black_out(scope, request.since, request.until, mode, asking)
+    hold = use_cases.start_blackout(
+        services.database, services.observations, scope, request.since, request.until, mode, asking
+    )
     return _answers(services, [hold])[0]
 
 
@@ -140,7 +147,10 @@ def end_blackout(
 ) -> HoldOut:
     """End a blackout now, or withdraw one that has not begun."""
     _refuse_outside(services, reach, id)
-    return _answers(services, [services.holding.end_blackout(id, with_reason(caller, request.reason))])[0]
+    return _answers(
+        services,
+        [use_cases.end_blackout(services.database, services.observations, id, with_reason(caller, request.reason))],
+    )[0]
 
 
 @router.get("/holds", dependencies=[require(Role.VIEWER)])
@@ -170,18 +180,18 @@ def _refuse_outside(services: Services, reach: Reach, hold_id: str) -> None:
     if hold is not None and hold.project is None:
         refuse_outside(reach, None)
     if hold is None or not reach.covers(hold.project):
-        raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", LIST)
+        raise NotFound.hinted("blackout", f"there is no blackout {hold_id}", HOLDS_HINT)
 
 
-def _scope(request: BlackoutIn) -> Scope:
+def _scope(request: BlackoutIn) -> BlackoutScope:
     """Return the triggers that a blackout holds. Raises Invalid."""
     if request.trigger is None:
         if request.tag is not None and not 0 < len(request.tag) <= LONGEST_TAG:
             raise Invalid.at("tag", "is no tag", f"1 to {LONGEST_TAG} characters")
-        return Scope(request.project, request.tag)
+        return BlackoutScope(request.project, request.tag)
     if request.project is not None or request.tag is not None:
         raise Invalid.at("trigger", "stands beside project or tag", "name a trigger alone, or leave it out")
-    return Scope(trigger=request.trigger)
+    return BlackoutScope(trigger=request.trigger)
 
 
 def _answers(services: Services, holds: Sequence[Hold]) -> list[HoldOut]:

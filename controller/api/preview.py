@@ -18,7 +18,7 @@ from reconcile.decide.authority import Reach, Role
 from reconcile.decide.terms import Terms, terms
 from reconcile.report.upcoming import HoldSpan, upcoming
 from reconcile.schedule.fires import Fire, LeftOut, count
-from reconcile.triggers import closed_days, limit_warnings
+from reconcile.triggers import limit_warnings, trigger_calendars
 from revisions.errors import Invalid, NotFound
 from revisions.history.chain import canonical
 from revisions.ids import TriggerKey, utc_text
@@ -89,7 +89,7 @@ def preview_trigger(services: Services, key: TriggerKey, number: int, after: dat
         now = services.database.clock.now(connection)
         if current.deleted:
             raise NotFound.deleted(key, current.revision)
-        agreed = closed_days.read_terms(connection, key.project, current.spec, current.resolved)
+        agreed = trigger_calendars.read_terms(connection, key.project, current.spec, current.resolved)
         row = status_store.get(connection, current.trigger_id)
         held = _holds(connection, now, key, current.trigger_id, current.tags)
     assert row is not None
@@ -110,8 +110,8 @@ def of_manifest(
     key, named, written = manifest.key, manifest.spec.schedule.calendars, canonical(manifest.written)
     with services.database.read() as connection:
         now = services.database.clock.now(connection)
-        closed_days.refuse_unknown(connection, key.project, named)
-        closed = closed_days.closed(connection, key.project, named)
+        trigger_calendars.refuse_unknown_calendars(connection, key.project, named)
+        closed = trigger_calendars.closed_days_of(connection, key.project, named)
         deployed = trigger_store.get(connection, key)
         held = _holds(connection, now, key, deployed.trigger_id if deployed else "", manifest.metadata.tags)
     made = changes.deploy(None, manifest, written, now, reason="", origin=None, scopes="[]", calendars=closed)
@@ -125,7 +125,7 @@ def of_deploy(body: RawBodyDep, services: ServicesDep, reach: ReachDep) -> Warni
     manifest = _manifest(body, reach)
     with services.database.read() as connection:
         now, deployed = services.database.clock.now(connection), trigger_store.get(connection, manifest.key)
-        of_limits = limit_warnings.warnings(connection, deployed, manifest.spec, now)
+        of_limits = limit_warnings.warnings_for_spec(connection, deployed, manifest.spec, now)
     return WarningsOut(warnings=[*trust.warnings(manifest.spec), *of_limits])
 
 

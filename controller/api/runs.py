@@ -242,7 +242,9 @@ def retry(id: IdPath, services: ServicesDep, reach: ReachDep, caller: CallerDep)
     run = services.retrying.retry(id, caller)
     with services.database.read() as connection:
         answer = named_run(connection, run)
-    return RequestedRunOut(**dict(answer), warnings=limit_warnings.beyond(services.database, run.trigger_id))
+    return RequestedRunOut(
+        **dict(answer), warnings=limit_warnings.warnings_after_manual_start(services.database, run.trigger_id)
+    )
 
 
 def run_within(connection: Connection, run_id: str, reach: Reach) -> Run:

@@ -23,7 +23,7 @@ from controller.api.parameters import CallerDep, IdPath, ReachDep, ServicesDep
 from controller.auth.requirements import require
 from controller.services import Services
 from reconcile.decide.authority import Grant, Reach, Role, projects_list, rights_of
-from reconcile.triggers.credentials import is_within
+from reconcile.triggers.credentials import create_token, is_within, revoke_token, triggers_denied
 from revisions.errors import Invalid
 from revisions.ids import utc_text
 from revisions.store import tokens as store
@@ -77,7 +77,9 @@ def create(
     if request.projects == []:
         raise Invalid.at("projects", "is empty, so that the token is good for nothing", "name some, or leave it out")
     grant = Grant(request.role, Reach(frozenset(request.projects) if request.projects is not None else None))
-    created = services.credentials.create(request.name, grant, request.expires_at, reach, caller)
+    created = create_token(
+        services.database, services.observations, request.name, grant, request.expires_at, reach, caller
+    )
     return CreatedTokenOut(**dict(_token_out(services, created.token)), token=created.secret)
 
 
@@ -96,8 +98,8 @@ def listing(
 @router.delete("/{id}", dependencies=[require(Role.ADMIN)])
 def revoke(id: IdPath, caller: CallerDep, reach: ReachDep, services: ServicesDep) -> RevokedTokenOut:
     """Revoke a token. One that was revoked before stays as it is."""
-    token = services.credentials.revoke(id, reach, caller)
-    denied = services.credentials.orphans(token.name, reach)
+    token = revoke_token(services.database, services.observations, id, reach, caller)
+    denied = triggers_denied(services.database, token.name, reach)
     return RevokedTokenOut(**dict(_token_out(services, token)), denied_triggers=len(denied))
 
 

@@ -17,7 +17,14 @@ from reconcile.decide.authority import ALL_RIGHTS, Principal
 from reconcile.observations.observation import Observations
 from reconcile.observations.process import AccessRefused, AccessThrottled
 from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX, principal_of_run
-from reconcile.triggers.credentials import LOCAL_ACTOR, PREFIX, Credentials, hashed
+from reconcile.triggers.credentials import (
+    LOCAL_ACTOR,
+    TOKEN_PREFIX,
+    hash_token,
+    principal_of_person,
+    principal_of_token,
+    tokens_exist,
+)
 from revisions.errors import TriggerctlError
 from revisions.store.database import Database
 
@@ -38,11 +45,8 @@ HOW: Final = "send a token, Authorization: Bearer …, or sign in at /sign-in; `
 class Access:
     """Authenticates credentials, and limits addresses that send wrong ones."""
 
-    def __init__(
-        self, database: Database, settings: Settings, credentials: Credentials, observations: Observations
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings, observations: Observations) -> None:
         self._database = database
-        self._credentials = credentials
         self._observations = observations
         self._issuer = Issuer(settings, lambda: database.clock.monotonic()) if settings.oidc_issuer else None
         self._counts_for = settings.oidc_remember
@@ -59,7 +63,7 @@ class Access:
     def is_on(self) -> bool:
         """Return whether access control is on. Raises Unavailable without the database."""
         if not self._is_on:
-            self._is_on = self._credentials.exist()
+            self._is_on = tokens_exist(self._database)
         return self._is_on
 
     def principal(self, credential: str | None, address: str) -> Principal:
@@ -87,7 +91,7 @@ class Access:
         For diagnosis while the database, which knows whether the credential still counts, is unavailable.
         """
         with self._lock:
-            principal, at = self._recent.get(hashed(credential), (None, 0.0))
+            principal, at = self._recent.get(hash_token(credential), (None, 0.0))
         return principal if principal and self._database.clock.monotonic() - at <= REMEMBERED_SECONDS else None
 
     def refused(
@@ -110,7 +114,7 @@ class Access:
         self._observations.emit(AccessRefused(error.code, address, actor, method, path, of, error.detail))
 
     def _remember(self, credential: str, principal: Principal) -> None:
-        key = hashed(credential)
+        key = hash_token(credential)
         with self._lock:
             self._recent[key] = principal, self._database.clock.monotonic()
             self._recent.move_to_end(key)
@@ -119,10 +123,10 @@ class Access:
 
     def _forget(self, credential: str) -> None:
         with self._lock:
-            self._recent.pop(hashed(credential), None)
+            self._recent.pop(hash_token(credential), None)
 
     def _authenticate(self, credential: str) -> Principal:
-        if credential.startswith((PREFIX, RUN_TOKEN_PREFIX)):
+        if credential.startswith((TOKEN_PREFIX, RUN_TOKEN_PREFIX)):
             if principal := self._principal_of_token(credential):
                 return principal
             raise Unauthenticated.hinted("Authorization", "the token is unknown, was revoked or has expired", HOW)
@@ -131,12 +135,12 @@ class Access:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
         holder = self._issuer.holder(credential, now)
-        return self._credentials.vouched_for(holder.name, holder.rights, self._counts_for)
+        return principal_of_person(self._database, holder.name, holder.rights, self._counts_for)
 
     def _principal_of_token(self, token: str) -> Principal | None:
         if token.startswith(RUN_TOKEN_PREFIX):
             return principal_of_run(self._database, token)
-        return self._credentials.principal(token)
+        return principal_of_token(self._database, token)
 
 
 class SignInLimit:

@@ -17,7 +17,7 @@ from starlette.routing import compile_path
 
 from reconcile.decide.authority import Role
 from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX
-from reconcile.triggers.credentials import PREFIX
+from reconcile.triggers.credentials import TOKEN_PREFIX
 from revisions.ids import is_id, name_faults
 
 ADMITTED: Final = "triggerctl.admitted"
@@ -141,4 +141,4 @@ def _is_name(field: str, text: str) -> bool:
     if field == "id":
         return is_id(text)
     rule = "task" if field == "name" else field  # some routes name a task so, and tasks may have capital letters
-    return not text.startswith((PREFIX, RUN_TOKEN_PREFIX)) and not name_faults("", **{rule: text})
+    return not text.startswith((TOKEN_PREFIX, RUN_TOKEN_PREFIX)) and not name_faults("", **{rule: text})

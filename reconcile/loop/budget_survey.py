@@ -2,7 +2,7 @@
 
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import BudgetsSurveyed
-from reconcile.triggers import budgets
+from reconcile.triggers import budget_spending
 from revisions.store import counts
 from revisions.store.database import Database
 
@@ -33,7 +33,7 @@ class Survey:
         with self._database.read() as connection:
             part = counts.budgeted(connection, self._seen_until or "", AT_ONCE)
             now = self._database.clock.now(connection)
-            shares = budgets.shares(connection, part, now)
+            shares = budget_spending.used_shares(connection, part, now)
         for one in part:
             if one.trigger_id in shares:
                 self._highest[one.project] = max(shares[one.trigger_id], self._highest.get(one.project, 0.0))

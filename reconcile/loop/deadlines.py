@@ -10,7 +10,7 @@ from reconcile.decide.expectations import Deadline, Life, Occasion, Success, dea
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import DeadlineMissed, ExpectationUnreadable
 from reconcile.schedule.ranges import MOMENT
-from reconcile.triggers.closed_days import lived
+from reconcile.triggers.trigger_calendars import eras_with_calendars
 from revisions.errors import TriggerctlError
 from revisions.history.triggers import Trigger
 from revisions.outcomes import HoldKind, OccurrenceOutcome, SkipReason
@@ -90,7 +90,7 @@ def _judged(
 def _life(connection: Connection, trigger: Trigger, row: StatusRow, watch: DeadlineWatch, now: datetime) -> Life:
     since = watch.judged_until - BEFORE
     revisions = revision_store.since(connection, trigger.trigger_id, since)
-    lived_through = lived(connection, trigger.key.project, in_force.eras(revisions))
+    lived_through = eras_with_calendars(connection, trigger.key.project, in_force.eras(revisions))
     made = run_store.asked_within(connection, trigger.trigger_id, since, now)
     asked = [Occasion(*one) for one in made]
     if row.asked_fire_at is not None:

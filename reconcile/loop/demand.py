@@ -6,7 +6,7 @@ from itertools import islice
 
 from reconcile.decide import demand
 from reconcile.decide.job_changes import JobChanges
-from reconcile.triggers.closed_days import read_terms
+from reconcile.triggers.trigger_calendars import read_terms
 from revisions.store import status as status_store
 from revisions.store import trigger_facts as facts_store
 from revisions.store.database import Connection, Database

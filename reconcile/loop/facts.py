@@ -12,7 +12,7 @@ from reconcile.decide.budget import Spending, affordable, expected, is_used_up
 from reconcile.decide.catchup import Situation
 from reconcile.decide.terms import Terms
 from reconcile.schedule.fires import Fire
-from reconcile.triggers import authors, budgets, closed_days
+from reconcile.triggers import author_rights, budget_spending, trigger_calendars
 from revisions.history.chain import value_of
 from revisions.history.triggers import StopReason
 from revisions.outcomes import HoldKind, HoldMode
@@ -73,7 +73,7 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
     facts = facts_store.read(connection, [row.trigger_id for row in rows])
     holding = holds.lasting(connection, min(row.watermark for row in rows))
     apart = quarantines.get(connection, [row.trigger_id for row in rows])
-    given = authors.rights(connection, (of.scopes for of in facts.values()), now)
+    given = author_rights.rights_of_authors(connection, (of.scopes for of in facts.values()), now)
     known: list[_Known] = []
     for row in rows:
         of = facts.get(row.trigger_id)
@@ -89,7 +89,7 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
             found.held.append((row, None if None in ends else max(end for end in ends if end)))
             continue
         try:
-            terms = closed_days.read_terms(connection, of.project, of.spec, of.resolved)
+            terms = trigger_calendars.read_terms(connection, of.project, of.spec, of.resolved)
         except ValueError as error:
             found.unreadable[row.trigger_id] = str(error)
             continue
@@ -101,7 +101,7 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
         found.waiting += row.rate_waiting_since is not None
         denied = authority.refusal(terms.spec.scopes, of.scopes, of.project, given)
         known.append(_Known(row, of, terms, over, denied))
-    spendings = budgets.read(connection, {of.row.trigger_id: b for of in known if (b := of.terms.budget)}, now)
+    spendings = budget_spending.read(connection, {of.row.trigger_id: b for of in known if (b := of.terms.budget)}, now)
     live = runs.count_live(connection, [of.row.trigger_id for of in known if of.terms.spec.limits.max_runs])
     found.cases = [
         _case(one, spendings.get(one.row.trigger_id), live.get(one.row.trigger_id, 0), now, grace) for one in known

@@ -16,7 +16,7 @@ from reconcile.runs.settle import settle
 from reconcile.schedule import ranges
 from reconcile.triggers.activation import resume_paused
 from reconcile.triggers.append import skip_of
-from reconcile.triggers.closed_days import read_terms
+from reconcile.triggers.trigger_calendars import read_terms
 from revisions.errors import Conflict
 from revisions.history.triggers import SYSTEM, Trigger
 from revisions.outcomes import OccurrenceOutcome, SkipReason

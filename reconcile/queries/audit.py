@@ -11,7 +11,7 @@ from reconcile.decide.in_force import Era
 from reconcile.report import audit
 from reconcile.report.audit import FAULTS, AuditLine, AuditSummary, DecidedSpan, RecordedRun, RecordedSkip
 from reconcile.schedule.ranges import MOMENT
-from reconcile.triggers.closed_days import lived
+from reconcile.triggers.trigger_calendars import eras_with_calendars
 from revisions.errors import Invalid, NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
@@ -155,7 +155,7 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Trig
     revisions = revision_store.whole(connection, trigger.trigger_id)
     return TriggerPast(
         trigger=trigger,
-        eras=lived(connection, key.project, in_force.eras(revisions)),
+        eras=eras_with_calendars(connection, key.project, in_force.eras(revisions)),
         status=status,
         standing=DecidedSpan(
             status.watermark,

@@ -18,8 +18,8 @@ from reconcile.report.installation_checks import Check, fault
 from reconcile.report.trigger_checks import LATELY, NEAR_END, PATIENCE, UNANSWERED, ActiveHold, QuarantinedTrigger
 from reconcile.schedule.fires import count
 from reconcile.schedule.zones import TZDATA_VERSION
-from reconcile.triggers import authors, budgets
-from reconcile.triggers.closed_days import read_terms
+from reconcile.triggers import author_rights, budget_spending
+from reconcile.triggers.trigger_calendars import read_terms
 from revisions.clock import Clock
 from revisions.errors import Invalid, Unavailable
 from revisions.history.triggers import StopReason
@@ -132,7 +132,7 @@ class Examining:
             yield trigger_checks.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
             yield _backlogs(connection)
             yield _holds(connection, now)
-            yield trigger_checks.authors(authors.orphans(connection, now))
+            yield trigger_checks.authors(author_rights.triggers_without_rights(connection, now))
             yield trigger_checks.queue(*runs.pending_since(connection, now - PATIENCE), now)
             yield trigger_checks.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
             yield _failures(connection, now)
@@ -230,7 +230,7 @@ def _budgets(connection: Connection, now: datetime) -> Check:
     after: str | None = ""
     while after is not None:
         part = counts.budgeted(connection, after, AT_ONCE)
-        shares = budgets.shares(connection, part, now)
+        shares = budget_spending.used_shares(connection, part, now)
         near |= {trigger_id: share for trigger_id, share in shares.items() if share > NEAR_END}
         after = part[-1].trigger_id if len(part) == AT_ONCE else None
     named = trigger_store.keys(connection, near)

@@ -12,8 +12,8 @@ from reconcile.report.delays import Obstruction, PastHold, PendingRun, RunStart,
 from reconcile.report.explain import Explanation, explain
 from reconcile.report.verdicts import HoldInForce, InstantFacts, InstantView, Made, Obstacles, QuarantineState
 from reconcile.schedule.ranges import MOMENT
-from reconcile.triggers import authors
-from reconcile.triggers.closed_days import read_terms
+from reconcile.triggers import author_rights
+from reconcile.triggers.trigger_calendars import read_terms
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
 from revisions.outcomes import OccurrenceOutcome, RunSource, RunStatus
@@ -130,7 +130,7 @@ def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, l
         if hold.is_on(past.now)
         and hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
     ]
-    given = authors.rights(connection, [trigger.scopes], past.now)
+    given = author_rights.rights_of_authors(connection, [trigger.scopes], past.now)
     denied = refusal(terms.spec.scopes, trigger.scopes, trigger.key.project, given) if terms else None
     return Obstacles(
         hold=HoldInForce(holding[0].kind, holding[0].owner, holding[0].reason, holding[0].until_at)

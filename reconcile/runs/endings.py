@@ -12,7 +12,7 @@ from reconcile.decide.budget import budget_of, cost_of
 from reconcile.decide.retry import AnotherAttempt, Decision, HandBack
 from reconcile.decide.task_output import ProducedState, RequestedFire
 from reconcile.runs.attempt import Ended
-from reconcile.triggers import budgets
+from reconcile.triggers import budget_spending
 from revisions.clock import Clock
 from revisions.history.triggers import SYSTEM, StopReason, Trigger
 from revisions.ids import TriggerKey, utc_text
@@ -163,7 +163,7 @@ class Endings:
             return None
         write(self._connection, *self._writes)  # what is set aside for runs that are over is free
         self._writes.clear()
-        until = budgets.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
+        until = budget_spending.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
         if until is None:
             return None
         self._writes.append(status.saving(trigger.trigger_id, {"over_budget_until": until}))

@@ -9,8 +9,8 @@ from reconcile.decide import authority
 from reconcile.decide.authority import CausingRun, Principal
 from reconcile.protocols import LaunchError
 from reconcile.runs import launch
-from reconcile.triggers import authors
-from reconcile.triggers.credentials import hashed
+from reconcile.triggers import author_rights
+from reconcile.triggers.credentials import hash_token
 from revisions.store import claims
 from revisions.store.claims import Claimed
 from revisions.store.database import Connection, Database
@@ -28,14 +28,14 @@ def create_run_tokens(connection: Connection, claimed: Sequence[Claimed]) -> Map
     if not claimed:
         return {}
     tokens = {run.run.id: RUN_TOKEN_PREFIX + secrets.token_urlsafe(32) for run in claimed}
-    claims.hand_tokens(connection, {run_id: hashed(token) for run_id, token in tokens.items()})
+    claims.hand_tokens(connection, {run_id: hash_token(token) for run_id, token in tokens.items()})
     return tokens
 
 
 def principal_of_run(database: Database, token: str) -> Principal | None:
     """Return the principal of a run token; None for a token that is unknown or whose run is over."""
     with database.read() as connection:
-        claimed = claims.by_token(connection, hashed(token))
+        claimed = claims.by_token(connection, hash_token(token))
         if claimed is None or claimed.scopes is None:
             return None
         now = database.clock.now(connection)
@@ -45,7 +45,7 @@ def principal_of_run(database: Database, token: str) -> Principal | None:
             return None
         if now >= ends_at:
             return None
-        rights = authors.rights(connection, [claimed.scopes], now)
+        rights = author_rights.rights_of_authors(connection, [claimed.scopes], now)
     return Principal(
         f"run:{claimed.run.id} of {claimed.trigger}",
         authority.of_run(claimed.run.project, claimed.scopes, rights),

@@ -10,7 +10,7 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.specs import TriggerChanged
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
-from reconcile.triggers import budgets, closed_days
+from reconcile.triggers import budget_spending, trigger_calendars
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.locks import LockedTrigger
 from revisions import ids
@@ -113,7 +113,8 @@ def notify_change(
 
 def calendar_days(locked: LockedTrigger, spec: str) -> Closed:
     """Return the closed days of the calendars that a spec names (S-13)."""
-    return closed_days.closed(locked.connection, locked.key.project, readable_trigger(spec).schedule.calendars)
+    calendars = readable_trigger(spec).schedule.calendars
+    return trigger_calendars.closed_days_of(locked.connection, locked.key.project, calendars)
 
 
 def skip_of(trigger_id: str, revision: int, decided_at: datetime, skipped: Range) -> Skip:
@@ -189,4 +190,4 @@ def _over_budget_until(locked: LockedTrigger, following: NextRevision, caller: C
         return None
     if locked.status.over_budget_until is None and not changes.moves_budget(current, following):
         return None
-    return budgets.used_up_until(locked.connection, current.trigger_id, following.spec, locked.now)
+    return budget_spending.used_up_until(locked.connection, current.trigger_id, following.spec, locked.now)

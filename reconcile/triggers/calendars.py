@@ -1,9 +1,10 @@
-"""Calendars changed: append-only like revisions, and every trigger that names one is planned anew (S-13)."""
+"""Deploy and delete calendars; every trigger that names a changed calendar is planned anew (S-13)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Self
 
+from reconcile.decide import preconditions
 from reconcile.decide.changes import has_occurrences
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.terms import Terms
@@ -12,10 +13,10 @@ from reconcile.observations.specs import CalendarRevised
 from reconcile.schedule import ranges
 from reconcile.schedule.fires import fires
 from reconcile.schedule.ranges import MOMENT
-from reconcile.triggers import closed_days
+from reconcile.triggers import trigger_calendars
 from reconcile.triggers.append import skip_of
 from reconcile.triggers.caller import Caller
-from revisions.errors import Conflict, Fault, NotFound, PreconditionFailed, PreconditionRequired
+from revisions.errors import Conflict, NotFound, PreconditionFailed
 from revisions.history import chain
 from revisions.history.triggers import Trigger
 from revisions.ids import CalendarKey
@@ -31,155 +32,147 @@ from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.status import StatusRow
 
-NAMED = 20
-"""How many triggers a refusal names at most."""
+_MOST_NAMED = 20
+"""Triggers that a refusal names at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarChanged:
-    """The calendar after a request; `changed` is False when it said so already."""
+    """The calendar after a request; `changed` is False when it was so already and nothing was appended."""
 
     calendar: CalendarRow
     changed: bool
     created: bool = False
 
 
-class Calendaring:
-    """Deploys and deletes calendars, by the same optimistic lock as triggers (R-04)."""
+def deploy_calendar(
+    database: Database, observations: Observations, manifest: CalendarManifest, expected: Expected, caller: Caller
+) -> CalendarChanged:
+    """Create or update a calendar under the optimistic lock that triggers have (R-04).
 
-    def __init__(self, database: Database, observations: Observations) -> None:
-        self._database = database
-        self._observations = observations
-
-    def deploy(self, manifest: CalendarManifest, expected: Expected, caller: Caller) -> CalendarChanged:
-        """A new revision of a calendar, or its first.
-
-        Raises PreconditionFailed and PreconditionRequired as for a trigger.
-        """
-        spec = chain.canonical(manifest.written)
-        with self._database.write() as connection:
-            current = store.get(connection, manifest.key)
-            exists = current is not None and not current.deleted
-            _check(manifest.key, current if exists else None, expected)
-            if current is not None and exists and current.spec == spec:
-                return CalendarChanged(current, changed=False)
-            made = self._append(connection, manifest.key, current, caller, spec, deleted=False)
-        self._observations.emit(CalendarRevised(manifest.key, made.revision))
-        return CalendarChanged(made, changed=True, created=not exists)
-
-    def delete(self, key: CalendarKey, expected: Expected, caller: Caller) -> CalendarChanged:
-        """Deletes a calendar softly. Raises NotFound, and Conflict while triggers name it."""
-        with self._database.write() as connection:
-            current = store.get(connection, key)
-            if current is None or current.deleted:
-                hint = "`triggerctl calendar list` shows what there is"
-                raise NotFound.hinted("calendar", f"there is no calendar {key}", hint)
-            _check(key, current, expected)
-            if users := [trigger.key for trigger in _naming(connection, key) if not trigger.deleted]:
-                named = ", ".join(sorted(map(str, users))[:NAMED])
-                hint = "deploy those triggers without it first"
-                raise Conflict.hinted("calendar", f"{key} is named by {named}, so it was not deleted", hint)
-            made = self._append(connection, key, current, caller, current.spec, deleted=True)
-        self._observations.emit(CalendarRevised(key, made.revision))
-        return CalendarChanged(made, changed=True)
-
-    def _append(
-        self,
-        connection: Connection,
-        key: CalendarKey,
-        current: CalendarRow | None,
-        caller: Caller,
-        spec: str,
-        *,
-        deleted: bool,
-    ) -> CalendarRow:
-        """What the old days left to decide is decided by the new ones; what they closed does not come back, and what
-        the new ones close is recorded."""
-        users = [trigger for trigger in _naming(connection, key) if has_occurrences(trigger)]
-        before = {trigger.trigger_id: _Before.of(connection, trigger) for trigger in users}
-        now: datetime = self._database.clock.now(connection)
-        number = current.revision + 1 if current else 1
-        made = CalendarRow(key.project, key.name, number, deleted, caller.actor, now, spec)
-        if not store.append(connection, made):
-            raise PreconditionFailed.hinted("calendar", f"{key} was changed in the meantime", "read it again")
-        rows = status_store.lock(connection, sorted(before))
-        now = self._database.clock.now(connection)
-        occurrences.record(
-            connection, [skip for row in rows for skip in before[row.trigger_id].taken(connection, row, now)]
-        )
-        moved = [{"trigger_id": row.trigger_id, "watermark": before[row.trigger_id].settled(row, now)} for row in rows]
-        status_store.save(connection, moved)
-        status_store.look_again(connection, [row.trigger_id for row in rows], now)
-        for row in rows:
-            trigger_store.announce_again(connection, row.trigger_id, row.revision)
-        notices.changed(connection)
-        return made
+    Raises PreconditionFailed and PreconditionRequired.
+    """
+    key, spec = manifest.key, chain.canonical(manifest.written)
+    with database.write() as connection:
+        newest = store.get(connection, key)
+        current = newest if newest and not newest.deleted else None
+        preconditions.check_deploy(key, current, expected)
+        if current and current.spec == spec:
+            return CalendarChanged(current, changed=False)
+        revised = _append_calendar(database, connection, key, newest, caller, spec, deleted=False)
+    observations.emit(CalendarRevised(key, revised.revision))
+    return CalendarChanged(revised, changed=True, created=current is None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """A trigger with its terms as they were before a calendar changed; None where they cannot be read (L-13)."""
+def delete_calendar(
+    database: Database, observations: Observations, key: CalendarKey, expected: Expected, caller: Caller
+) -> CalendarChanged:
+    """Delete a calendar softly: its history stays.
 
-    trigger: Trigger
-    terms: Terms | None
-
-    @classmethod
-    def of(cls, connection: Connection, trigger: Trigger) -> Self:
-        try:
-            found = closed_days.read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
-        except ValueError:
-            return cls(trigger, None)
-        return cls(trigger, found)
-
-    def taken(self, connection: Connection, row: StatusRow, now: datetime) -> list[Skip]:
-        """What was undecided and has become an occurrence of a closed day, as it stands after the change."""
-        after = _Before.of(connection, self.trigger).terms
-        if self.terms is None or after is None or row.revision != self.trigger.revision:
-            return []
-        held = backlog_store.get(connection, [row.trigger_id])
-        spans = [
-            *((one.cursor_at, one.until_at) for one in held),
-            (row.watermark, max(row.watermark, self._nominal(now))),
-        ]
-        gone = ranges.taken(self.terms.schedule, after.schedule, spans)
-        return [skip_of(row.trigger_id, row.revision, now, left) for left in gone]
-
-    def settled(self, row: StatusRow, now: datetime) -> datetime:
-        """Where the watermark stands once everything without an occurrence is decided: there were none to decide."""
-        if self.terms is None or row.revision != self.trigger.revision:
-            return row.watermark
-        nominal = self._nominal(now)
-        first = next(iter(fires(self.terms.schedule, row.watermark, nominal, 1)), None)
-        return max(row.watermark, first.at - MOMENT if first else nominal)
-
-    def _nominal(self, now: datetime) -> datetime:
-        return now - self.terms.delay(str(self.trigger.key)) if self.terms else now
+    Raises NotFound, PreconditionFailed, PreconditionRequired, and Conflict while a trigger names the calendar.
+    """
+    with database.write() as connection:
+        current = store.get(connection, key)
+        if current is None or current.deleted:
+            hint = "`triggerctl calendar list` shows what there is"
+            raise NotFound.hinted("calendar", f"there is no calendar {key}", hint)
+        preconditions.check_expected(current, expected)
+        if users := [trigger.key for trigger in _users(connection, key) if not trigger.deleted]:
+            named = ", ".join(sorted(map(str, users))[:_MOST_NAMED])
+            hint = "deploy those triggers without it first"
+            raise Conflict.hinted("calendar", f"{key} is named by {named}, so it was not deleted", hint)
+        revised = _append_calendar(database, connection, key, current, caller, current.spec, deleted=True)
+    observations.emit(CalendarRevised(key, revised.revision))
+    return CalendarChanged(revised, changed=True)
 
 
-def _naming(connection: Connection, key: CalendarKey) -> list[Trigger]:
-    """The triggers that name a calendar, deleted ones too: their time may count all the same (R-21)."""
-    named = trigger_store.mentioning_calendars(connection, key.project)
-    return [trigger for trigger in named if key.name in readable_trigger(trigger.spec).schedule.calendars]
+def _append_calendar(
+    database: Database,
+    connection: Connection,
+    key: CalendarKey,
+    newest: CalendarRow | None,
+    caller: Caller,
+    spec: str,
+    *,
+    deleted: bool,
+) -> CalendarRow:
+    """Append a revision of a calendar and have the triggers that name it planned anew.
+
+    The new days hold for every occurrence that is still undecided. Occurrences that they close are recorded as skips.
+    Occurrences that the old days closed do not come back, also where the loop lags behind: the watermark is moved past
+    the time in which the old days left nothing to decide.
+    """
+    triggers = [trigger for trigger in _users(connection, key) if has_occurrences(trigger)]
+    old_terms = {trigger.trigger_id: _readable_terms(connection, trigger) for trigger in triggers}
+    number = newest.revision + 1 if newest else 1
+    revised = CalendarRow(key.project, key.name, number, deleted, caller.actor, database.clock.now(connection), spec)
+    if not store.append(connection, revised):
+        raise PreconditionFailed.hinted("calendar", f"{key} was changed in the meantime", "read it again")
+    rows = status_store.lock(connection, sorted(old_terms))
+    # Clock and new days are read after the last lock. A time read before would lie in the past after a wait
+    # (invariant 6), and another calendar that a trigger names may have changed in the meantime.
+    now = database.clock.now(connection)
+    new_terms = {trigger.trigger_id: _readable_terms(connection, trigger) for trigger in triggers}
+    _settle_undecided(connection, triggers, rows, old_terms, new_terms, now)
+    status_store.look_again(connection, [row.trigger_id for row in rows], now)
+    for row in rows:
+        trigger_store.announce_again(connection, row.trigger_id, row.revision)
+    notices.changed(connection)
+    return revised
 
 
-def _check(key: CalendarKey, current: CalendarRow | None, expected: Expected) -> None:
-    if current is None:
-        if expected.revision is not None:
-            detail = f"{key} does not exist, so it has no revision {expected.revision}"
-            raise PreconditionFailed.hinted("calendar", detail, "deploy it as new")
-        return
-    stands, number = f"{key} stands at revision {current.revision}", current.revision
-    hint = f"see `triggerctl calendar show {key}`, then repeat with --expected-revision {number} if it still holds"
-    if expected.revision is None and not expected.absent:
-        raise PreconditionRequired.hinted("calendar", f"{stands}: name the revision you read", hint)
-    if expected.revision != number:
-        detail = f"{key} exists already, at revision {number}"
-        if expected.revision is not None:
-            detail = f"{stands}, not {expected.revision}"
-        raise PreconditionFailed(
-            detail,
-            errors=[Fault("calendar", detail, hint)],
-            current_revision=number,
-            changed_by=current.actor,
-            changed_at=current.at,
-        )
+def _settle_undecided(
+    connection: Connection,
+    triggers: Sequence[Trigger],
+    rows: Sequence[StatusRow],
+    old_terms: Mapping[str, Terms | None],
+    new_terms: Mapping[str, Terms | None],
+    now: datetime,
+) -> None:
+    """Record the occurrences that the new days close, and move watermarks past what the old days closed.
+
+    A trigger stays as it is when its spec cannot be read (L-13), or when its status row, whose lock was waited for,
+    stands at another revision: that revision was planned on its own.
+    """
+    by_id = {trigger.trigger_id: trigger for trigger in triggers}
+    skips: list[Skip] = []
+    moved = []
+    for row in rows:
+        trigger, old, new = by_id[row.trigger_id], old_terms[row.trigger_id], new_terms[row.trigger_id]
+        watermark = row.watermark
+        if old is not None and row.revision == trigger.revision:
+            nominal = now - old.delay(str(trigger.key))
+            if new is not None:
+                skips += _closed_occurrences(connection, row, old, new, nominal, now)
+            first = next(iter(fires(old.schedule, row.watermark, nominal, 1)), None)
+            watermark = max(row.watermark, first.at - MOMENT if first else nominal)
+        moved.append({"trigger_id": row.trigger_id, "watermark": watermark})
+    occurrences.record(connection, skips)
+    status_store.save(connection, moved)
+
+
+def _closed_occurrences(
+    connection: Connection, row: StatusRow, old: Terms, new: Terms, nominal: datetime, now: datetime
+) -> list[Skip]:
+    """Return skips for the undecided occurrences of the old schedule that the new one lacks, backlogs included."""
+    backlogs = backlog_store.get(connection, [row.trigger_id])
+    spans = [
+        *((backlog.cursor_at, backlog.until_at) for backlog in backlogs),
+        (row.watermark, max(row.watermark, nominal)),
+    ]
+    closed = ranges.taken(old.schedule, new.schedule, spans)
+    return [skip_of(row.trigger_id, row.revision, now, skipped) for skipped in closed]
+
+
+def _readable_terms(connection: Connection, trigger: Trigger) -> Terms | None:
+    """Return the terms under the calendars as they stand; None for a spec that this release cannot read (L-13)."""
+    try:
+        return trigger_calendars.read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
+    except ValueError:
+        return None
+
+
+def _users(connection: Connection, key: CalendarKey) -> list[Trigger]:
+    """Return the triggers that name a calendar; also deleted ones, whose time may count once they return (R-21)."""
+    mentioning = trigger_store.mentioning_calendars(connection, key.project)
+    return [trigger for trigger in mentioning if key.name in readable_trigger(trigger.spec).schedule.calendars]

@@ -1,11 +1,11 @@
-"""Tokens: made once and shown once, kept as hashes, revoked; and whom a token stands for (O-06, X-13).
+"""Create, revoke and recognise tokens, and keep the rights of people who sign in (O-06, X-13).
 
-A token is 256 random bits, so a plain SHA-256 of it gives nothing away; who guesses has nothing to go by.
+A token is shown once and stored as its hash. It has 256 random bits, so a plain SHA-256 is safe: nobody can try out
+all tokens to find the one of a stolen hash.
 """
 
 import hashlib
 import secrets
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,147 +15,161 @@ from reconcile.decide import authority
 from reconcile.decide.authority import Grant, Principal, Reach, Rights, grants_text, rights_of
 from reconcile.observations.observation import Observations
 from reconcile.observations.process import TokenCreated, TokenRevoked
-from reconcile.triggers import authors
-from reconcile.triggers.authors import PERSON, TOKEN
+from reconcile.triggers import author_rights
+from reconcile.triggers.author_rights import PERSON_AUTHOR, TOKEN_AUTHOR
 from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import tokens as store
-from revisions.store.database import Connection, Database
+from revisions.store.database import Database
 from revisions.store.tokens import Person, Token
 
-PREFIX: Final = "tct_"
-"""How tokens begin, so that people and scanners know one where they see it."""
-USED_EVERY = timedelta(minutes=1)
-"""How exact `last_used_at` is."""
-SEEN_EVERY = timedelta(hours=1)
+TOKEN_PREFIX: Final = "tct_"
+"""Beginning of every token, by which people and secret scanners recognise one."""
 LOCAL_ACTOR: Final = "local"
-"""Who asks over HTTP where access is not controlled."""
-TAKEN: Final = {SYSTEM: "what triggerctl itself is called", LOCAL_ACTOR: "whoever asks where access is not controlled"}
-"""Actors that a token's name would be taken for, in revisions and wherever people's doing is told from the system's."""
-_LIST = "`triggerctl token list` shows what there is"
+"""Actor of HTTP requests while access is not controlled."""
+_RESERVED_NAMES: Final = {
+    SYSTEM: "what triggerctl itself is called",
+    LOCAL_ACTOR: "whoever asks where access is not controlled",
+}
+"""Names that no token may have, because its changes could be taken for those of another actor."""
+_LAST_USED_PRECISION = timedelta(minutes=1)
+"""`last_used_at` of a token is written at most this often."""
+_LAST_SEEN_PRECISION = timedelta(hours=1)
+"""`seen_at` of a person is written at most this often, while the grants stay the same."""
+_LIST_HINT = "`triggerctl token list` shows what there is"
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
-    """A token and its secret, which is told this once."""
+class CreatedToken:
+    """A new token with its secret, which is shown only in this answer."""
 
     token: Token
     secret: str
 
 
-class Credentials:
-    """One database's tokens."""
-
-    def __init__(self, database: Database, observations: Observations) -> None:
-        self._database = database
-        self._observations = observations
-
-    def exist(self) -> bool:
-        """Whether there ever was a token."""
-        with self._database.read() as connection:
-            return store.exist(connection)
-
-    def create(self, name: str, grant: Grant, expires_at: datetime | None, within: Reach, caller: Caller) -> Created:
-        """A new token for what is granted, which must lie within the reach of whoever makes it.
-
-        Raises Invalid for a wrong name, one that is taken, or an end that is past, Forbidden beyond the reach, and
-        Conflict for a name that stands for somebody with other rights: what triggers may do hangs on their author's
-        name.
-        """
-        if faults := ids.name_faults("", name=name):
-            raise Invalid(f"name: {faults[0].message}", faults)
-        if name in TAKEN:
-            raise Invalid.at("name", f"{name!r} is {TAKEN[name]}", "choose another name")
-        _refuse_beyond(within, grant.reach)
-        secret = PREFIX + secrets.token_urlsafe(32)
-        with self._database.write() as connection:
-            store.lock(connection)
-            now = self._database.clock.now(connection)
-            if expires_at is not None and expires_at <= now:
-                raise Invalid.at("expires_at", f"{utc_text(expires_at)} is past", "name an instant ahead")
-            made = Token(
-                token_id=ids.fresh(now),
-                name=name,
-                hash=hashed(secret),
-                grants=grants_text([grant]),
-                created_at=now,
-                created_by=caller.actor,
-                expires_at=expires_at,
-                revoked_at=None,
-                revoked_by=None,
-                last_used_at=None,
-            )
-            if other := next(
-                (one for one in store.live_named(connection, name, now) if one.grants != made.grants), None
-            ):
-                raise _taken(name, other, within)
-            store.add(connection, made)
-        projects = authority.projects_list(grant.reach) or "all"
-        self._observations.emit(TokenCreated(made.token_id, name, grant.role, projects, caller.actor))
-        return Created(made, secret)
-
-    def revoke(self, token_id: str, within: Reach, caller: Caller) -> Token:
-        """Ends a token now. Raises NotFound, also for one that is not within reach."""
-        with self._database.write() as connection:
-            found = store.get(connection, token_id)
-            if found is None or not is_within(within, found):
-                raise NotFound.hinted("token", f"there is no token {token_id}", _LIST)
-            store.revoke(connection, token_id, self._database.clock.now(connection), caller.actor)
-            made = store.get(connection, token_id)
-        assert made is not None
-        if found.revoked_at is None:
-            self._observations.emit(TokenRevoked(token_id, found.name, caller.actor))
-        return made
-
-    def orphans(self, name: str, within: Reach) -> list[TriggerKey]:
-        """The active triggers within reach that start nothing any more because the tokens of a name are gone."""
-        with self._database.read() as connection:
-            now = self._database.clock.now(connection)
-            found = authors.orphans(connection, now).get(TOKEN + name, [])
-        return [key for key in found if within.covers(key.project)]
-
-    def principal(self, secret: str) -> Principal | None:
-        """Return the principal of a token; None for a token that is unknown, revoked or expired."""
-        with self._database.read() as connection:
-            found = store.by_hash(connection, hashed(secret))
-            now = self._database.clock.now(connection)
-        if found is None or not found.is_live(now):
-            return None
-        if found.last_used_at is None or now - found.last_used_at >= USED_EVERY:
-            self._note(lambda connection: store.used(connection, found.token_id, now))
-        return Principal(found.name, rights_of(found.grants), authority.scopes_of(TOKEN + found.name))
-
-    def vouched_for(self, name: str, rights: Rights, counts_for: timedelta) -> Principal:
-        """Somebody of the issuer's, with what it grants now; kept, for the triggers that he writes (X-15)."""
-        grants = grants_text(rights.grants)
-        with self._database.read() as connection:
-            before = store.person(connection, name)
-            now = self._database.clock.now(connection)
-        if before is None or before.grants != grants or now - before.seen_at >= SEEN_EVERY:
-            self._note(lambda connection: store.remember(connection, Person(name, grants, now, now + counts_for)))
-        return Principal(PERSON + name, rights, authority.scopes_of(PERSON + name))
-
-    def _note(self, write: Callable[[Connection], None]) -> None:
-        """Keeps what is good to know of who asks; he may read in a database that takes no writes."""
-        with suppress(Unavailable), self._database.write() as connection:
-            write(connection)
+def tokens_exist(database: Database) -> bool:
+    """Tell whether there ever was a token; revoked and expired ones count."""
+    with database.read() as connection:
+        return store.exist(connection)
 
 
-def hashed(secret: str) -> str:
-    """What is kept of a token."""
+def create_token(
+    database: Database,
+    observations: Observations,
+    name: str,
+    grant: Grant,
+    expires_at: datetime | None,
+    within: Reach,
+    caller: Caller,
+) -> CreatedToken:
+    """Create a token for a grant that lies within the caller's own reach.
+
+    Several tokens may have one name, so that one can replace another, but only with the same grants: the rights of
+    triggers depend on their author's name (X-15).
+    Raises Invalid for a wrong or reserved name and an end that is past, Forbidden beyond the reach, and Conflict for a
+    name that has other grants.
+    """
+    if faults := ids.name_faults("", name=name):
+        raise Invalid(f"name: {faults[0].message}", faults)
+    if name in _RESERVED_NAMES:
+        raise Invalid.at("name", f"{name!r} is {_RESERVED_NAMES[name]}", "choose another name")
+    _refuse_beyond(within, grant.reach)
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    with database.write() as connection:
+        store.lock(connection)
+        now = database.clock.now(connection)
+        if expires_at is not None and expires_at <= now:
+            raise Invalid.at("expires_at", f"{utc_text(expires_at)} is past", "name an instant ahead")
+        token = Token(
+            token_id=ids.fresh(now),
+            name=name,
+            hash=hash_token(secret),
+            grants=grants_text([grant]),
+            created_at=now,
+            created_by=caller.actor,
+            expires_at=expires_at,
+            revoked_at=None,
+            revoked_by=None,
+            last_used_at=None,
+        )
+        for other in store.live_named(connection, name, now):
+            if other.grants != token.grants:
+                raise _name_conflict(name, other, within)
+        store.add(connection, token)
+    projects = authority.projects_list(grant.reach) or "all"
+    observations.emit(TokenCreated(token.token_id, name, grant.role, projects, caller.actor))
+    return CreatedToken(token, secret)
+
+
+def revoke_token(database: Database, observations: Observations, token_id: str, within: Reach, caller: Caller) -> Token:
+    """End a token now; one that is revoked already stays as it is.
+
+    Raises NotFound, also for a token that does not lie within the reach.
+    """
+    with database.write() as connection:
+        before = store.get(connection, token_id)
+        if before is None or not is_within(within, before):
+            raise NotFound.hinted("token", f"there is no token {token_id}", _LIST_HINT)
+        store.revoke(connection, token_id, database.clock.now(connection), caller.actor)
+        token = store.get(connection, token_id)
+    assert token is not None
+    if before.revoked_at is None:
+        observations.emit(TokenRevoked(token_id, before.name, caller.actor))
+    return token
+
+
+def triggers_denied(database: Database, name: str, within: Reach) -> list[TriggerKey]:
+    """Return the active triggers within reach that start nothing because no token of this name may start them."""
+    with database.read() as connection:
+        now = database.clock.now(connection)
+        keys = author_rights.triggers_without_rights(connection, now).get(TOKEN_AUTHOR + name, [])
+    return [key for key in keys if within.covers(key.project)]
+
+
+def principal_of_token(database: Database, secret: str) -> Principal | None:
+    """Return the principal of a token; None for a token that is unknown, revoked or expired."""
+    with database.read() as connection:
+        token = store.by_hash(connection, hash_token(secret))
+        now = database.clock.now(connection)
+    if token is None or not token.is_live(now):
+        return None
+    if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_PRECISION:
+        # A database that takes no writes at the moment must not keep its callers from reading.
+        with suppress(Unavailable), database.write() as connection:
+            store.used(connection, token.token_id, now)
+    return Principal(token.name, rights_of(token.grants), authority.scopes_of(TOKEN_AUTHOR + token.name))
+
+
+def principal_of_person(database: Database, name: str, rights: Rights, remembered_for: timedelta) -> Principal:
+    """Return the principal of a person whom the issuer vouched for, with the rights that it grants now.
+
+    The rights are stored, and count for the person's triggers until `remembered_for` has passed (X-15).
+    """
+    grants = grants_text(rights.grants)
+    with database.read() as connection:
+        before = store.person(connection, name)
+        now = database.clock.now(connection)
+    if before is None or before.grants != grants or now - before.seen_at >= _LAST_SEEN_PRECISION:
+        with suppress(Unavailable), database.write() as connection:
+            store.remember(connection, Person(name, grants, now, now + remembered_for))
+    return Principal(PERSON_AUTHOR + name, rights, authority.scopes_of(PERSON_AUTHOR + name))
+
+
+def hash_token(secret: str) -> str:
+    """Return the hash under which a token is stored."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def is_within(reach: Reach, token: Token) -> bool:
-    """Whether all that a token is granted lies within a reach."""
+    """Tell whether everything that a token is granted lies within a reach."""
     return all(_contains(reach, grant.reach) for grant in rights_of(token.grants).grants)
 
 
-def _taken(name: str, other: Token, within: Reach) -> Conflict:
-    """That a name stands for somebody else; of which token, is told to those whom it concerns."""
+def _name_conflict(name: str, other: Token, within: Reach) -> Conflict:
+    """Return the refusal of a name that has other grants; it names a token only to callers who may see that token."""
     if not is_within(within, other):
         return Conflict.hinted("name", f"{name!r} is a name that was given out already", "choose another name")
     detail = f"{name!r} is the name of token {other.token_id}, which is granted something else"

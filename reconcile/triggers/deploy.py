@@ -9,7 +9,7 @@ from reconcile.decide import changes, preconditions, trust
 from reconcile.decide.authority import Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
-from reconcile.triggers import authors, closed_days, limit_warnings
+from reconcile.triggers import author_rights, limit_warnings, trigger_calendars
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.locks import LockedTrigger, locked_trigger
@@ -182,7 +182,8 @@ def _deploy_request(manifest: TriggerManifest, caller: Caller, origin: str | Non
 
 def _append_deploy(locked: LockedTrigger, manifest: TriggerManifest, caller: Caller, origin: str | None) -> Changed:
     _refuse_task(locked, manifest)
-    closed_days.refuse_unknown(locked.connection, manifest.key.project, manifest.spec.schedule.calendars)
+    calendars = manifest.spec.schedule.calendars
+    trigger_calendars.refuse_unknown_calendars(locked.connection, manifest.key.project, calendars)
     spec = chain.canonical(manifest.written)
     following = changes.deploy(
         locked.trigger,
@@ -203,7 +204,7 @@ def _takes_over(locked: LockedTrigger, caller: Caller) -> bool:
     current = locked.trigger
     if current is None or current.scopes == caller.scopes:
         return False
-    return authors.is_gone(locked.connection, current.scopes, current.key.project, locked.now)
+    return author_rights.author_lost_rights(locked.connection, current.scopes, current.key.project, locked.now)
 
 
 def _refuse_task(locked: LockedTrigger, manifest: TriggerManifest) -> None:

@@ -28,6 +28,14 @@ class CalendarRow:
     def key(self) -> CalendarKey:
         return CalendarKey(self.project, self.name)
 
+    @property
+    def changed_by(self) -> str:
+        return self.actor
+
+    @property
+    def changed_at(self) -> datetime:
+        return self.at
+
 
 def append(connection: Connection, row: CalendarRow) -> bool:
     """One more revision; False when somebody was faster."""

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from reconcile.decide.preconditions import Expected
 from reconcile.runs.runner import Runner
+from reconcile.triggers import holds
 from reconcile.triggers.activation import deactivate_trigger, delete_trigger
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
 from revisions.store import quarantines, run_orders, runs
 from tests.browser.conftest import WebServer, browser_context
 from tests.browser.reader import Reader
@@ -239,7 +239,7 @@ def test_an_active_trigger_shows_what_prevents_its_start(reader: Reader, world: 
     with world.database.write() as connection:
         quarantines.put(connection, world.id("bad"), "every: '1 fortnight'", world.clock.now(connection))
     until = world.clock_now().replace(hour=20)
-    Holds(world.database, world.observations).freeze("acme", until, Caller("ann", "stocktaking"))
+    holds.freeze(world.database, world.observations, "acme", until, Caller("ann", "stocktaking"))
     reader.open()
     expect(reader.row("bad")).to_contain_text("quarantined")
     expect(reader.row("bad")).to_contain_text("it cannot be decided: every: '1 fortnight'")

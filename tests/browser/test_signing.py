@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 from reconcile.decide.authority import EVERYWHERE, Grant, Role
 from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.credentials import create_token
 from revisions.store.database import Database
 from tests.browser.reader import Reader
 from tests.world import World
@@ -15,8 +15,9 @@ from tests.world import World
 @pytest.fixture
 def secret(database: Database) -> str:
     """Token of a viewer; from the first token on, access needs one."""
-    credentials = Credentials(database, Observations())
-    return credentials.create("ann", Grant(Role.VIEWER, EVERYWHERE), None, EVERYWHERE, Caller("root")).secret
+    return create_token(
+        database, Observations(), "ann", Grant(Role.VIEWER, EVERYWHERE), None, EVERYWHERE, Caller("root")
+    ).secret
 
 
 def test_a_person_signs_in_reads_and_signs_out(world: World, reader: Reader, secret: str) -> None:

@@ -26,6 +26,7 @@ from reconcile.observations.process import AccessRefused, TokenCreated
 from reconcile.observations.specs import HoldChanged, TriggerChanged
 from reconcile.runs import claiming
 from reconcile.triggers.caller import Caller
+from reconcile.triggers.credentials import create_token
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.store import runs
@@ -60,7 +61,9 @@ def as_role(services: Services, app: FastAPI) -> Iterator[Callable[..., Api]]:
         headers = {}
         if role is not None:
             who = name or f"{role}-{'some' if reach.projects else 'all'}"
-            created = services.credentials.create(who, Grant(role, reach), None, EVERYWHERE, Caller("root"))
+            created = create_token(
+                services.database, services.observations, who, Grant(role, reach), None, EVERYWHERE, Caller("root")
+            )
             headers["Authorization"] = f"Bearer {created.secret}"
         clients.append(httpx.Client(transport=Network(app), base_url="http://test", headers=headers))
         return Api(clients[-1])

@@ -164,11 +164,11 @@ def test_a_calendar_changed_in_between_is_a_conflict(
 def deploy_calendar(world: World, file: str) -> None:
     """Deploy a new calendar as `bob`."""
     from reconcile.decide.preconditions import Expected
-    from reconcile.triggers.calendars import Calendaring
+    from reconcile.triggers.calendars import deploy_calendar
     from reconcile.triggers.caller import Caller
     from revisions.spec.calendar import CalendarManifest
 
     document = json.loads(Path(file).read_text())
-    Calendaring(world.database, world.observations).deploy(
-        CalendarManifest.read(document), Expected(absent=True), Caller("bob")
+    deploy_calendar(
+        world.database, world.observations, CalendarManifest.read(document), Expected(absent=True), Caller("bob")
     )

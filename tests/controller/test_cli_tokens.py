@@ -12,7 +12,7 @@ from reconcile.decide.authority import Reach, scopes_of
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.credentials import triggers_denied
 from revisions.errors import Invalid
 from revisions.store.database import Database
 from tests.controller.conftest import ON_SQLITE, Cli
@@ -56,8 +56,7 @@ def test_revoke_notes_how_many_triggers_may_start_nothing(cli: Cli, world: World
     assert "2 active triggers of ci may start nothing from now on: `triggerctl doctor` names them" in result.err
     [again] = json.loads(cli("--output", "json", "token", "revoke", str(second)).out)["items"]
     assert again["denied_triggers"] == 2
-    credentials = Credentials(world.database, world.observations)
-    assert credentials.orphans("ci", Reach(frozenset({"other"}))) == []
+    assert triggers_denied(world.database, "ci", Reach(frozenset({"other"}))) == []
 
 
 @pytest.mark.parametrize(

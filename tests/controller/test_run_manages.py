@@ -10,7 +10,7 @@ import pytest
 from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
 from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.credentials import create_token
 from revisions.store.database import Database
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest, task_manifest
@@ -43,7 +43,7 @@ class Guarded:
 
     def __init__(self, database: Database, work_dir: Path, port: int) -> None:
         grant = Grant(Role.DEPLOYER, Reach(frozenset({"acme"})))
-        ci = Credentials(database, Observations()).create("ci", grant, None, EVERYWHERE, Caller("root"))
+        ci = create_token(database, Observations(), "ci", grant, None, EVERYWHERE, Caller("root"))
         self.up = Up(database, work_dir, listen=f"127.0.0.1:{port}")
         self.up.client.headers["Authorization"] = f"Bearer {ci.secret}"
 

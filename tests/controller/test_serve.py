@@ -19,7 +19,7 @@ from reconcile.loop import loop as loops
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.credentials import create_token
 from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention
 from revisions.store.database import Database, parsed
@@ -285,7 +285,7 @@ def test_nobody_is_let_in_because_the_database_cannot_say(
 ) -> None:
     """O-06: that there are tokens is known from the start."""
     grant = Grant(Role.VIEWER, Reach(None))
-    Credentials(real, Observations()).create("ann", grant, None, Reach(None), Caller("root"))
+    create_token(real, Observations(), "ann", grant, None, Reach(None), Caller("root"))
     process = Up(real, tmp_path / "work", without=("runner", "loop"))
     try:
         with monkeypatch.context() as patch:

@@ -11,6 +11,7 @@ from controller.services import Services
 from controller.web import pages
 from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
 from reconcile.triggers.caller import Caller
+from reconcile.triggers.credentials import create_token
 from tests.controller.conftest import Network
 
 PAGE = {"Accept": "text/html"}
@@ -26,7 +27,15 @@ def app(services: Services) -> FastAPI:
 
 @pytest.fixture
 def secret(services: Services) -> str:
-    return services.credentials.create("ann", Grant(Role.OPERATOR, EVERYWHERE), None, EVERYWHERE, Caller("root")).secret
+    return create_token(
+        services.database,
+        services.observations,
+        "ann",
+        Grant(Role.OPERATOR, EVERYWHERE),
+        None,
+        EVERYWHERE,
+        Caller("root"),
+    ).secret
 
 
 @pytest.fixture
@@ -134,7 +143,9 @@ def test_signing_out_forgets_the_token(browser: httpx.Client, secret: str) -> No
 def test_what_is_beyond_ones_role_is_a_page_that_says_so(browser: httpx.Client, services: Services) -> None:
     """O-06: 403 with words, for whoever is signed in."""
     of_other = Grant(Role.VIEWER, Reach(frozenset({"other"})))
-    token = services.credentials.create("bob", of_other, None, EVERYWHERE, Caller("root")).secret
+    token = create_token(
+        services.database, services.observations, "bob", of_other, None, EVERYWHERE, Caller("root")
+    ).secret
     sign_in(browser, token)
     refused = browser.get("/triggers/acme/production/report/tick")
     assert refused.status_code == 403

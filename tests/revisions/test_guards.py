@@ -5,9 +5,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers import holds
+from reconcile.triggers.calendars import deploy_calendar
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
 from revisions.errors import Unavailable
 from revisions.spec.calendar import CalendarManifest
 from revisions.store import guards, schema
@@ -49,8 +49,8 @@ ONLY_ON = {
 def test_every_append_only_table_is_guarded(world: World, table: str) -> None:
     """R-02, S-13: calendars and holds can no more be changed or removed than revisions can."""
     world.create()
-    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "test"))
-    Calendaring(world.database, world.observations).deploy(CALENDAR, Expected(absent=True), Caller("ann"))
+    holds.freeze(world.database, world.observations, "acme", None, Caller("ann", "test"))
+    deploy_calendar(world.database, world.observations, CALENDAR, Expected(absent=True), Caller("ann"))
     for statement in (f"UPDATE {table} SET actor = 'mallory'", f"DELETE FROM {table}"):
         with pytest.raises(DBAPIError, match=f"{table} is append-only"), world.database.write() as connection:
             connection.execute(text(statement))

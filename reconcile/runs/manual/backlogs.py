@@ -12,7 +12,7 @@ from reconcile.schedule.fires import count
 from reconcile.schedule.ranges import DROPPED
 from reconcile.triggers.append import skip_of
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.closed_days import read_terms
+from reconcile.triggers.trigger_calendars import read_terms
 from revisions.errors import Conflict, NotFound
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey

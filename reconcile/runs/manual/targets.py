@@ -9,9 +9,9 @@ from reconcile.decide import authority
 from reconcile.decide.budget import Spending, expected
 from reconcile.decide.terms import Terms
 from reconcile.runs.creation import new_run
-from reconcile.triggers import authors, budgets
+from reconcile.triggers import author_rights, budget_spending
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.closed_days import read_terms
+from reconcile.triggers.trigger_calendars import read_terms
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.history import chain
 from revisions.history.triggers import Trigger
@@ -43,7 +43,7 @@ class Target:
     def refuse_beyond(self, number: int) -> None:
         """Raises Conflict where its budget does not buy so many more runs (X-08)."""
         if self.terms.budget and self.spending:
-            budgets.refuse_beyond(self.trigger.key, self.terms.budget, self.spending, self.now, number)
+            budget_spending.refuse_unaffordable(self.trigger.key, self.terms.budget, self.spending, self.now, number)
 
     def run(
         self,
@@ -103,7 +103,7 @@ def start_anew_by(connection: Connection, run: Run, now: datetime) -> datetime |
 
 def refuse_denied(connection: Connection, trigger: Trigger, now: datetime) -> None:
     """Whoever starts it, a trigger acts with its author's rights (X-15). Raises Forbidden."""
-    given = authors.rights(connection, [trigger.scopes], now)
+    given = author_rights.rights_of_authors(connection, [trigger.scopes], now)
     wanted = readable_trigger(trigger.spec).scopes
     if why := authority.refusal(wanted, trigger.scopes, trigger.key.project, given):
         detail = f"{trigger.key} may start nothing: {why}"
@@ -144,5 +144,5 @@ def _target(database: Database, connection: Connection, trigger: Trigger, status
     now = database.clock.now(connection)
     spending = None
     if terms.budget:
-        spending = budgets.read(connection, {trigger.trigger_id: terms.budget}, now)[trigger.trigger_id]
+        spending = budget_spending.read(connection, {trigger.trigger_id: terms.budget}, now)[trigger.trigger_id]
     return Target(trigger, status, facts, terms, spending, now)

@@ -1,1 +1,1 @@
-"""Use cases on whole histories: verify, rebuild, export and import."""
+"""Use cases on all histories: verify, rebuild, export and import."""

@@ -1,7 +1,7 @@
-"""The current tables made again from the revisions: what would differ, and making it so (R-11).
+"""Rebuild the current tables from the revisions, or show what a rebuild would change (R-11).
 
-It is no revision itself: it changes nothing that is true, only rows that are derived from what is. A revision of its
-own would put a change into the history that nobody asked for.
+A rebuild appends no revision. It corrects only rows that are derived from revisions, and a revision of its own would
+put a change into the history that nobody asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,24 @@ from typing import Any
 
 from reconcile.observations.observation import Observations, Progress
 from reconcile.observations.specs import TriggersRebuilt
-from reconcile.triggers.history.verify import untrusted, walk_all
+from reconcile.triggers.history.verify import untrusted_history, walk_histories
 from revisions.errors import Conflict, Unavailable
-from revisions.history.chain_breaks import BreakKind, ChainBreak, Walk, current_row, key_of
+from revisions.history.chain_breaks import BreakKind, ChainBreak, current_row, key_of
 from revisions.ids import TaskKey
 from revisions.store import history_rows
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store.database import Connection, Database
 
-Summary = tuple[int, int, str | None, str | None]
+TaskSummary = tuple[int, int, str | None, str | None]
+"""Triggers of a task version in all and active, and the name and automation of a single one (R-12)."""
 _ATTEMPTS = 5
-_REFUSED = "nothing was rebuilt"
+_REFUSAL = "nothing was rebuilt"
 
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """One field of a derived row that is not what the revisions say; without a field, the row itself."""
+    """A field of a derived row that differs from the revisions; without a field, the whole row is missing or extra."""
 
     table: str
     name: str
@@ -37,146 +38,156 @@ class RowDifference:
 
 @dataclass(slots=True)
 class Replay:
-    """What replaying the revisions from empty yields, beside what stands."""
+    """Result of replaying the revisions from empty, compared with the current tables."""
 
     triggers: int = 0
     revisions: int = 0
     differences: list[RowDifference] = field(default_factory=list)
     breaks: list[ChainBreak] = field(default_factory=list)
-    wrong: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    """The current rows to be written anew, by trigger id; None for one that no revision stands behind."""
+    rows: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """Current rows to be written anew, by trigger id; None for a row to be removed because it has no revisions."""
     tasks: set[TaskKey] = field(default_factory=set)
-    """Task versions whose summary is wrong, or is touched by those rows."""
+    """Task versions whose summary is wrong, or changes with those rows."""
+
+    def add_row(
+        self,
+        row: dict[str, Any] | None,
+        found: Mapping[str, Any] | None,
+        differences: Sequence[RowDifference],
+    ) -> None:
+        """Add a current row that must be replaced: `row` is the right one, `found` the one in the table."""
+        self.differences += differences
+        for either in (row, found):
+            if either is not None:
+                self.rows[either["trigger_id"]] = row
+                self.tasks.add(_task_of(either))
 
 
-class Rebuilding:
-    """Replays revisions; the lock order of every change holds here too: tasks, triggers, status."""
+def compare_tables(database: Database, progress: Progress = lambda done, total: None) -> Replay:
+    """Return the differences between the current tables and the revisions; changes nothing."""
+    with database.read() as connection:
+        history_rows.snapshot(connection)
+        return _replay(connection, progress)
 
-    def __init__(self, database: Database, observations: Observations) -> None:
-        self._database = database
-        self._observations = observations
 
-    def compare(self, progress: Progress = lambda done, total: None) -> Replay:
-        """What differs, without changing anything."""
-        with self._database.read() as connection:
-            history_rows.snapshot(connection)
-            return _replay(connection, progress)
+def rebuild_tables(
+    database: Database, observations: Observations, actor: str, progress: Progress = lambda done, total: None
+) -> Replay:
+    """Make the current tables what the revisions say, in one transaction, and return what differed.
 
-    def apply(self, actor: str, progress: Progress = lambda done, total: None) -> Replay:
-        """Makes the current tables what the revisions say, in one transaction, and answers what differed.
+    Raises Conflict for a broken chain, on which nothing can be built, and Unavailable when the triggers that differ
+    are being changed all the time.
+    """
+    for _ in range(_ATTEMPTS):
+        replay = compare_tables(database, progress)
+        if replay.breaks:
+            raise untrusted_history(_REFUSAL, replay.breaks[0])
+        if not replay.differences or _write_rows(database, replay):
+            names = sorted({difference.name for difference in replay.differences})
+            observations.emit(TriggersRebuilt(actor, names))
+            return replay
+    raise Unavailable("the triggers that differ are being changed all the time; try again")
 
-        Raises Conflict where a chain is broken: what cannot be trusted is not made current.
-        """
-        for _ in range(_ATTEMPTS):
-            seen = self.compare(progress)
-            if seen.breaks:
-                raise untrusted(_REFUSED, seen.breaks[0])
-            if not seen.differences or self._write(seen):
-                names = sorted({difference.name for difference in seen.differences})
-                self._observations.emit(TriggersRebuilt(actor, names))
-                return seen
-        raise Unavailable("the triggers that differ are being changed all the time; try again")
 
-    def _write(self, seen: Replay) -> bool:
-        """False when a trigger was bound to another task version meanwhile, whose row is not locked."""
-        ids = sorted(seen.wrong)
-        with self._database.write() as connection:
-            history_rows.unhurried(connection)
-            task_store.lock(connection, seen.tasks)
-            history_rows.lock_triggers(connection, ids)
-            status_store.lock(connection, ids)
-            now = self._database.clock.now(connection)
-            locked = _replay(connection, lambda done, total: None, ids)
-            if locked.breaks:
-                raise untrusted(_REFUSED, locked.breaks[0])
-            if not locked.tasks <= seen.tasks:
-                return False
-            wrong = sorted(locked.wrong)
-            rows = [row for row in locked.wrong.values() if row]
-            history_rows.remove(connection, wrong)
-            history_rows.remove_status(connection, [one for one in wrong if locked.wrong[one] is None])
-            if history_rows.insert_rows(connection, rows) != len(rows):
-                detail = "two triggers claim one name, by their revisions"
-                raise Conflict.hinted("history", detail, "`triggerctl verify` shows more")
-            history_rows.follow(connection, wrong, now)
-            history_rows.announce(connection, [(row["trigger_id"], row["revision"]) for row in rows])
-            history_rows.summarise(connection, seen.tasks)
-        return True
+def _write_rows(database: Database, seen: Replay) -> bool:
+    """Replay the triggers that differed under the locks of a change, and write their rows.
+
+    Return False when one was bound to another task version since it was read: that version's row is not locked.
+    """
+    ids = sorted(seen.rows)
+    with database.write() as connection:
+        history_rows.unhurried(connection)
+        # The order of every change: tasks, triggers, status (invariant 1).
+        task_store.lock(connection, seen.tasks)
+        history_rows.lock_triggers(connection, ids)
+        status_store.lock(connection, ids)
+        now = database.clock.now(connection)
+        locked = _replay(connection, lambda done, total: None, ids)
+        if locked.breaks:
+            raise untrusted_history(_REFUSAL, locked.breaks[0])
+        if not locked.tasks <= seen.tasks:
+            return False
+        replaced = sorted(locked.rows)
+        rows = [row for row in locked.rows.values() if row]
+        # All rows are removed before any is inserted: names may have changed places, and each name is unique.
+        history_rows.remove(connection, replaced)
+        history_rows.remove_status(
+            connection, [trigger_id for trigger_id in replaced if locked.rows[trigger_id] is None]
+        )
+        if history_rows.insert_rows(connection, rows) != len(rows):
+            detail = "two triggers claim one name, by their revisions"
+            raise Conflict.hinted("history", detail, "`triggerctl verify` shows more")
+        history_rows.follow(connection, replaced, now)
+        history_rows.announce(connection, [(row["trigger_id"], row["revision"]) for row in rows])
+        history_rows.summarise(connection, seen.tasks)
+    return True
 
 
 def _replay(connection: Connection, progress: Progress, ids: Sequence[str] | None = None) -> Replay:
-    """Replays all triggers, or some; the summaries of tasks are compared only where all are."""
+    """Replay all triggers, or some; the summaries of tasks are compared only when all triggers are replayed."""
     replay = Replay()
     status = history_rows.status_revisions(connection, ids)
-    counted: dict[TaskKey, list[dict[str, Any]]] = {}
-
-    def ended(walk: Walk, found: ChainBreak | None, standing: Mapping[str, Any] | None) -> None:
+    rows_by_task: dict[TaskKey, list[Mapping[str, Any]]] = {}
+    for walk, chain_break, found in walk_histories(connection, ids=ids, progress=progress):
         replay.triggers += 1
         replay.revisions += walk.revision
-        if found and found.what is not BreakKind.CURRENT:
-            replay.breaks.append(found)
-            return
-        current = walk.current
-        assert current is not None
-        row = current_row(current)
-        _compare_row(replay, row, standing, status.pop(walk.trigger_id, None))
+        if chain_break and chain_break.what is not BreakKind.CURRENT:
+            replay.breaks.append(chain_break)
+            continue
+        assert walk.current is not None
+        row = current_row(walk.current)
+        _compare_row(replay, row, found, status.pop(walk.trigger_id, None))
         if not row["deleted"]:
-            counted.setdefault(_task_of(row), []).append({name: row[name] for name in ("name", "active", "automation")})
-
-    walk_all(connection, ended, ids=ids, progress=progress)
-    for standing in history_rows.without_history(connection, ids):
-        status.pop(standing["trigger_id"], None)
-        _wrong(replay, None, standing, [RowDifference("triggers", str(key_of(standing)), None, None, standing["hash"])])
+            rows_by_task.setdefault(_task_of(row), []).append(
+                {name: row[name] for name in ("name", "active", "automation")}
+            )
+    for found in history_rows.without_history(connection, ids):
+        status.pop(found["trigger_id"], None)
+        extra = RowDifference("triggers", str(key_of(found)), None, None, found["hash"])
+        replay.add_row(None, found, [extra])
+    broken = {chain_break.trigger_id for chain_break in replay.breaks}
     for trigger_id, revision in status.items():
-        if not any(one.trigger_id == trigger_id for one in replay.breaks):
-            replay.wrong[trigger_id] = None
+        if trigger_id not in broken:
+            replay.rows[trigger_id] = None
             replay.differences.append(RowDifference("trigger_status", trigger_id, None, None, revision))
     if ids is None and not replay.breaks:
-        _compare_summaries(replay, history_rows.summaries(connection), counted)
+        _compare_summaries(replay, history_rows.summaries(connection), rows_by_task)
     return replay
 
 
 def _compare_row(
-    replay: Replay, row: dict[str, Any], standing: Mapping[str, Any] | None, status_revision: int | None
+    replay: Replay, row: dict[str, Any], found: Mapping[str, Any] | None, status_revision: int | None
 ) -> None:
     name = str(key_of(row))
-    if standing is None:
-        differing = [RowDifference("triggers", name, None, row["hash"], None)]
+    if found is None:
+        differences = [RowDifference("triggers", name, None, row["hash"], None)]
     else:
-        differing = [
-            RowDifference("triggers", name, field, value, standing[field])
+        differences = [
+            RowDifference("triggers", name, field, value, found[field])
             for field, value in row.items()
-            if standing[field] != value
+            if found[field] != value
         ]
     if status_revision != row["revision"]:
-        differing.append(RowDifference("trigger_status", name, "revision", row["revision"], status_revision))
-    if differing:
-        _wrong(replay, row, standing, differing)
-
-
-def _wrong(
-    replay: Replay, row: dict[str, Any] | None, standing: Mapping[str, Any] | None, differing: list[RowDifference]
-) -> None:
-    replay.differences += differing
-    for one in (row, standing):
-        if one is not None:
-            replay.wrong[one["trigger_id"]] = row
-            replay.tasks.add(_task_of(one))
+        differences.append(RowDifference("trigger_status", name, "revision", row["revision"], status_revision))
+    if differences:
+        replay.add_row(row, found, differences)
 
 
 def _compare_summaries(
-    replay: Replay, said: Mapping[TaskKey, Summary], counted: Mapping[TaskKey, list[dict[str, Any]]]
+    replay: Replay,
+    summaries: Mapping[TaskKey, TaskSummary],
+    rows_by_task: Mapping[TaskKey, Sequence[Mapping[str, Any]]],
 ) -> None:
-    """R-12: name and automation only where exactly one trigger is attached."""
-    names = ("total_triggers", "active_triggers", "trigger_name", "trigger_automation")
-    for key, summary in said.items():
-        bound = counted.get(key, [])
-        only = bound[0] if len(bound) == 1 else {"name": None, "automation": None}
-        expected = (len(bound), sum(one["active"] for one in bound), only["name"], only["automation"])
-        for name, wanted, found in zip(names, expected, summary, strict=True):
-            if wanted != found:
+    """Compare the summaries of tasks; name and automation are set only where exactly one trigger is attached (R-12)."""
+    fields = ("total_triggers", "active_triggers", "trigger_name", "trigger_automation")
+    for key, summary in summaries.items():
+        rows = rows_by_task.get(key, [])
+        single = rows[0] if len(rows) == 1 else {"name": None, "automation": None}
+        right = (len(rows), sum(row["active"] for row in rows), single["name"], single["automation"])
+        for field_name, expected, found in zip(fields, right, summary, strict=True):
+            if expected != found:
                 replay.tasks.add(key)
-                replay.differences.append(RowDifference("tasks", str(key), name, wanted, found))
+                replay.differences.append(RowDifference("tasks", str(key), field_name, expected, found))
 
 
 def _task_of(row: Mapping[str, Any]) -> TaskKey:

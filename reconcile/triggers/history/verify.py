@@ -1,9 +1,9 @@
-"""Whether histories can be trusted: every chain walked from its first revision to its current row (R-10)."""
+"""Verify histories: walk every hash chain from its first revision to the trigger's current row (R-10)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconcile.observations.observation import Progress
 from revisions.errors import Conflict, NotFound
@@ -12,7 +12,6 @@ from revisions.history.chain import Row
 from revisions.history.chain_breaks import BreakKind, ChainBreak, ChainHead, Walk, key_of
 from revisions.history.checkpoints import Checkpoint
 from revisions.history.signing import PrivateKey
-from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
 from revisions.store import guards, history_rows
 from revisions.store import triggers as store
@@ -20,12 +19,12 @@ from revisions.store.database import Connection, Database
 from revisions.store.tables import SCHEMA
 
 MOST_BREAKS = 100
-"""Broken triggers that are named; beyond it they are only counted."""
+"""Broken triggers that a report names; further ones are only counted."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What was looked at and what is wrong: the first break of each broken trigger, in the order they were found."""
+    """Number of triggers and revisions verified, and the first break of each broken trigger in the order found."""
 
     triggers: int = 0
     revisions: int = 0
@@ -38,124 +37,131 @@ class Report:
     def is_sound(self) -> bool:
         return not self.broken and not self.guards_missing
 
-    def add(self, found: ChainBreak | None) -> None:
-        if found:
-            self.broken += 1
-            if len(self.breaks) < MOST_BREAKS:
-                self.breaks.append(found)
+    def add_break(self, chain_break: ChainBreak) -> None:
+        self.broken += 1
+        if len(self.breaks) < MOST_BREAKS:
+            self.breaks.append(chain_break)
 
 
-Ended = Callable[[Walk, ChainBreak | None, Mapping[str, Any] | None], None]
-"""Told of each trigger: its walk, what broke it, its current row."""
+class WalkedHistory(NamedTuple):
+    """A trigger's chain walked to its end: the first break, if there is one, and the current row, if there is one."""
+
+    walk: Walk
+    chain_break: ChainBreak | None
+    current_row: Mapping[str, Any] | None
 
 
-class Verifying:
-    """Reads histories and says whether they hold; changes nothing."""
+def verify_histories(
+    database: Database,
+    key: TriggerKey | None = None,
+    checkpoint: Checkpoint | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Report:
+    """Verify all histories or one trigger's, against the heads of a checkpoint if one is given; changes nothing.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def verify(
-        self,
-        key: TriggerKey | None = None,
-        checkpoint: Checkpoint | None = None,
-        progress: Progress = lambda done, total: None,
-    ) -> Report:
-        """Walks all chains, or one trigger's; with a checkpoint, up to what was signed. Raises NotFound.
-
-        One state of the database is read, a page at a time.
-        """
-        report = Report(checkpoint=checkpoint)
-        with self._database.read() as connection:
-            history_rows.snapshot(connection)
-            ids = None if key is None else _named(connection, key, checkpoint)
-            signed = dict(checkpoint.heads) if checkpoint else {}
-            if ids is not None:
-                signed = {trigger_id: head for trigger_id, head in signed.items() if trigger_id in ids}
-            report.guards_missing = guards.missing(connection)
-
-            def ended(walk: Walk, found: ChainBreak | None, _: Mapping[str, Any] | None) -> None:
-                report.triggers += 1
-                report.revisions += walk.revision
-                report.add(found)
-                signed.pop(walk.trigger_id, None)
-
-            walk_all(connection, ended, ids=ids, signed=dict(signed), progress=progress)
-            for row in history_rows.without_history(connection, ids):
-                ended(Walk(row["trigger_id"], signed.get(row["trigger_id"])), _bare(row), row)
-            for head in sorted(signed.values()):
-                report.add(
-                    ChainBreak(head.trigger_id, head.key, head.revision, BreakKind.CHECKPOINT, None, head.hash, None)
-                )
-        return report
-
-    def checkpoint(
-        self, key: PrivateKey, *, unverified: bool = False, progress: Progress = lambda done, total: None
-    ) -> dict[str, Any]:
-        """The heads of all triggers as they are now, signed; what they end is verified first, in the same state (R-10).
-
-        Raises Conflict with the first break, unless it is to be signed for `unverified`.
-        """
-        with self._database.read() as connection:
-            history_rows.snapshot(connection)
-            if not unverified:
-                refuse_broken(connection, "nothing was signed", progress)
-            heads = history_rows.heads(connection)
-            now = self._database.clock.now(connection)
-        return checkpoints.document(heads, now, SCHEMA, key)
+    One state of the database is read, a page at a time. Raises NotFound for a name that no trigger ever had.
+    """
+    report = Report(checkpoint=checkpoint)
+    with database.read() as connection:
+        history_rows.snapshot(connection)
+        ids = None if key is None else _ids_of(connection, key, checkpoint)
+        signed = {
+            trigger_id: head
+            for trigger_id, head in (checkpoint.heads if checkpoint else {}).items()
+            if ids is None or trigger_id in ids
+        }
+        missing = dict(signed)
+        report.guards_missing = guards.missing(connection)
+        for walk, chain_break, _ in walk_histories(connection, ids=ids, signed=signed, progress=progress):
+            report.triggers += 1
+            report.revisions += walk.revision
+            if chain_break:
+                report.add_break(chain_break)
+            missing.pop(walk.trigger_id, None)
+        for row in history_rows.without_history(connection, ids):
+            report.triggers += 1
+            report.add_break(_no_revisions(row))
+            missing.pop(row["trigger_id"], None)
+        for head in sorted(missing.values()):
+            report.add_break(
+                ChainBreak(head.trigger_id, head.key, head.revision, BreakKind.CHECKPOINT, None, head.hash, None)
+            )
+    return report
 
 
-def refuse_broken(connection: Connection, refused: str, progress: Progress = lambda done, total: None) -> None:
-    """Walks all chains to their current rows. Raises Conflict at the first break; `refused` says what was not done."""
+def sign_checkpoint(
+    database: Database,
+    key: PrivateKey,
+    *,
+    unverified: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> dict[str, Any]:
+    """Return a signed checkpoint of the heads of all triggers, whose chains are verified in the same state (R-10).
 
-    def ended(walk: Walk, found: ChainBreak | None, _: Mapping[str, Any] | None) -> None:
-        if found:
-            raise untrusted(refused, found)
+    Raises Conflict with the first break; with `unverified` the heads are signed without a look at their chains.
+    """
+    with database.read() as connection:
+        history_rows.snapshot(connection)
+        if not unverified:
+            refuse_broken(connection, "nothing was signed", progress)
+        heads = history_rows.heads(connection)
+        now = database.clock.now(connection)
+    return checkpoints.document(heads, now, SCHEMA, key)
 
-    walk_all(connection, ended, progress=progress)
+
+def refuse_broken(connection: Connection, refusal: str, progress: Progress = lambda done, total: None) -> None:
+    """Verify all histories. Raises Conflict at the first break; `refusal` tells what was not done because of it."""
+    for _, chain_break, _ in walk_histories(connection, progress=progress):
+        if chain_break:
+            raise untrusted_history(refusal, chain_break)
     for row in history_rows.without_history(connection, None):
-        raise untrusted(refused, _bare(row))
+        raise untrusted_history(refusal, _no_revisions(row))
 
 
-def untrusted(refused: str, found: ChainBreak) -> Conflict:
-    """What cannot be trusted is not built upon."""
-    detail = f"{refused}: {found.key}, revision {found.revision}: {found.message}"
-    only_current = found.what is BreakKind.CURRENT and found.field not in (None, "revision")
-    mend = "`triggerctl rebuild` makes it right" if only_current else "put the history back from a backup or an export"
-    return Conflict.hinted("history", detail, f"`triggerctl verify` shows what is broken; {mend}")
+def untrusted_history(refusal: str, chain_break: ChainBreak) -> Conflict:
+    """Return the refusal to build on a broken history, with the way to repair it."""
+    detail = f"{refusal}: {chain_break.key}, revision {chain_break.revision}: {chain_break.message}"
+    only_current = chain_break.what is BreakKind.CURRENT and chain_break.field not in (None, "revision")
+    repair = (
+        "`triggerctl rebuild` makes it right" if only_current else "put the history back from a backup or an export"
+    )
+    return Conflict.hinted("history", detail, f"`triggerctl verify` shows what is broken; {repair}")
 
 
-def walk_all(
+def walk_histories(
     connection: Connection,
-    ended: Ended,
     *,
     ids: Sequence[str] | None = None,
     signed: Mapping[str, ChainHead] | None = None,
     progress: Progress = lambda done, total: None,
-) -> None:
-    """Walks the chain of each trigger that has revisions, in the order of ids; none is held longer than a page."""
+) -> Iterator[WalkedHistory]:
+    """Walk the chain of each trigger that has revisions, in the order of ids, holding one page in memory.
+
+    `ids` narrows the walk to some triggers; `signed` are the heads that a checkpoint vouches for, by id.
+    """
     total, done = history_rows.count(connection) if ids is None else 0, 0
     walks: list[tuple[Walk, ChainBreak | None]] = []
     for page in history_rows.pages(connection, ids):
+        # A page must be read to its end before the connection is used for anything else, so walks are yielded after it.
         for part in page:
             for trigger_id, revisions in _by_trigger(part):
                 if not walks or trigger_id != walks[-1][0].trigger_id:
                     walks.append((Walk(trigger_id, (signed or {}).get(trigger_id)), None))
-                walk, found = walks[-1]
-                walks[-1] = walk, found or walk.extend(revisions)
-        _end(connection, walks[:-1], ended)
-        walks = walks[-1:]
+                walk, chain_break = walks[-1]
+                walks[-1] = walk, chain_break or walk.extend(revisions)
+        yield from _ended(connection, walks[:-1])
+        walks = walks[-1:]  # the next page may hold more of the last trigger
         done += page.size
         progress(done, max(total, done))
-    _end(connection, walks, ended)
+    yield from _ended(connection, walks)
 
 
-def _end(connection: Connection, walks: Sequence[tuple[Walk, ChainBreak | None]], ended: Ended) -> None:
-    """Ends walks at the current rows of their triggers."""
-    standing = history_rows.standing(connection, (walk.trigger_id for walk, _ in walks)) if walks else {}
-    for walk, found in walks:
-        row = standing.get(walk.trigger_id)
-        ended(walk, found or walk.end(row), row)
+def _ended(connection: Connection, walks: Sequence[tuple[Walk, ChainBreak | None]]) -> Iterator[WalkedHistory]:
+    """End walks at the current rows of their triggers."""
+    rows = history_rows.standing(connection, (walk.trigger_id for walk, _ in walks)) if walks else {}
+    for walk, chain_break in walks:
+        row = rows.get(walk.trigger_id)
+        yield WalkedHistory(walk, chain_break or walk.end(row), row)
 
 
 def _by_trigger(part: list[Row]) -> Iterator[tuple[str, list[Row]]]:
@@ -166,9 +172,12 @@ def _by_trigger(part: list[Row]) -> Iterator[tuple[str, list[Row]]]:
         yield trigger_id, list(rows)
 
 
-def _named(connection: Connection, key: TriggerKey, checkpoint: Checkpoint | None) -> list[str]:
-    """The ids that a name stands for: the current row's, and the checkpoint's. Raises NotFound."""
-    current: Trigger | None = store.get(connection, key)
+def _ids_of(connection: Connection, key: TriggerKey, checkpoint: Checkpoint | None) -> list[str]:
+    """Return the ids that a name stands for, by the current row, the checkpoint, or else the revisions.
+
+    Raises NotFound.
+    """
+    current = store.get(connection, key)
     heads = checkpoint.heads.values() if checkpoint else ()
     ids = {head.trigger_id for head in heads if head.key == key} | ({current.trigger_id} if current else set())
     if not ids and not (ids := history_rows.ids_named(connection, key)):
@@ -176,5 +185,5 @@ def _named(connection: Connection, key: TriggerKey, checkpoint: Checkpoint | Non
     return sorted(ids)
 
 
-def _bare(row: Mapping[str, Any]) -> ChainBreak:
+def _no_revisions(row: Mapping[str, Any]) -> ChainBreak:
     return ChainBreak(row["trigger_id"], key_of(row), 1, BreakKind.NUMBER, None, 1, None)

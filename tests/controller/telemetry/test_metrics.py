@@ -12,8 +12,8 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop import budget_survey
 from reconcile.runs.manual.backlogs import Backlogs
 from reconcile.runs.manual.fire import Firing
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
 from reconcile.triggers.tasks import delete_task
 from revisions.ids import TaskKey
 from revisions.store import quarantines
@@ -125,7 +125,7 @@ def test_what_is_due_and_undecided_is_told_by_its_cause(world: World, metrics: M
     world.another_loop(Pace(execution_qps=0.001, execution_burst=1)).due([world.id(name) for name in "ab"])
     world.advance(seconds=1)
     assert late(metrics) == {"rate": (1, 11), "quarantine": (1, 11)}
-    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "x"))
+    holds.freeze(world.database, world.observations, "acme", None, Caller("ann", "x"))
     assert late(metrics) == {"freeze": (2, 11)}
     assert value(metrics, "frozen", project="acme") == 1
 
@@ -133,9 +133,8 @@ def test_what_is_due_and_undecided_is_told_by_its_cause(world: World, metrics: M
 def test_a_freeze_that_is_over_or_of_others_holds_nothing(world: World, metrics: Metrics) -> None:
     """O-02: one of everything holds everything, until its end."""
     world.create(overlap="allow")
-    holding = Holds(world.database, world.observations)
-    holding.freeze("other", None, Caller("ann", "x"))
-    holding.freeze(None, world.start + timedelta(seconds=90), Caller("ann", "x"))
+    holds.freeze(world.database, world.observations, "other", None, Caller("ann", "x"))
+    holds.freeze(world.database, world.observations, None, world.start + timedelta(seconds=90), Caller("ann", "x"))
     world.advance(seconds=80)
     assert late(metrics) == {"freeze": (1, 20)}
     assert value(metrics, "frozen", project="(everything)") == 1
@@ -229,7 +228,7 @@ def test_a_frozen_backlog_is_nobodys_fault(world: World, metrics: Metrics) -> No
     world.create(overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
     world.another_loop_without_catch_up().resync()
-    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "x"))
+    holds.freeze(world.database, world.observations, "acme", None, Caller("ann", "x"))
     assert value(metrics, "catchup_backlog") == 1
     assert value(metrics, "catchup_oldest_seconds") == 0
 

@@ -14,7 +14,7 @@ from reconcile.observations.runs import FireRequested
 from reconcile.queries.audit import Auditing
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
-from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers.calendars import delete_calendar, deploy_calendar
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
@@ -158,14 +158,15 @@ def holidays(world: World, days: list[str], **spec: Any) -> CalendarManifest:
 
 def test_a_calendar_takes_days_off_and_its_change_plans_anew(world: World) -> None:
     """S-13: a calendar's days have no occurrences; changing it moves what is planned, without a revision."""
-    calendaring = Calendaring(world.database, world.observations)
     tomorrow = world.start.date() + timedelta(days=1)
-    calendaring.deploy(holidays(world, [str(tomorrow)]), Expected(absent=True), Caller("ann"))
+    deploy_calendar(
+        world.database, world.observations, holidays(world, [str(tomorrow)]), Expected(absent=True), Caller("ann")
+    )
     world.create(schedule={"cron": "0 9 * * *", "calendars": ["holidays"]})
     world.advance(hours=2)
     world.resync()
     assert world.status().next_fire_at == world.start + timedelta(days=2, hours=1)
-    calendaring.deploy(holidays(world, []), Expected(revision=1), Caller("ann"))
+    deploy_calendar(world.database, world.observations, holidays(world, []), Expected(revision=1), Caller("ann"))
     world.resync()
     assert world.status().next_fire_at == world.start + timedelta(days=1, hours=1)
     assert len(world.history()) == 1
@@ -235,14 +236,19 @@ def test_an_answer_that_is_not_ahead_fires_a_second_later(world: World) -> None:
 
 def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
     """S-13, invariant 4: what was still undecided on it becomes one superseded range, what was decided stays."""
-    calendaring = Calendaring(world.database, world.observations)
-    calendaring.deploy(holidays(world, []), Expected(absent=True), Caller("ann"))
+    deploy_calendar(world.database, world.observations, holidays(world, []), Expected(absent=True), Caller("ann"))
     world.create(schedule={"every": "1h", "calendars": ["holidays"]}, overlap="allow", catchup={"policy": "all"})
     world.loop = world.another_loop_without_catch_up()
     world.advance(days=1, hours=4)
     world.resync()
     assert [run.scheduled_at for run in world.runs()] == [world.start + timedelta(days=1, hours=4)]
-    calendaring.deploy(holidays(world, [str(world.start.date())]), Expected(revision=1), Caller("ann"))
+    deploy_calendar(
+        world.database,
+        world.observations,
+        holidays(world, [str(world.start.date())]),
+        Expected(revision=1),
+        Caller("ann"),
+    )
     superseded = [(skip.outcome, skip.reason, skip.count) for skip in world.skips()]
     assert superseded == [("superseded", "calendar", 15)]
     world.loop = world.another_loop()
@@ -260,8 +266,7 @@ def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, clos
     does not come back, as with a trigger that is active."""
     today, open_day = [str(world.start.date())], list[str]()
     before, after = (open_day, today) if closes else (today, open_day)
-    calendaring = Calendaring(world.database, world.observations)
-    calendaring.deploy(holidays(world, before), Expected(absent=True), Caller("ann"))
+    deploy_calendar(world.database, world.observations, holidays(world, before), Expected(absent=True), Caller("ann"))
     spec: dict[str, Any] = {
         "schedule": {"every": "1h", "calendars": ["holidays"]},
         "catchup": {"policy": "all", "inactive": True},
@@ -270,7 +275,7 @@ def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, clos
     change = world.deactivate if how == "deactivated" else world.delete
     change("tick", 1)
     world.advance(hours=4)
-    calendaring.deploy(holidays(world, after), Expected(revision=1), Caller("ann"))
+    deploy_calendar(world.database, world.observations, holidays(world, after), Expected(revision=1), Caller("ann"))
     recorded = [(skip.outcome, skip.reason, skip.count) for skip in world.skips()]
     assert recorded == ([("superseded", "calendar", 4)] if closes else [])
     if how == "deactivated":
@@ -285,13 +290,16 @@ def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, clos
 
 def test_a_calendar_that_only_deleted_triggers_name_can_go(world: World) -> None:
     """S-13: their time may count, but they keep nothing from being deleted."""
-    calendaring = Calendaring(world.database, world.observations)
-    made = calendaring.deploy(holidays(world, []), Expected(absent=True), Caller("ann"))
+    made = deploy_calendar(
+        world.database, world.observations, holidays(world, []), Expected(absent=True), Caller("ann")
+    )
     world.create(schedule={"every": "1h", "calendars": ["holidays"]}, catchup={"inactive": True})
     with pytest.raises(Conflict, match="is named by acme/production/report/tick"):
-        calendaring.delete(made.calendar.key, Expected(revision=1), Caller("ann"))
+        delete_calendar(world.database, world.observations, made.calendar.key, Expected(revision=1), Caller("ann"))
     world.delete("tick", 1)
-    assert calendaring.delete(made.calendar.key, Expected(revision=1), Caller("ann")).calendar.deleted
+    assert delete_calendar(
+        world.database, world.observations, made.calendar.key, Expected(revision=1), Caller("ann")
+    ).calendar.deleted
 
 
 def test_an_asked_fire_that_was_missed_is_skipped_once(world: World) -> None:

@@ -10,8 +10,8 @@ import pytest
 from reconcile.loop.deadlines import AT_ONCE, Expecting
 from reconcile.observations.passes import DeadlineMissed, ExpectationUnreadable
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
 from revisions.ids import TriggerKey
 from revisions.outcomes import DeadlineKind
 from revisions.store import expectations
@@ -202,7 +202,7 @@ def test_a_pause_expects_nothing_and_a_freeze_excuses_nothing(scene: Scene) -> N
     world.create("frozen", **HOUR)
     scene.until("09:00")
     world.deactivate("paused", 1)
-    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "incident"))
+    holds.freeze(world.database, world.observations, "acme", None, Caller("ann", "incident"))
     scene.until("10:10")
     world.activate("paused", 2)
     scene.until("10:20")

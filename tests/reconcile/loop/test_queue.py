@@ -5,9 +5,9 @@ from typing import Any
 
 from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
-from reconcile.triggers.holds import Holds
 from reconcile.triggers.tasks import register_task
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
@@ -148,7 +148,7 @@ def test_a_frozen_project_does_not_keep_the_others_waiting(world: World) -> None
     world.loop = world.another_loop(Pace(execution_qps=0.01, execution_burst=10))
     world.advance(hours=1)
     world.resync()
-    Holds(world.database, world.observations).freeze("big", None, Caller("ann", "incident"))
+    holds.freeze(world.database, world.observations, "big", None, Caller("ann", "incident"))
     world.advance(minutes=5)
     world.resync()
     assert started(world) == Counter(big=10, small=1)

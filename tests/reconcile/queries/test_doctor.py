@@ -19,8 +19,9 @@ from reconcile.protocols import LaunchError
 from reconcile.queries import doctor
 from reconcile.queries.doctor import Examining
 from reconcile.report.installation_checks import Check, Level
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds, Scope
+from reconcile.triggers.holds import BlackoutScope
 from reconcile.triggers.tasks import register_task
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
@@ -320,18 +321,19 @@ def test_a_backlog_nobody_can_read(world: World) -> None:
 
 def test_freezes_and_blackouts_in_force(world: World) -> None:
     """S-13: a freeze is a warning, a blackout ends by itself; what is to come is not told."""
-    holding = Holds(world.database, world.observations)
     caller, later = Caller("ann", "the move"), world.start + timedelta(hours=1)
-    holding.black_out(Scope(), later, later + timedelta(hours=1), "drop", caller)
+    holds.start_blackout(
+        world.database, world.observations, BlackoutScope(), later, later + timedelta(hours=1), "drop", caller
+    )
     assert examine(world)["holds"].detail == "no freeze or blackout is in force"
     world.create(tags=["x"])
-    for scope in (Scope("acme", "x"), Scope(trigger=key("tick"))):
-        holding.black_out(scope, None, later, "drop", caller)
+    for scope in (BlackoutScope("acme", "x"), BlackoutScope(trigger=key("tick"))):
+        holds.start_blackout(world.database, world.observations, scope, None, later, "drop", caller)
     check = examine(world)["holds"]
     assert check.level is OK
     assert "blackout of tag x of project acme until 2026-03-02T09:00:00Z, by ann: the move" in check.detail
     assert "blackout of acme/production/report/tick until" in check.detail
-    holding.freeze(None, None, caller)
+    holds.freeze(world.database, world.observations, None, None, caller)
     check = examine(world)["holds"]
     assert check.level is WARNING
     assert check.detail.startswith("freeze of everything until it is lifted, by ann: the move, blackout")

@@ -14,7 +14,8 @@ from reconcile.report import wording
 from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual.orders import Approving
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
+from reconcile.triggers.holds import freeze as freeze_project
+from reconcile.triggers.holds import unfreeze
 from revisions.errors import NotFound
 from revisions.outcomes import HoldKind, OccurrenceOutcome, RunStatus, SkipReason
 from revisions.store import holds, quarantines
@@ -339,10 +340,9 @@ def test_a_run_between_two_attempts_says_when_the_next_comes(world: World) -> No
 
 def freeze(world: World, **span: float) -> None:
     """Of the project, by ann, from now on for a span."""
-    holding = Holds(world.database, world.observations)
-    holding.freeze("acme", None, Caller("ann", "release"))
+    freeze_project(world.database, world.observations, "acme", None, Caller("ann", "release"))
     world.advance(**span)
-    holding.unfreeze("acme", Caller("ann"))
+    unfreeze(world.database, world.observations, "acme", Caller("ann"))
 
 
 def test_a_run_made_late_says_which_freeze_held_it(world: World) -> None:
@@ -454,7 +454,7 @@ def test_a_pending_run_waits_for_the_end_of_a_freeze(world: World) -> None:
     """U-03, S-13: nothing is claimed meanwhile."""
     world.create()
     live(world, 1)
-    Holds(world.database, world.observations).freeze("acme", None, Caller("ann", "release"))
+    freeze_project(world.database, world.observations, "acme", None, Caller("ann", "release"))
     assert world.claim() == []
     assert "The run is pending: it waits for the end of the freeze by ann." in told(world, 1)[1]
 

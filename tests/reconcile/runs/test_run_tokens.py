@@ -10,7 +10,7 @@ from reconcile.observations.observation import Observations
 from reconcile.runs.run_tokens import principal_of_run
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.credentials import create_token, revoke_token
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.reconcile.scripted import ScriptedLauncher
@@ -26,7 +26,6 @@ class Scene:
         self.database, self.folder, self.rows = database, folder, Rows(database)
         self.rows.task(timeout="10m")
         self.launcher = ScriptedLauncher()
-        self.credentials = Credentials(database, Observations())
 
     def runner(self, guarded: bool = False) -> Runner:
         settings = RunnerSettings(self.folder, self.folder, url="http://here", guarded=guarded)
@@ -35,7 +34,7 @@ class Scene:
 
     def grant(self, role: Role, name: str = "ci") -> str:
         """Makes a token and answers its id."""
-        made = self.credentials.create(name, Grant(role, ACME), None, EVERYWHERE, Caller("root"))
+        made = create_token(self.database, Observations(), name, Grant(role, ACME), None, EVERYWHERE, Caller("root"))
         return made.token.token_id
 
     def shown(self) -> str | None:
@@ -136,7 +135,7 @@ def test_it_never_is_more_than_the_author_is_now(scene: Scene, clock: HandClock)
         return asking.rights.role_in("acme")
 
     assert role() is Role.DEPLOYER
-    scene.credentials.revoke(granted, EVERYWHERE, Caller("root"))
+    revoke_token(scene.database, Observations(), granted, EVERYWHERE, Caller("root"))
     assert role() is None
     scene.grant(Role.VIEWER)
     assert role() is Role.VIEWER

@@ -29,8 +29,8 @@ from reconcile.protocols import Launch, LaunchError, Lost
 from reconcile.runs.attempt import Ended
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.settle import settle
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
 from revisions.history.triggers import StopReason
@@ -811,7 +811,7 @@ def test_a_run_expires_although_there_is_no_room_for_it(scene: Scene) -> None:
     waiting = scene.rows.run(scene.trigger, start_by=scene.clock.now() + 5 * SECOND)
     scene.advance(10 * SECOND, runner)
     assert scene.run(waiting).status == "expired"
-    Holds(scene.database, scene.observations).freeze(None, None, Caller("ann", "stocktaking"))
+    holds.freeze(scene.database, scene.observations, None, None, Caller("ann", "stocktaking"))
     frozen = scene.rows.run(scene.trigger, start_by=scene.clock.now() + 5 * SECOND)
     scene.advance(10 * SECOND, runner)
     assert scene.run(frozen).status == "expired"

@@ -15,12 +15,11 @@ from reconcile.report.installation_checks import Check, Level
 from reconcile.runs.manual.orders import Approving
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.credentials import Credentials
+from reconcile.triggers.credentials import create_token, principal_of_person, revoke_token
 from revisions.errors import Forbidden, Invalid
 from revisions.history.triggers import SYSTEM
 from revisions.store import backlogs as backlog_store
 from revisions.store import status
-from revisions.store.database import Database
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, key
 
@@ -29,17 +28,14 @@ CI = Caller("ci", scopes=scopes_of("token:ci"))
 ANN = Caller("oidc:ann", scopes=scopes_of("oidc:ann"))
 
 
-@pytest.fixture
-def credentials(database: Database, world: World) -> Credentials:
-    return Credentials(database, world.observations)
+def grant(world: World, role: Role = Role.DEPLOYER, name: str = "ci", reach: Reach = ACME) -> str:
+    return create_token(
+        world.database, world.observations, name, Grant(role, reach), None, EVERYWHERE, Caller("root")
+    ).token.token_id
 
 
-def grant(credentials: Credentials, role: Role = Role.DEPLOYER, name: str = "ci", reach: Reach = ACME) -> str:
-    return credentials.create(name, Grant(role, reach), None, EVERYWHERE, Caller("root")).token.token_id
-
-
-def revoke(credentials: Credentials, token_id: str) -> None:
-    credentials.revoke(token_id, EVERYWHERE, Caller("root"))
+def revoke(world: World, token_id: str) -> None:
+    revoke_token(world.database, world.observations, token_id, EVERYWHERE, Caller("root"))
 
 
 def create(world: World, caller: Caller = CI, name: str = "tick", **spec: object) -> None:
@@ -56,22 +52,22 @@ def outcomes(world: World) -> list[tuple[str, int | None]]:
     return [(skip.outcome, skip.count) for skip in world.skips()]
 
 
-def test_while_the_author_may_it_fires(world: World, credentials: Credentials) -> None:
+def test_while_the_author_may_it_fires(world: World) -> None:
     """X-15: also with several tokens of his name, of which one is revoked."""
-    first = grant(credentials)
-    grant(credentials)
+    first = grant(world)
+    grant(world)
     create(world, overlap="allow")
     pass_minutes(world, 1)
-    revoke(credentials, first)
+    revoke(world, first)
     pass_minutes(world, 1)
     assert (len(world.runs()), world.skips()) == (2, [])
 
 
-def test_a_revoked_author_starts_nothing_and_each_occurrence_says_so(world: World, credentials: Credentials) -> None:
+def test_a_revoked_author_starts_nothing_and_each_occurrence_says_so(world: World) -> None:
     """X-15, E-05: denied, with a reason that says what to do; the watermark goes on, and nothing is caught up later."""
-    token = grant(credentials)
+    token = grant(world)
     create(world, overlap="allow")
-    revoke(credentials, token)
+    revoke(world, token)
     pass_minutes(world, 2)
     assert world.runs() == []
     assert outcomes(world) == [("denied", 1), ("denied", 1)]
@@ -79,54 +75,54 @@ def test_a_revoked_author_starts_nothing_and_each_occurrence_says_so(world: Worl
     assert reason.startswith("its author token:ci has no access to acme any more")
     assert "have somebody who may deploy it deploy it again" in reason
     assert world.status().last_outcome == "denied"
-    grant(credentials)
+    grant(world)
     pass_minutes(world, 1)
     assert [run.scheduled_at for run in world.runs()] == [world.clock_now()]
 
 
-def test_a_smaller_role_or_another_project_is_not_enough(world: World, credentials: Credentials) -> None:
+def test_a_smaller_role_or_another_project_is_not_enough(world: World) -> None:
     """X-15: a viewer starts nothing, an operator does; and what somebody is elsewhere does not count."""
-    token = grant(credentials)
+    token = grant(world)
     create(world, overlap="allow")
     for role, reach, starts in (
         (Role.VIEWER, ACME, 0),
         (Role.ADMIN, Reach(frozenset({"other"})), 0),
         (Role.OPERATOR, ACME, 1),
     ):
-        revoke(credentials, token)
-        token = grant(credentials, role, reach=reach)
+        revoke(world, token)
+        token = grant(world, role, reach=reach)
         before = len(world.runs())
         pass_minutes(world, 1)
         assert len(world.runs()) - before == starts, role
 
 
-def test_an_expired_token_is_no_author(world: World, credentials: Credentials) -> None:
+def test_an_expired_token_is_no_author(world: World) -> None:
     """X-15: from its end on."""
     end = world.start + timedelta(minutes=2)
-    credentials.create("ci", Grant(Role.DEPLOYER, ACME), end, EVERYWHERE, Caller("root"))
+    create_token(world.database, world.observations, "ci", Grant(Role.DEPLOYER, ACME), end, EVERYWHERE, Caller("root"))
     create(world, overlap="allow")
     pass_minutes(world, 3)
     assert (len(world.runs()), outcomes(world)) == (1, [("denied", 1), ("denied", 1)])
 
 
-def test_a_person_counts_as_the_issuer_last_said_and_for_so_long(world: World, credentials: Credentials) -> None:
+def test_a_person_counts_as_the_issuer_last_said_and_for_so_long(world: World) -> None:
     """X-15, O-06: who signs in with less has less, and who does not sign in any more has nothing in the end."""
     deployer, viewer = (Rights((Grant(role, ACME),)) for role in (Role.DEPLOYER, Role.VIEWER))
-    credentials.vouched_for("ann", deployer, timedelta(minutes=3))
+    principal_of_person(world.database, "ann", deployer, timedelta(minutes=3))
     create(world, ANN, overlap="allow")
     pass_minutes(world, 1)
-    credentials.vouched_for("ann", viewer, timedelta(minutes=3))
+    principal_of_person(world.database, "ann", viewer, timedelta(minutes=3))
     pass_minutes(world, 1)
-    credentials.vouched_for("ann", deployer, timedelta(minutes=3))
+    principal_of_person(world.database, "ann", deployer, timedelta(minutes=3))
     pass_minutes(world, 3)
     assert len(world.runs()) == 1 + 2
     assert outcomes(world) == [("denied", 1), ("denied", 1)]
 
 
-def test_what_was_deployed_without_controlled_access_goes_on(world: World, credentials: Credentials) -> None:
+def test_what_was_deployed_without_controlled_access_goes_on(world: World) -> None:
     """X-15: whoever deployed it could do everything then; so could who deploys straight to the database."""
     create(world, Caller("ann"), overlap="allow")
-    grant(credentials)
+    grant(world)
     pass_minutes(world, 1)
     assert len(world.runs()) == 1
 
@@ -142,7 +138,7 @@ def test_no_scopes_start_nothing(world: World) -> None:
     assert len(world.runs("tock")) >= 1
 
 
-def test_a_batch_asks_for_its_authors_once(world: World, credentials: Credentials) -> None:
+def test_a_batch_asks_for_its_authors_once(world: World) -> None:
     """X-15: however many triggers and authors there are; and not at all where nobody had to say who he is."""
     asked: list[str] = []
 
@@ -155,7 +151,7 @@ def test_a_batch_asks_for_its_authors_once(world: World, credentials: Credential
     pass_minutes(world, 1)
     assert asked == []
     for name in ("ci", "cd"):
-        grant(credentials, name=name)
+        grant(world, name=name)
         for number in range(4):
             create(world, Caller(name, scopes=scopes_of(f"token:{name}")), f"{name}-{number}")
     world.advance(minutes=1)
@@ -180,9 +176,9 @@ def test_a_trigger_without_an_author_is_refused(world: World, actor: str) -> Non
     assert refused.value.errors[0].path == "author"
 
 
-def test_by_hand_it_starts_nothing_either(world: World, credentials: Credentials, tmp_path: Path) -> None:
+def test_by_hand_it_starts_nothing_either(world: World, tmp_path: Path) -> None:
     """X-15, X-11: fire, fire of many, backfill and retry are refused, whoever asks, with the way out."""
-    token = grant(credentials)
+    token = grant(world)
     create(world)
     run = world.firing.fire(key("tick"), None, Caller("root"))
     launcher = ScriptedLauncher()
@@ -194,7 +190,7 @@ def test_by_hand_it_starts_nothing_either(world: World, credentials: Credentials
         launcher.last.fail()
         runner.run_pass()
         world.advance(seconds=10)
-    revoke(credentials, token)
+    revoke(world, token)
     with pytest.raises(Forbidden, match=r"may start nothing: its author token:ci has no access"):
         world.firing.fire(key("tick"), None, Caller("root"))
     [fired] = world.firing.fire_all([key("tick")], None, Caller("root"), None, lambda done, total: None)
@@ -205,55 +201,55 @@ def test_by_hand_it_starts_nothing_either(world: World, credentials: Credentials
         world.retrying.retry(run.id, Caller("root"))
 
 
-def test_what_waits_for_approval_is_not_let_go_either(world: World, credentials: Credentials) -> None:
+def test_what_waits_for_approval_is_not_let_go_either(world: World) -> None:
     """X-15, X-14: nobody's word makes up for an author who is gone."""
-    token = grant(credentials)
+    token = grant(world)
     create(world, requires_approval=True)
     pass_minutes(world, 1)
     [parked] = world.runs()
     assert parked.status == "parked"
-    revoke(credentials, token)
+    revoke(world, token)
     approving = Approving(world.database, world.observations)
     with pytest.raises(Forbidden, match="token:ci has no access"):
         approving.approve(parked.id, Caller("root"))
-    grant(credentials)
+    grant(world)
     assert approving.approve(parked.id, Caller("root")).status == "pending"
 
 
-def test_who_deploys_the_same_again_takes_over_where_the_author_is_gone(world: World, credentials: Credentials) -> None:
+def test_who_deploys_the_same_again_takes_over_where_the_author_is_gone(world: World) -> None:
     """X-15, R-06: else an identical deploy changes nothing, and the author stays who he is."""
-    token = grant(credentials)
-    grant(credentials, name="cd")
+    token = grant(world)
+    grant(world, name="cd")
     create(world, overlap="allow")
     other = Caller("cd", scopes=scopes_of("token:cd"))
     assert not world.deploy("tick", Expected(revision=1), other, overlap="allow").changed
-    revoke(credentials, token)
+    revoke(world, token)
     assert world.deploy("tick", Expected(revision=1), other, overlap="allow").trigger.revision == 2
     pass_minutes(world, 1)
     assert len(world.runs()) == 1
 
 
-def test_who_activates_or_renames_is_no_author(world: World, credentials: Credentials) -> None:
+def test_who_activates_or_renames_is_no_author(world: World) -> None:
     """X-15: the rights stay those of whoever wrote what is started."""
-    token = grant(credentials)
+    token = grant(world)
     create(world)
     world.deactivate("tick", 1)
     world.activate("tick", 2)
     world.rename("tick", "tock", 3)
-    revoke(credentials, token)
+    revoke(world, token)
     pass_minutes(world, 1)
     assert [skip.outcome for skip in world.skips("tock")] == ["denied"]
     assert world.runs("tock") == []
 
 
-def test_a_backlog_of_a_denied_trigger_is_denied(world: World, credentials: Credentials) -> None:
+def test_a_backlog_of_a_denied_trigger_is_denied(world: World) -> None:
     """X-15, L-06: what was to be caught up starts nothing either, in one range."""
-    token = grant(credentials)
+    token = grant(world)
     create(world, overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
     world.another_loop_without_catch_up().resync()
     started = len(world.runs())
-    revoke(credentials, token)
+    revoke(world, token)
     world.resync()
     assert len(world.runs()) == started
     [denied] = world.skips()
@@ -262,11 +258,11 @@ def test_a_backlog_of_a_denied_trigger_is_denied(world: World, credentials: Cred
         assert not backlog_store.there_are(connection)
 
 
-def test_the_fire_that_a_run_asked_for_is_denied_too(world: World, credentials: Credentials) -> None:
+def test_the_fire_that_a_run_asked_for_is_denied_too(world: World) -> None:
     """X-15, S-08: and it is not asked for any more; what the schedule names before it stays superseded."""
-    token = grant(credentials)
+    token = grant(world)
     create(world)
-    revoke(credentials, token)
+    revoke(world, token)
     with world.database.write() as connection:
         status.ask(connection, world.id("tick"), world.start + timedelta(seconds=90), "RUN")
     pass_minutes(world, 3)
@@ -279,36 +275,36 @@ def test_the_fire_that_a_run_asked_for_is_denied_too(world: World, credentials: 
     assert world.status().asked_fire_at is None
 
 
-def test_doctor_names_triggers_whose_author_is_gone(world: World, credentials: Credentials) -> None:
+def test_doctor_names_triggers_whose_author_is_gone(world: World) -> None:
     """X-15, O-05: a warning with the way out, until somebody takes them over; what rests is not told of."""
 
     def check() -> Check:
         made = Examining(world.database, Pace(), world.clock).examine()
         return next(one for one in made if one.name == "authors")
 
-    token = grant(credentials)
+    token = grant(world)
     create(world, name="first")
     create(world, name="second")
     create(world, name="resting", active=False)
     create(world, Caller("ann"), name="of-nobody")
     assert check().level is Level.OK
-    revoke(credentials, token)
+    revoke(world, token)
     assert check().level is Level.WARNING
     named = f"{key('first')}, {key('second')}"
     assert check().detail == f"2 active triggers may not start for want of an author: of token:ci: {named}"
     assert "deploy it again" in check().hint
-    grant(credentials, name="eve")
+    grant(world, name="eve")
     eve = Caller("eve", scopes=scopes_of("token:eve"))
     for name in ("first", "second"):
         world.deploy(name, Expected(revision=1), eve)
     assert check().level is Level.OK
 
 
-def test_explain_says_why(world: World, credentials: Credentials) -> None:
+def test_explain_says_why(world: World) -> None:
     """X-15, U-03: of what was denied, and of what is to come."""
-    token = grant(credentials)
+    token = grant(world)
     create(world)
-    revoke(credentials, token)
+    revoke(world, token)
     pass_minutes(world, 1)
     explaining = Explaining(world.database)
     was = explaining.explain(key("tick"), None).explanation.sentences

@@ -8,8 +8,9 @@ import pytest
 from reconcile.decide.admission import Pace
 from reconcile.loop import loop as loops
 from reconcile.observations.passes import LoopResynced
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds, Scope
+from reconcile.triggers.holds import BlackoutScope
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store.runs import Run
 from tests.observing import only
@@ -28,10 +29,6 @@ def skipped(world: World) -> list[tuple[str, int | None]]:
     return [(skip.outcome, skip.count) for skip in world.skips()]
 
 
-def holding(world: World) -> Holds:
-    return Holds(world.database, world.observations)
-
-
 def live_through(world: World, number: int) -> None:
     for _ in range(number):
         world.advance(minutes=1)
@@ -43,12 +40,12 @@ def test_a_freeze_decides_nothing_and_its_end_leaves_it_to_the_policy(world: Wor
     world.create("latest", overlap="allow")
     world.create("all", catchup={"policy": "all"}, overlap="allow")
     live_through(world, 1)
-    holding(world).freeze("acme", None, ANN)
+    holds.freeze(world.database, world.observations, "acme", None, ANN)
     before = world.status("latest").watermark
     live_through(world, 5)
     assert (minutes(world, "latest"), minutes(world, "all")) == ([1], [1])
     assert world.status("latest").watermark == before
-    holding(world).unfreeze("acme", ANN)
+    holds.unfreeze(world.database, world.observations, "acme", ANN)
     world.resync()
     assert minutes(world, "latest") == [1, 6]
     assert minutes(world, "all") == [1, 2, 3, 4, 5, 6]
@@ -58,7 +55,7 @@ def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.M
     """S-13, L-04: also where nobody tells the loop, long before its next resync."""
     monkeypatch.setattr(loops, "POLL_SECONDS", 0.02)
     world.create()
-    holding(world).freeze("acme", None, ANN)
+    holds.freeze(world.database, world.observations, "acme", None, ANN)
 
     def a_second_later() -> list[Run]:
         world.advance(seconds=1)
@@ -69,7 +66,7 @@ def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.M
     try:
         eventually(lambda: only(LoopResynced, world.observed))
         world.advance(seconds=70)
-        holding(world).unfreeze("acme", ANN)
+        holds.unfreeze(world.database, world.observations, "acme", ANN)
         eventually(a_second_later, every=0.05)  # half an hour of the clock is a minute and a half for the loop
     finally:
         world.loop.stop()
@@ -80,10 +77,10 @@ def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.M
 def test_a_freeze_of_everything_ends_by_itself(world: World) -> None:
     """S-13: a freeze of everything with an end needs nobody to lift it; other projects' freezes touch nobody else."""
     world.create(overlap="allow")
-    holding(world).freeze("other", None, ANN)
+    holds.freeze(world.database, world.observations, "other", None, ANN)
     live_through(world, 1)
     assert minutes(world) == [1]
-    holding(world).freeze(None, world.start + timedelta(minutes=3, seconds=30), ANN)
+    holds.freeze(world.database, world.observations, None, world.start + timedelta(minutes=3, seconds=30), ANN)
     live_through(world, 2)
     assert minutes(world) == [1]
     live_through(world, 1)
@@ -94,9 +91,9 @@ def test_a_frozen_project_launches_nothing_that_waits(world: World) -> None:
     """S-13: runs that were created before wait, too."""
     world.create()
     live_through(world, 1)
-    holding(world).freeze("acme", None, ANN)
+    holds.freeze(world.database, world.observations, "acme", None, ANN)
     assert claim(world) == 0
-    holding(world).unfreeze("acme", ANN)
+    holds.unfreeze(world.database, world.observations, "acme", ANN)
     assert claim(world) == 1
 
 
@@ -107,7 +104,7 @@ def claim(world: World) -> int:
 def test_a_manual_fire_is_refused_with_reason_and_end(world: World) -> None:
     """S-13: firing by hand says who froze it, why and until when."""
     world.create()
-    holding(world).freeze("acme", world.start + timedelta(hours=1), ANN)
+    holds.freeze(world.database, world.observations, "acme", world.start + timedelta(hours=1), ANN)
     frozen = "acme is frozen until 2026-03-02T09:00:00Z by ann, so nothing is started: maintenance"
     with pytest.raises(Conflict, match=frozen) as refused:
         world.firing.fire(key("tick"), None, Caller("bob"))
@@ -116,8 +113,10 @@ def test_a_manual_fire_is_refused_with_reason_and_end(world: World) -> None:
 
 def black_out(world: World, mode: str, begins: int, ends: int, **scope: Any) -> str:
     start = world.start
-    hold = holding(world).black_out(
-        Scope(**(scope or {"project": "acme"})),
+    hold = holds.start_blackout(
+        world.database,
+        world.observations,
+        BlackoutScope(**(scope or {"project": "acme"})),
         start + timedelta(minutes=begins),
         start + timedelta(minutes=ends),
         mode,
@@ -199,12 +198,12 @@ def test_a_blackout_can_be_ended_early(world: World) -> None:
     world.advance(seconds=30)
     world.resync()
     assert minutes(world) == []
-    holding(world).end_blackout(hold, ANN)
+    holds.end_blackout(world.database, world.observations, hold, ANN)
     live_through(world, 1)
     world.resync()
     assert minutes(world) == [1, 2, 3]
     with pytest.raises(Conflict, match="was over"):
-        holding(world).end_blackout(hold, ANN)
+        holds.end_blackout(world.database, world.observations, hold, ANN)
 
 
 def test_where_blackouts_meet_the_stricter_rules(world: World) -> None:
@@ -223,12 +222,22 @@ def test_a_hold_says_who_and_why_and_ends_ahead(world: World) -> None:
     """S-13: no freeze without a reason, none that ends in the past, and nothing to lift where nothing is frozen."""
     now = world.start
     with pytest.raises(Invalid, match="reason: is missing"):
-        holding(world).freeze("acme", None, Caller("ann"))
+        holds.freeze(world.database, world.observations, "acme", None, Caller("ann"))
     with pytest.raises(Invalid, match="is past"):
-        holding(world).freeze("acme", now, ANN)
+        holds.freeze(world.database, world.observations, "acme", now, ANN)
     with pytest.raises(Invalid, match="is not known"):
-        holding(world).black_out(Scope("acme"), None, now + timedelta(hours=1), "later", ANN)
+        holds.start_blackout(
+            world.database, world.observations, BlackoutScope("acme"), None, now + timedelta(hours=1), "later", ANN
+        )
     with pytest.raises(NotFound, match="there is no freeze of project acme"):
-        holding(world).unfreeze("acme", ANN)
+        holds.unfreeze(world.database, world.observations, "acme", ANN)
     with pytest.raises(NotFound, match="there is no trigger"):
-        holding(world).black_out(Scope(trigger=key("none")), None, now + timedelta(hours=1), "drop", ANN)
+        holds.start_blackout(
+            world.database,
+            world.observations,
+            BlackoutScope(trigger=key("none")),
+            None,
+            now + timedelta(hours=1),
+            "drop",
+            ANN,
+        )

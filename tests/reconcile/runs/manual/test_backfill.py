@@ -14,8 +14,8 @@ from reconcile.queries.explain import Explaining
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual import backfill
 from reconcile.runs.manual.backfill import Backfilled, BackfillRequest
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store import occurrences
 from tests.observing import only
@@ -175,7 +175,7 @@ def test_a_look_makes_nothing(world: World) -> None:
     world.create()
     world.advance(minutes=5)
     world.backfill(2, 3)
-    Holds(world.database, world.observations).freeze(None, None, Caller("ann", "x"))
+    holds.freeze(world.database, world.observations, None, None, Caller("ann", "x"))
     wish = BackfillRequest(world.start + MINUTE, world.start + 4 * MINUTE)
     seen = world.backfilling.preview(key("tick"), wish, Caller("ann"))
     assert ids(seen) == ["every/2026-03-02T08:01:00Z", "every/2026-03-02T08:03:00Z"]
@@ -247,7 +247,7 @@ def test_a_freeze_refuses_a_backfill(world: World) -> None:
     """S-13: as it refuses a fire, with reason and owner."""
     world.create()
     world.advance(minutes=5)
-    Holds(world.database, world.observations).freeze("acme", None, Caller("bob", "stocktaking"))
+    holds.freeze(world.database, world.observations, "acme", None, Caller("bob", "stocktaking"))
     with pytest.raises(Conflict, match="by bob, so nothing is started: stocktaking"):
         world.backfill(1, 3)
     assert world.runs() == []

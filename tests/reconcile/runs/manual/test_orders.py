@@ -8,8 +8,8 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.runs import RunRetriedByHand
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
+from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.holds import Holds
 from revisions.errors import Conflict, NotFound
 from revisions.store import logs, run_orders, runs
 from revisions.store.logs import LogPiece
@@ -110,11 +110,10 @@ def test_whose_run_may_not_be_retried(world: World) -> None:
     run, other = failed(world), failed(world)
     world.deactivate("tick", 1)
     assert world.retrying.retry(run.id, ANN).status == "pending"
-    holding = Holds(world.database, world.observations)
-    holding.freeze("acme", None, Caller("bob", "stocktaking"))
+    holds.freeze(world.database, world.observations, "acme", None, Caller("bob", "stocktaking"))
     with pytest.raises(Conflict, match="stocktaking"):
         world.retrying.retry(other.id, ANN)
-    holding.unfreeze("acme", ANN)
+    holds.unfreeze(world.database, world.observations, "acme", ANN)
     world.delete("tick", 2)
     with pytest.raises(NotFound, match="deleted"):
         world.retrying.retry(other.id, ANN)

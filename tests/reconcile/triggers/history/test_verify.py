@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from reconcile.triggers.history.rebuild import Rebuilding
-from reconcile.triggers.history.verify import Report, Verifying
+from reconcile.triggers.history.rebuild import compare_tables, rebuild_tables
+from reconcile.triggers.history.verify import Report, sign_checkpoint, verify_histories
 from revisions.errors import Conflict, NotFound
 from revisions.history import checkpoints
 from revisions.history.chain_breaks import BreakKind, ChainBreak
@@ -38,7 +38,7 @@ def lived(world: World) -> World:
 
 
 def verify(world: World, checkpoint: Checkpoint | None = None, name: str | None = None) -> Report:
-    return Verifying(world.database).verify(key(name) if name else None, checkpoint)
+    return verify_histories(world.database, key(name) if name else None, checkpoint)
 
 
 def first(world: World, checkpoint: Checkpoint | None = None) -> ChainBreak:
@@ -48,7 +48,7 @@ def first(world: World, checkpoint: Checkpoint | None = None) -> ChainBreak:
 
 
 def checkpoint_of(world: World) -> Checkpoint:
-    return checkpoints.read(Verifying(world.database).checkpoint(KEY), KEY.public)
+    return checkpoints.read(sign_checkpoint(world.database, KEY), KEY.public)
 
 
 def test_what_the_product_did_holds(lived: World) -> None:
@@ -64,7 +64,7 @@ def test_what_the_product_did_holds(lived: World) -> None:
     assert report.is_sound, report.breaks
     assert (report.triggers, report.revisions) == (2, 10)
     assert verify(lived, name="other").revisions == 3
-    assert Rebuilding(lived.database, lived.observations).compare().differences == []
+    assert compare_tables(lived.database).differences == []
 
 
 def test_pages_do_not_matter(lived: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_pages_do_not_matter(lived: World, monkeypatch: pytest.MonkeyPatch) -> N
     for size in (1, 2, 3, 5, 10):
         monkeypatch.setattr(history_rows, "PAGE", size)
         told.clear()
-        report = Verifying(lived.database).verify(progress=lambda done, total: told.append((done, total)))
+        report = verify_histories(lived.database, progress=lambda done, total: told.append((done, total)))
         assert (report.is_sound, report.triggers, report.revisions) == (True, 6, 10)
         assert told[-1] == (10, 10)
 
@@ -194,7 +194,7 @@ def test_deploys_go_on_while_it_verifies(lived: World) -> None:
     def deploy(done: int, total: int) -> None:
         other.update("tick", 5, description="meanwhile")
 
-    report = Verifying(lived.database).verify(progress=deploy)
+    report = verify_histories(lived.database, progress=deploy)
     assert (report.is_sound, report.revisions) == (True, 5)
     assert verify(lived).revisions == 6
 
@@ -220,16 +220,15 @@ DAMAGE = {
 def test_the_current_tables_are_made_again(lived: World, damage: str) -> None:
     """R-11: replaying shows each field that differs; applying it gives the tables as they were, exactly."""
     statement, table, field = DAMAGE[damage]
-    rebuilding = Rebuilding(lived.database, lived.observations)
     before = _derived(lived)
     tampering.execute(lived.database, statement)
-    shown = rebuilding.compare()
+    shown = compare_tables(lived.database)
     assert (table, field) in [(one.table, one.field) for one in shown.differences]
     assert _derived(lived) != before
-    applied = rebuilding.apply("ann")
+    applied = rebuild_tables(lived.database, lived.observations, "ann")
     assert applied.differences == shown.differences
     assert _derived(lived) == before
-    assert rebuilding.compare().differences == []
+    assert compare_tables(lived.database).differences == []
     assert verify(lived).is_sound
     assert len(lived.history()) == 5
 
@@ -241,7 +240,7 @@ def test_a_row_without_history_is_taken_away(lived: World) -> None:
     with tampering.unguarded(lived.database) as connection:
         ghost = tables.trigger_revisions.c.trigger_id == lived.id("ghost")
         connection.execute(tables.trigger_revisions.delete().where(ghost))
-    applied = Rebuilding(lived.database, lived.observations).apply("ann")
+    applied = rebuild_tables(lived.database, lived.observations, "ann")
     assert ("triggers", None) in [(one.table, one.field) for one in applied.differences]
     assert _derived(lived) == before
 
@@ -252,7 +251,7 @@ def test_names_that_were_swapped_are_put_right(lived: World) -> None:
     before = _derived(lived)
     for name, other in (("tick", "x"), ("tock", "tick"), ("x", "tock")):
         tampering.execute(lived.database, f"UPDATE triggers SET name = '{other}' WHERE name = '{name}'")
-    Rebuilding(lived.database, lived.observations).apply("ann")
+    rebuild_tables(lived.database, lived.observations, "ann")
     assert _derived(lived) == before
 
 
@@ -260,10 +259,9 @@ def test_a_broken_history_is_not_made_current(lived: World) -> None:
     """R-11: replaying what was edited would make it true; nothing is changed, and the break is named."""
     tampering.edit(lived.database, 3, actor="mallory")
     before = _derived(lived)
-    rebuilding = Rebuilding(lived.database, lived.observations)
-    assert [one.revision for one in rebuilding.compare().breaks] == [3]
+    assert [one.revision for one in compare_tables(lived.database).breaks] == [3]
     with pytest.raises(Conflict, match="revision 3"):
-        rebuilding.apply("ann")
+        rebuild_tables(lived.database, lived.observations, "ann")
     assert _derived(lived) == before
 
 
@@ -272,7 +270,7 @@ def test_the_loop_goes_by_what_was_rebuilt(lived: World) -> None:
     lived.resync()
     watermark = lived.status().watermark
     tampering.execute(lived.database, "UPDATE triggers SET active = NOT active")
-    Rebuilding(lived.database, lived.observations).apply("ann")
+    rebuild_tables(lived.database, lived.observations, "ann")
     assert lived.status().watermark == watermark
     lived.advance(minutes=1)
     lived.resync()

@@ -11,12 +11,12 @@ from sqlalchemy import func, select
 
 from reconcile.decide.preconditions import Expected
 from reconcile.runs.manual.state import Seeding
-from reconcile.triggers.calendars import Calendaring
+from reconcile.triggers import holds
+from reconcile.triggers.calendars import deploy_calendar
 from reconcile.triggers.caller import Caller
-from reconcile.triggers.history.rebuild import Rebuilding
-from reconcile.triggers.history.transfer import Exporting, Imported, Importing
-from reconcile.triggers.history.verify import Verifying
-from reconcile.triggers.holds import Holds
+from reconcile.triggers.history.rebuild import compare_tables
+from reconcile.triggers.history.transfer import Imported, export_database, import_database
+from reconcile.triggers.history.verify import sign_checkpoint, verify_histories
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Invalid
 from revisions.history import checkpoints
@@ -52,9 +52,9 @@ def lived(world: World) -> World:
     world.another_loop_without_catch_up().resync()
     world.delete("gone", 1)
     world.deactivate("quiet", 1, reason="quiet")
-    Holds(world.database, world.observations).freeze("other", None, Caller("ann", "moving"))
+    holds.freeze(world.database, world.observations, "other", None, Caller("ann", "moving"))
     Seeding(world.database, world.observations).seed(key("tick"), {"cursor": "ü"}, Caller("ann"))
-    Calendaring(world.database, world.observations).deploy(CALENDAR, Expected(absent=True), Caller("ann"))
+    deploy_calendar(world.database, world.observations, CALENDAR, Expected(absent=True), Caller("ann"))
     with world.database.write() as connection:
         run_id = world.runs()[0].id
         connection.execute(
@@ -79,11 +79,11 @@ def other(world: World, request: pytest.FixtureRequest, clock: HandClock, tmp_pa
 
 
 def export(world: World, key: PrivateKey | None = None) -> bytes:
-    return b"".join(Exporting(world.database).stream(key))
+    return b"".join(export_database(world.database, key))
 
 
 def load(world: World, exported: bytes, **options: Any) -> Imported:
-    return Importing(world.database, world.observations).load(BytesIO(exported), "ann", **options)
+    return import_database(world.database, world.observations, BytesIO(exported), "ann", **options)
 
 
 def body(exported: bytes) -> list[Any]:
@@ -94,16 +94,16 @@ def body(exported: bytes) -> list[Any]:
 def test_there_and_back_again(lived: World, other: World, database_url: str) -> None:
     """R-10, R-11: SQLite to PostgreSQL and PostgreSQL to SQLite: every row, every head, every signed checkpoint."""
     exported = export(lived, KEY)
-    signed = Verifying(lived.database).checkpoint(KEY)
+    signed = sign_checkpoint(lived.database, KEY)
     taken = load(other, exported, expected=KEY.public)
     assert (taken.triggers, taken.signed_by, taken.is_pinned) == (3, KEY.public, True)
     assert taken.counts["runs"] == len(lived.runs()) + len(lived.runs("gone")) + len(lived.runs("quiet")) > 0
     assert all(taken.counts.values())
     again = export(other, KEY)
     assert body(again) == body(exported)
-    report = Verifying(other.database).verify(checkpoint=checkpoints.read(signed, KEY.public))
+    report = verify_histories(other.database, checkpoint=checkpoints.read(signed, KEY.public))
     assert (report.is_sound, report.triggers) == (True, 3)
-    assert Rebuilding(other.database, other.observations).compare().differences == []
+    assert compare_tables(other.database).differences == []
     assert _all(other.database, tables.triggers) == _all(lived.database, tables.triggers)
     with other.database.read() as connection:
         assert guards.missing(connection) == []
