@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Self
 
 from controller.auth import Access
@@ -15,12 +14,6 @@ from reconcile.queries.costs import Accounting
 from reconcile.queries.doctor import Examining
 from reconcile.queries.explain import Explaining
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import Completing
-from reconcile.runs.manual.backfill import Backfilling
-from reconcile.runs.manual.backlogs import Backlogs
-from reconcile.runs.manual.fire import Firing
-from reconcile.runs.manual.orders import Approving, Retrying
-from reconcile.runs.manual.state import Seeding
 from reconcile.triggers.calendars import Calendaring
 from reconcile.triggers.credentials import Credentials
 from reconcile.triggers.history.rebuild import Rebuilding
@@ -67,15 +60,8 @@ class Services:
     settings: Settings
     database: Database
     observations: Observations
-    firing: Firing
-    completing: Completing
-    backfilling: Backfilling
-    retrying: Retrying
-    approving: Approving
     calendaring: Calendaring
     holding: Holds
-    backlogs: Backlogs
-    seeding: Seeding
     accounting: Accounting
     auditing: Auditing
     explaining: Explaining
@@ -98,21 +84,8 @@ class Services:
             settings=settings,
             database=database,
             observations=heard,
-            firing=Firing(database, heard),
-            completing=Completing(
-                database,
-                heard,
-                timedelta(seconds=settings.lease_seconds),
-                vault=vault(settings),
-                work_dir=settings.attempts,
-            ),
-            backfilling=Backfilling(database, heard),
-            retrying=Retrying(database, heard),
-            approving=Approving(database, heard),
             calendaring=Calendaring(database, heard),
             holding=Holds(database, heard),
-            backlogs=Backlogs(database, heard, settings.pace),
-            seeding=Seeding(database, heard),
             accounting=Accounting(database),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),

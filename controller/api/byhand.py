@@ -13,8 +13,8 @@ from controller.services import Services
 from controller.shapes.byhand import BackfillShape, FiredShape, backfill_shape, fired_shape
 from controller.shapes.common import Page
 from reconcile.observations.observation import Progress
-from reconcile.runs.manual.backfill import BackfillRequest
-from reconcile.runs.manual.fire import Fired
+from reconcile.runs.manual.backfill import BackfillRequest, backfill_trigger, preview_backfill
+from reconcile.runs.manual.fire import Fired, fire_triggers
 from reconcile.triggers import limit_warnings
 from revisions.errors import Fault, Invalid, few
 from revisions.ids import TriggerKey, name_faults
@@ -39,9 +39,9 @@ def backfill(key: Named, body: Sent, caller: Asking, here: Here, accept: Accept 
 
     def work(progress: Progress) -> Any:
         if dry_run:
-            done = here.backfilling.preview(key, wish, caller)
+            done = preview_backfill(here.database, key, wish, caller)
         else:
-            done = here.backfilling.backfill(key, wish, caller, progress)
+            done = backfill_trigger(here.database, here.observations, key, wish, caller, progress)
         told = limit_warnings.beyond(here.database, done.trigger_id) if done.made else []
         return backfill_shape(done, key, told, force=wish.force, dry_run=dry_run)
 
@@ -58,7 +58,7 @@ def fire_all(body: Sent, caller: Asking, within: Within, here: Here, accept: Acc
 
     def work(progress: Progress) -> Any:
         asked = (chosen, said["input"], caller, said["overlap"], progress)
-        fired = here.firing.fire_all(*asked, projects=within.projects)
+        fired = fire_triggers(here.database, here.observations, *asked, projects=within.projects)
         return {"items": [fired_shape(one, _told(here, one)) for one in fired], "next_cursor": None}
 
     return answered(accept, work)

@@ -8,6 +8,7 @@ from controller.api.triggers import ONE, changed
 from controller.shapes.catchup import CatchupShape, DroppedShape, catchup_shape
 from controller.shapes.occurrences import occurrence_shape
 from controller.shapes.triggers import ChangedTriggerShape
+from reconcile.runs.manual.backlogs import drop_backlog, show_backlog
 from reconcile.triggers.deploy import rebase_watermark
 from revisions.store.occurrences import Occurrence
 
@@ -18,14 +19,16 @@ _REASON = fields_schema(reason={"type": "string"})
 @router.get(f"{ONE}/catchup")
 def show(key: Named, here: Here) -> CatchupShape:
     """The watermark, the missed ranges that are still to be caught up, how many are left, and about when they end."""
-    return catchup_shape(here.backlogs.show(key))
+    return catchup_shape(show_backlog(here.database, here.settings.pace, key))
 
 
 @router.post(f"{ONE}/catchup/drop", openapi_extra=_REASON)
 def drop(key: Named, body: Sent, caller: Asking, here: Here) -> DroppedShape:
     """Gives up what is left to catch up: recorded as one skipped range, with who and why."""
     said = body.fields(reason=str)
-    standing, dropped = here.backlogs.drop(key, because(caller, said["reason"]))
+    standing, dropped = drop_backlog(
+        here.database, here.observations, here.settings.pace, key, because(caller, said["reason"])
+    )
     recorded = occurrence_shape(Occurrence.of(dropped), key) if dropped else None
     return {**catchup_shape(standing), "dropped": recorded}
 

@@ -1,5 +1,6 @@
 """Runs: list, read, logs, approve, cancel, retry, and the callbacks of who works on them."""
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -8,6 +9,7 @@ from controller.api.bodies import Sent, fields_schema
 from controller.api.context import Asking, Here, NamedId, Within, listed
 from controller.api.history import existing
 from controller.api.paging import LARGEST_NUMBER, LARGEST_POSITION, Cursor, Filter, Limit, id_before, pack, page
+from controller.services import vault
 from controller.shapes.common import Page
 from controller.shapes.runs import AskedRunShape, BeatShape, RunShape, WaitingRunShape, beat_shape, run_shape
 from reconcile.decide.authority import Reach
@@ -15,6 +17,8 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.runs import RunCancelRequested, WaitEnded
 from reconcile.queries import explain
 from reconcile.runs.attempt import Ended
+from reconcile.runs.callbacks import complete_run, record_heartbeat
+from reconcile.runs.manual.orders import approve_run, retry_run
 from reconcile.triggers import limit_warnings
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
@@ -135,7 +139,7 @@ def approve(id: NamedId, here: Here, within: Within, asking: Asking) -> RunShape
     """Lets a parked run go on; one that goes on anyway stays as it is (X-14)."""
     with here.database.read() as connection:
         _get(connection, id, within)
-    run = here.approving.approve(id, asking)
+    run = approve_run(here.database, here.observations, id, asking)
     with here.database.read() as connection:
         return _shape(connection, run)
 
@@ -165,7 +169,15 @@ def complete(id: NamedId, here: Here, within: Within, sent: Sent) -> RunShape:
         ended = Ended(outcome, error or "the callback says failed, and not why", given["output"])
     with here.database.read() as connection:
         _get(connection, id, within)
-    run = here.completing.complete(id, given["attempt"], ended)
+    run = complete_run(
+        here.database,
+        here.observations,
+        id,
+        given["attempt"],
+        ended,
+        vault=vault(here.settings),
+        work_dir=here.settings.attempts,
+    )
     with here.database.read() as connection:
         return _shape(connection, run)
 
@@ -175,7 +187,7 @@ def retry(id: NamedId, here: Here, within: Within, asking: Asking) -> AskedRunSh
     """Has a run that ended badly run again: the same run, with a fresh number of attempts (X-11, X-16)."""
     with here.database.read() as connection:
         _get(connection, id, within)
-    run = here.retrying.retry(id, asking)
+    run = retry_run(here.database, here.observations, id, asking)
     with here.database.read() as connection:
         shape = _shape(connection, run)
     return {**shape, "warnings": limit_warnings.beyond(here.database, run.trigger_id)}
@@ -187,7 +199,8 @@ def heartbeat(id: NamedId, here: Here, within: Within, sent: Sent) -> BeatShape:
     given = sent.fields("attempt", attempt=int)
     with here.database.read() as connection:
         _get(connection, id, within)
-    return beat_shape(here.completing.heartbeat(id, given["attempt"]))
+    lease = timedelta(seconds=here.settings.lease_seconds)
+    return beat_shape(record_heartbeat(here.database, here.observations, id, given["attempt"], lease=lease))
 
 
 def _get(connection: Any, id: str, within: Reach) -> Run:

@@ -23,6 +23,7 @@ from controller.services import Services
 from controller.shapes.common import Page
 from controller.shapes.runs import AskedRunShape, run_shape
 from controller.shapes.triggers import ChangedTriggerShape, InItsWay, TriggerShape, trigger_shape
+from reconcile.runs.manual.fire import fire_trigger
 from reconcile.triggers import limit_warnings
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger
 from reconcile.triggers.append import Changed
@@ -199,7 +200,7 @@ def rename(
 def fire(key: Named, body: Sent, caller: Asking, here: Here) -> AskedRunShape:
     """Makes a run now, whatever the schedule says (X-11)."""
     said = body.fields(input=dict, overlap=str)
-    made = here.firing.fire(key, said["input"], caller, said["overlap"])
+    made = fire_trigger(here.database, here.observations, key, said["input"], caller, said["overlap"])
     return {
         **run_shape(made, {made.trigger_id: key}),
         "warnings": limit_warnings.beyond(here.database, made.trigger_id),

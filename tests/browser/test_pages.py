@@ -383,7 +383,7 @@ def test_what_waits_for_an_approval_says_how_to_give_it(reader: Reader, world: W
 def test_who_cancelled_a_run_is_shown(reader: Reader, world: World) -> None:
     """X-11, U-04: beside when he did."""
     world.create()
-    world.firing.fire(key("tick"), None, Caller("ann"), None)
+    world.fire(key("tick"), None, Caller("ann"), None)
     [run] = world.runs()
     with world.database.write() as connection:
         run_orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
@@ -394,7 +394,7 @@ def test_who_cancelled_a_run_is_shown(reader: Reader, world: World) -> None:
 def test_what_has_not_begun_is_shown(reader: Reader, world: World) -> None:
     """S-15, X-11, U-04: the instant of an `in`, and a run by hand that waits for its worker, with what it was given."""
     world.create(schedule={"in": "48h"})
-    world.firing.fire(key("tick"), {"a": [1]}, Caller("ann"), None)
+    world.fire(key("tick"), {"a": [1]}, Caller("ann"), None)
     reader.open(TICK)
     expect(reader.section("Upcoming fires")).to_contain_text("2026-03-04 08:00:00 UTC")
     expect(reader.section("Runs").get_by_role("row").nth(1)).to_contain_text("manual")

@@ -24,7 +24,7 @@ from reconcile.decide.authority import Grant, Reach, Role
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.process import AccessRefused, TokenCreated
 from reconcile.observations.specs import HoldChanged, TriggerChanged
-from reconcile.runs import claiming
+from reconcile.runs.claim import claim_runs
 from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
@@ -82,7 +82,7 @@ def admin(as_role: Callable[..., Api]) -> Api:
 def tokens_of_claimed(database: Database, number: int) -> Mapping[str, str]:
     """The tokens of so many runs, claimed by somebody, by their ids."""
     lease = timedelta(0)
-    taken = claiming.take(
+    taken = claim_runs(
         database, Observations(), claimed_by="w", lease=lease, limit=number, max_running=number, guarded=True
     )
     return taken.tokens

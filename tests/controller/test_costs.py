@@ -43,7 +43,7 @@ def test_activating_what_has_used_up_its_budget_warns(api: Api, database: Databa
     world, path = World(database, clock), "acme/production/report/c"
     world.create("c", active=False, limits={"max_cost": 4, "estimate": 1})
     assert cli("activate", path).err.count("budget") == 0
-    world.firing.fire(key("c"), None, Caller("ann"))
+    world.fire(key("c"), None, Caller("ann"))
     world.finish(cost=5)
     assert world.history("c")[0].reason == "budget"
     answer = api.post(f"/triggers/{path}/activate", headers=at(3))
@@ -59,7 +59,7 @@ def test_activating_many_warns_of_each(api: Api, database: Database, clock: Hand
     world, path = World(database, clock), "acme/production/report/c"
     world.create("c", tags=["mine"], limits={"max_cost": 4, "estimate": 1})
     world.create("d", tags=["mine"], active=False, limits={"max_cost": 4})
-    world.firing.fire(key("c"), None, Caller("ann"))
+    world.fire(key("c"), None, Caller("ann"))
     world.finish(cost=5)
     warned = cli("activate", "--tag", "mine").err
     assert warned.startswith(f"warning: {path}: its budget is used up")
@@ -76,7 +76,7 @@ def test_a_plan_warns_of_limits_before_it_is_applied(
     world = World(database, clock)
     for name in ("spent", "done", "rests"):
         world.create(name, overlap="allow", limits={"max_cost": 9, "max_runs": 9})
-        world.firing.fire(key(name), None, Caller("ann"))
+        world.fire(key(name), None, Caller("ann"))
         world.finish(cost=2)
     limits = {
         "spent": {"max_cost": 1, "max_runs": 9},

@@ -14,7 +14,7 @@ from reconcile import plugins
 from reconcile.launchers.shared import file_locks
 from reconcile.observations.observation import Observations
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.runs.workspace import WorkPlace
+from reconcile.runs.workspace import Workspace
 from revisions.errors import Conflict
 from revisions.store import logs, runs
 from revisions.store.database import Database
@@ -66,6 +66,8 @@ def die(now):
         os.kill(os.getpid(), signal.SIGKILL)
 
 class Process:
+    def read(self, written):
+        return plugins.launcher("process").read(written)
     def start(self, launch):
         die("before start")
         work = plugins.launcher("process").start(launch)
@@ -275,29 +277,29 @@ def test_what_a_task_does_not_finish_is_ended_and_handed_back(scene: Scene) -> N
 
 def test_a_place_knows_who_is_gone(tmp_path: Path) -> None:
     """X-05: by the lock alone; a worker that was never here is not known to be gone."""
-    here, other = WorkPlace(tmp_path, "A", "I"), WorkPlace(tmp_path, "B", "I")
+    here, other = Workspace(tmp_path, "A", "I"), Workspace(tmp_path, "B", "I")
     here.occupy()
     other.occupy()
     assert (here.dead(), here.is_shared(), here.is_dead("C"), here.is_dead(None)) == ([], True, False, False)
     here.remove(["B"])
     assert other.is_shared()
-    other.leave(forgotten=False)
+    other.leave(holds_claims=True)
     assert (here.dead(), here.is_shared(), here.is_dead("B")) == (["B"], False, True)
     here.remove(["B"])
     assert (here.dead(), here.is_dead("B")) == ([], False)
     assert file_locks.held(tmp_path / "instances" / "A.lock")
-    here.leave(forgotten=True)
+    here.leave(holds_claims=False)
     assert list((tmp_path / "instances").iterdir()) == []
 
 
 def test_a_place_with_attempts_of_another_installation_is_left_alone(tmp_path: Path) -> None:
     """X-10: as in a copy of a disk, whose attempts go on where the original is."""
-    WorkPlace(tmp_path, "A", "theirs").occupy()
+    Workspace(tmp_path, "A", "theirs").occupy()
     attempt = tmp_path / f"{'0' * 26}-1"
     attempt.mkdir()
     with pytest.raises(Conflict, match="attempts of another installation, theirs; this one is ours: give it"):
-        WorkPlace(tmp_path, "B", "ours").occupy()
+        Workspace(tmp_path, "B", "ours").occupy()
     assert attempt.exists()
     attempt.rmdir()
-    WorkPlace(tmp_path, "B", "ours").occupy()
+    Workspace(tmp_path, "B", "ours").occupy()
     assert (tmp_path / "installation").read_text() == "ours"

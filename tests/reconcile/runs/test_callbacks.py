@@ -13,7 +13,7 @@ from reconcile.observations.observation import Observation, Observations, RunObs
 from reconcile.observations.runs import AttemptEnded, LaunchTried
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import Completing
+from reconcile.runs.callbacks import complete_run, record_heartbeat
 from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound
@@ -40,7 +40,6 @@ class Scene:
         self.observations = Observations()
         self.seen: list[Observation] = []
         self.observations.subscribe(self.seen.append)
-        self.completing = Completing(database, self.observations, LEASE, vault=Vault(), work_dir=folder / "here")
         self.runners: list[Runner] = []
 
     def trigger(self, task: str, **spec: Any) -> Trigger:
@@ -69,6 +68,13 @@ class Scene:
         run = self.run(run_id)
         assert run.status == "running"
         eventually(lambda: list(self.folder.glob(f"*/{run_id}-{run.attempt}/accepted")))
+
+    def complete(self, run_id: str, attempt: int, ended: Ended) -> Run:
+        work_dir = self.folder / "here"
+        return complete_run(self.database, self.observations, run_id, attempt, ended, vault=Vault(), work_dir=work_dir)
+
+    def heartbeat(self, run_id: str, attempt: int) -> Run:
+        return record_heartbeat(self.database, self.observations, run_id, attempt, lease=LEASE)
 
     def run(self, run_id: str) -> Run:
         with self.database.read() as connection:
@@ -123,7 +129,7 @@ def test_a_callback_settles_at_once_and_the_worker_lets_go(scene: Scene) -> None
     trigger, values = scene.accepting()
     runner = scene.runner()
     run_id = scene.accepted(runner, trigger, **values)
-    run = scene.completing.complete(run_id, 1, DONE)
+    run = scene.complete(run_id, 1, DONE)
     assert run == scene.run(run_id)
     assert (run.status, run.output, run.cost, run.claimed_by) == ("succeeded", '{"cost":2}', 2.0, None)
     assert runner.live == 1
@@ -142,7 +148,7 @@ def test_a_log_that_is_stored_already_is_not_stored_again(scene: Scene) -> None:
     run_id = scene.accepted(runner, trigger, **values)
     scene.look(runner)
     assert scene.log(run_id) == b"HTTP/1.1 202 Accepted\nqueued\n"
-    scene.completing.complete(run_id, 1, DONE)
+    scene.complete(run_id, 1, DONE)
     scene.look(runner)
     assert scene.log(run_id) == b"HTTP/1.1 202 Accepted\nqueued\n"
 
@@ -155,7 +161,7 @@ def test_a_callback_may_be_quicker_than_the_answer(scene: Scene) -> None:
     runner = scene.runner()
     runner.run_pass()
     eventually(begun.exists)
-    scene.completing.complete(run_id, 1, DONE)
+    scene.complete(run_id, 1, DONE)
     go.touch()
     eventually(lambda: runner.run_pass().live == 0)
     assert (scene.run(run_id).status, scene.run(run_id).output) == ("succeeded", '{"cost":2}')
@@ -168,31 +174,31 @@ def test_a_failure_that_is_called_back_is_retried_under_another_key(scene: Scene
     trigger, values = scene.accepting()
     runner = scene.runner()
     run_id = scene.accepted(runner, trigger, **values)
-    run = scene.completing.complete(run_id, 1, BROKEN)
+    run = scene.complete(run_id, 1, BROKEN)
     assert (run.status, run.error, run.output) == ("pending", "out of paper", '{"state":1}')
     with pytest.raises(Conflict, match=r"attempt 1 .* the run is pending in attempt 1"):
-        scene.completing.complete(run_id, 1, DONE)
+        scene.complete(run_id, 1, DONE)
     scene.look(runner)
     scene.claimed(runner, run_id)
     assert scene.service.keys == [f"{run_id}/1", f"{run_id}/2"]
     before = scene.run(run_id)
     with pytest.raises(Conflict, match=r"attempt 1 .* the run is running in attempt 2"):
-        scene.completing.complete(run_id, 1, DONE)
+        scene.complete(run_id, 1, DONE)
     assert scene.names(run_id)[-1] == "claim.lost"
     with pytest.raises(Conflict, match="attempt 1"):
-        scene.completing.heartbeat(run_id, 1)
+        scene.heartbeat(run_id, 1)
     assert scene.names(run_id)[-2:] == ["claim.lost", "claim.lost"]
     assert scene.run(run_id) == before
-    assert scene.completing.complete(run_id, 2, DONE).status == "succeeded"
+    assert scene.complete(run_id, 2, DONE).status == "succeeded"
 
 
 def test_a_callback_that_is_repeated_hears_what_holds(scene: Scene) -> None:
     """X-05: also when the first answer was lost; the run stays as it ended."""
     trigger, values = scene.accepting()
     run_id = scene.accepted(scene.runner(), trigger, **values)
-    run = scene.completing.complete(run_id, 1, DONE)
+    run = scene.complete(run_id, 1, DONE)
     with pytest.raises(Conflict, match="the run is succeeded in attempt 1"):
-        scene.completing.complete(run_id, 1, BROKEN)
+        scene.complete(run_id, 1, BROKEN)
     assert scene.run(run_id) == run
 
 
@@ -202,7 +208,7 @@ def test_a_callback_counts_whoever_watches_the_run_now(scene: Scene) -> None:
     run_id = scene.accepted(scene.runner(), trigger, **values)
     with scene.database.write() as connection:
         claims.take_over(connection, [scene.run(run_id)], scene.clock.now(), claimed_by="other", lease=LEASE)
-    assert scene.completing.complete(run_id, 1, DONE).status == "succeeded"
+    assert scene.complete(run_id, 1, DONE).status == "succeeded"
 
 
 def test_a_controller_that_stops_leaves_accepted_work_to_the_next(scene: Scene) -> None:
@@ -216,7 +222,7 @@ def test_a_controller_that_stops_leaves_accepted_work_to_the_next(scene: Scene) 
     assert following.run_pass().adopted == 1
     assert (scene.run(run_id).attempt, scene.run(run_id).claim) == (1, 2)
     assert scene.service.keys == [f"{run_id}/1"]
-    assert scene.completing.complete(run_id, 1, DONE).status == "succeeded"
+    assert scene.complete(run_id, 1, DONE).status == "succeeded"
     scene.look(following)
     assert following.live == 0
     assert scene.log(run_id) == b"HTTP/1.1 202 Accepted\nqueued\n"
@@ -228,7 +234,7 @@ def test_a_callback_while_no_controller_works_is_not_lost(scene: Scene) -> None:
     first = scene.runner()
     run_id = scene.accepted(first, trigger, **values)
     first.stop(timedelta(0))
-    scene.completing.complete(run_id, 1, DONE)
+    scene.complete(run_id, 1, DONE)
     assert scene.runner().run_pass().adopted == 0
     assert {path.name for path in (scene.folder / "here").iterdir()} == {"instances", "installation"}
 
@@ -266,13 +272,13 @@ def test_a_sign_of_life_prolongs_the_lease_within_the_timeout(scene: Scene) -> N
     run_id = scene.accepted(scene.runner(), trigger, **values)
     began = scene.clock.now()
     scene.clock.advance(50 * SECOND)
-    assert scene.completing.heartbeat(run_id, 1).cancel_requested_at is None
+    assert scene.heartbeat(run_id, 1).cancel_requested_at is None
     assert scene.run(run_id).lease_until == began + 50 * SECOND + LEASE
     with scene.database.write() as connection:
         run_orders.request_cancel(connection, run_id, scene.clock.now(), "ann")
-    assert scene.completing.heartbeat(run_id, 1).cancel_requested_at == scene.clock.now()
+    assert scene.heartbeat(run_id, 1).cancel_requested_at == scene.clock.now()
     scene.clock.advance(timedelta(minutes=10))
-    scene.completing.heartbeat(run_id, 1)
+    scene.heartbeat(run_id, 1)
     assert scene.run(run_id).lease_until == began + 50 * SECOND + LEASE
 
 
@@ -280,7 +286,7 @@ def test_a_callback_at_the_failure_limit_deactivates_the_trigger(scene: Scene) -
     """X-07: as any other failure does."""
     trigger, values = scene.accepting(deactivate_after=1)
     run_id = scene.accepted(scene.runner(), trigger, max_attempts=1, **values)
-    assert scene.completing.complete(run_id, 1, BROKEN).status == "failed"
+    assert scene.complete(run_id, 1, BROKEN).status == "failed"
     with scene.database.read() as connection:
         found = triggers.by_id(connection, trigger.trigger_id)
     assert found is not None
@@ -291,6 +297,6 @@ def test_a_run_that_is_not_there(scene: Scene) -> None:
     """R-18: neither callback makes one."""
     unknown = "01KJ0000000000000000000000"
     with pytest.raises(NotFound):
-        scene.completing.complete(unknown, 1, DONE)
+        scene.complete(unknown, 1, DONE)
     with pytest.raises(NotFound):
-        scene.completing.heartbeat(unknown, 1)
+        scene.heartbeat(unknown, 1)

@@ -29,7 +29,7 @@ def registered(world: World) -> None:
 
 def fire(world: World, name: str, number: int = 1) -> list[str]:
     """Runs by hand, beside each other as far as keys and limits let them."""
-    return [world.firing.fire(key(name), None, Caller("ann"), "allow").id for _ in range(number)]
+    return [world.fire(key(name), None, Caller("ann"), "allow").id for _ in range(number)]
 
 
 def names(world: World, claimed: list[Run]) -> list[str]:
@@ -199,7 +199,7 @@ def test_an_attempt_that_follows_keeps_to_the_limit_in_force(world: World) -> No
     world.settle(failing, AttemptOutcome.FAILED)
     world.settle(failed, AttemptOutcome.CANCELLED)
     world.update("a", 1, **limit(1))
-    world.retrying.retry(second, Caller("ann"))
+    world.retry(second, Caller("ann"))
     world.advance(seconds=5)
     assert world.claim() == []
     assert {run.id for run in world.runs("a") if run.status == "pending"} == {first, second}

@@ -15,7 +15,7 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.observation import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import Completing
+from reconcile.runs.callbacks import complete_run
 from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.history.triggers import Trigger
@@ -161,9 +161,11 @@ def test_a_callback_from_a_pod_ends_its_run(scene: Scene) -> None:
     """X-10: for an output that a termination message cannot hold; the Job goes with it."""
     runner = scene.runner()
     run_id = scene.running(runner)
-    vault, place = Vault(), scene.folder / "here"
-    completing = Completing(scene.database, scene.observations, LEASE, vault=vault, work_dir=place)
-    assert completing.complete(run_id, 1, Ended(AttemptOutcome.SUCCEEDED, output={"rows": 7})).status == "succeeded"
+    ended = Ended(AttemptOutcome.SUCCEEDED, output={"rows": 7})
+    run = complete_run(
+        scene.database, scene.observations, run_id, 1, ended, vault=Vault(), work_dir=scene.folder / "here"
+    )
+    assert run.status == "succeeded"
     scene.clock.advance(timedelta(seconds=2))
     runner.run_pass()
     assert runner.live == 0

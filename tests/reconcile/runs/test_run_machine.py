@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.runs.attempt import Ended
-from reconcile.runs.endings import Ending, Settled
-from reconcile.runs.settle import settle, settle_all, stop
+from reconcile.runs.endings import EndedAttempt, Settled
+from reconcile.runs.settle import apply_stop, settle, settle_all
 from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.errors import Conflict
@@ -62,7 +62,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def fire(self, name: str) -> None:
         try:
-            self.world.firing.fire(key(self._called(name)), None, Caller("ann"), "allow")
+            self.world.fire(key(self._called(name)), None, Caller("ann"), "allow")
         except Conflict:
             assert name == "budgeted"
 
@@ -84,7 +84,7 @@ class Machine(RuleBasedStateMachine):
             return
         some = data.draw(st.lists(st.sampled_from(self.held), min_size=1, max_size=3, unique_by=CLAIM))
         before = {CLAIM(run): self._get(run) for run in some}
-        endings = [Ending(run, data.draw(ENDS)) for run in some]
+        endings = [EndedAttempt(run, data.draw(ENDS)) for run in some]
         self.held = [run for run in self.held if run not in some]
         ours = set()
         for ending, settled in zip(endings, self._settle(*endings), strict=True):
@@ -96,11 +96,11 @@ class Machine(RuleBasedStateMachine):
                     self.costs[run.trigger_id] += (ending.ended.output or {}).get("cost", 0.0)
         assert all(self._get(run) == before[CLAIM(run)] for run in some if run.id not in ours)
 
-    def _settle(self, *endings: Ending) -> list[Settled]:
+    def _settle(self, *endings: EndedAttempt) -> list[Settled]:
         settled = settle_all(self.database, self.world.observations, endings)
         for ending, one in zip(endings, settled, strict=True):
             if one.stop:
-                stop(self.world.database, self.world.observations, ending.run, one.stop)
+                apply_stop(self.world.database, self.world.observations, ending.run, one.stop)
         return settled
 
     @rule()

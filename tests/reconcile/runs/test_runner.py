@@ -676,7 +676,7 @@ def test_work_that_cannot_be_looked_at_keeps_nobody(scene: Scene, monkeypatch: p
     scene.advance(21 * SECOND, runner, step=SECOND)
     assert [name for name in work.asked if name.startswith("cancel")][:2] == ["cancel", "cancel by force"]
     run = scene.run(broken)
-    assert (run.status, run.error) == ("timed_out", "timed out: cannot be looked at: KeyError('poll')")
+    assert (run.status, run.error) == ("timed_out", "timed out: its progress cannot be read: KeyError('poll')")
     assert runner.run_pass().live == 0
     assert set(scene.names()) >= {"work.unreadable", "attempt.left_behind"}
     assert "runner.failed" not in scene.names()

@@ -11,9 +11,9 @@ from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, HandBack, Run
 from reconcile.decide.task_output import LARGEST
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost, RunSettled
-from reconcile.runs import claiming
 from reconcile.runs.attempt import Ended
-from reconcile.runs.endings import LONGEST_ERROR, Ending, Settled
+from reconcile.runs.claim import claim_runs
+from reconcile.runs.endings import LONGEST_ERROR, EndedAttempt, Settled
 from reconcile.runs.settle import settle, settle_all
 from revisions.clock import HandClock
 from revisions.history.triggers import StopReason, Trigger
@@ -49,7 +49,7 @@ class Scene:
 
     def claim(self) -> Run:
         """The run whose turn it is."""
-        taken = claiming.take(self.database, Observations(), claimed_by="w", lease=LEASE, limit=1, max_running=99)
+        taken = claim_runs(self.database, Observations(), claimed_by="w", lease=LEASE, limit=1, max_running=99)
         return taken.claimed[0].run
 
     def settle(self, run: Run, ended: Ended, *printed: LogPiece) -> Settled:
@@ -337,7 +337,7 @@ def test_what_ends_together_comes_to_the_same(scene: Scene, seed: int) -> None:
     attempts = [chance.choice([1, 3]) for _ in ends]
     separate, joined = ([scene.claimed(of, max_attempts=most) for most in attempts] for of in (alone, together))
     one_by_one = [scene.settle(run, end) for run, end in zip(separate, ends, strict=True)]
-    endings = [Ending(run, end) for run, end in zip(joined, ends, strict=True)]
+    endings = [EndedAttempt(run, end) for run, end in zip(joined, ends, strict=True)]
     at_once = settle_all(scene.database, scene.observations, endings)
     assert [one.decision for one in at_once] == [one.decision for one in one_by_one]
     assert [one.stop for one in at_once if one.stop][:1] == [one.stop for one in one_by_one if one.stop][:1]
@@ -349,7 +349,7 @@ def test_a_lost_claim_among_others_changes_nothing(scene: Scene) -> None:
     lost, other = scene.claimed(), scene.claimed()
     with scene.database.write() as connection:
         claims.take_over(connection, [lost], scene.rows.now, claimed_by="other", lease=LEASE)
-    settled = settle_all(scene.database, scene.observations, [Ending(lost, OK), Ending(other, OK)])
+    settled = settle_all(scene.database, scene.observations, [EndedAttempt(lost, OK), EndedAttempt(other, OK)])
     assert [one.decision for one in settled] == [None, RunEnd(RunStatus.SUCCEEDED)]
     assert (scene.run(lost).status, scene.run(other).status) == ("running", "succeeded")
     assert [observation.name for observation in scene.seen] == ["claim.lost", "attempt.ended", "run.settled"]
@@ -358,6 +358,6 @@ def test_a_lost_claim_among_others_changes_nothing(scene: Scene) -> None:
 def test_a_trigger_that_stops_is_asked_once(scene: Scene) -> None:
     """X-07: of failures that end together the one that is too many stops the trigger, and nobody after it."""
     ours = [scene.claimed(max_attempts=1) for _ in range(7)]
-    settled = settle_all(scene.database, scene.observations, [Ending(run, BROKEN) for run in ours])
+    settled = settle_all(scene.database, scene.observations, [EndedAttempt(run, BROKEN) for run in ours])
     assert [one.stop for one in settled] == [None] * 4 + [Stop(StopReason.FAILURES)] + [None] * 2
     assert scene.status.consecutive_failures == 7

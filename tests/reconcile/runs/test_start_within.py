@@ -8,7 +8,7 @@ from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from reconcile.decide import changes
 from reconcile.decide.terms import terms
-from reconcile.runs.claiming import take
+from reconcile.runs.claim import claim_runs
 from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid
 from revisions.history.chain import canonical
@@ -20,7 +20,7 @@ from tests.world import World, key, trigger_document
 def pass_of_claims(world: World) -> list[str]:
     """The runs that a worker gets now."""
     lease = timedelta(minutes=1)
-    taken = take(world.database, world.observations, claimed_by="w", lease=lease, limit=10, max_running=10)
+    taken = claim_runs(world.database, world.observations, claimed_by="w", lease=lease, limit=10, max_running=10)
     return [one.run.id for one in taken.claimed]
 
 
@@ -61,7 +61,7 @@ def test_scheduled_and_manual_runs_are_made_with_it(world: World) -> None:
     world.create(schedule={"every": "1h"}, start_within="10m", overlap="allow")
     world.advance(minutes=60, seconds=30)
     world.resync()
-    world.firing.fire(key("tick"), None, Caller("ann"), overlap="allow")
+    world.fire(key("tick"), None, Caller("ann"), overlap="allow")
     world.update("tick", 1, schedule={"every": "1h"}, start_within="1m", overlap="allow")
     by = world.start + timedelta(minutes=70, seconds=30)
     assert [(run.source, run.start_by) for run in world.runs()] == [("schedule", by), ("manual", by)]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from reconcile.observations.runs import RunApproved
-from reconcile.runs.manual.orders import Approving
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
@@ -28,7 +27,6 @@ class Scene:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self.launcher = ScriptedLauncher()
-        self.approving = Approving(world.database, world.observations)
         self.runner = Runner(
             world.database,
             world.observations,
@@ -77,7 +75,7 @@ def test_a_run_that_needs_approval_is_parked_until_it_is_approved(scene: Scene) 
     assert (run.status, scene.claimed(), scene.ledger()) == ("parked", 0, ["parked"])
     assert (scene.world.status().last_outcome, scene.world.status().last_run_id) == ("parked", run.id)
     scene.world.advance(seconds=10)
-    approved = scene.approving.approve(run.id, BOB)
+    approved = scene.world.approve(run.id, BOB)
     assert (approved.status, approved.approved_by, approved.approved_at) == ("pending", "bob", scene.world.clock_now())
     assert (scene.ledger(), scene.world.status().last_outcome) == (["started"], "started")
     assert scene.claimed() == 1
@@ -91,7 +89,7 @@ def test_a_task_may_require_it_too(scene: Scene) -> None:
     """X-14: of every trigger that is bound to that version, whatever starts its runs."""
     scene.world.register("v2", requires_approval=True)
     scene.world.create(task_version="v2", overlap="allow")
-    scene.world.firing.fire(key("tick"), None, ANN)
+    scene.world.fire(key("tick"), None, ANN)
     assert scene.world.status().last_outcome == "parked"
     scene.minute()
     scene.world.backfill(-2, 0)
@@ -106,7 +104,7 @@ def test_a_task_may_require_it_too(scene: Scene) -> None:
 def test_the_outcome_of_an_older_run_is_not_told_as_the_newest(scene: Scene) -> None:
     """X-14, E-05: the trigger shows what became of its newest occurrence."""
     first, _ = scene.parked(2)
-    scene.approving.approve(first.id, BOB)
+    scene.world.approve(first.id, BOB)
     assert scene.world.status().last_outcome == "parked"
     assert scene.ledger() == ["started", "parked"]
 
@@ -120,22 +118,22 @@ def test_a_parked_run_goes_on_as_far_as_overlap_is_concerned(scene: Scene, overl
 def test_a_parked_run_holds_no_limit_and_no_key(scene: Scene) -> None:
     """X-14, X-04: a run that was approved goes beside those that were not."""
     _, second = scene.parked(2, concurrency={"limit": 1}, serialize_key="k")
-    scene.approving.approve(second.id, BOB)
+    scene.world.approve(second.id, BOB)
     assert (scene.claimed(), scene.statuses()) == (1, ["parked", "running"])
 
 
 def test_a_parked_run_holds_its_place_in_a_queue(scene: Scene) -> None:
     """X-14, X-09: those behind it wait until it is approved or rejected; it holds up none before it."""
     first, second, third = scene.parked(3, overlap="queue_all", catchup={"policy": "all"})
-    scene.approving.approve(second.id, BOB)
+    scene.world.approve(second.id, BOB)
     assert scene.claimed() == 0
-    scene.approving.approve(first.id, BOB)
+    scene.world.approve(first.id, BOB)
     assert (scene.claimed(), scene.statuses()) == (1, ["running", "pending", "parked"])
     scene.launcher.last.succeed()
     assert (scene.claimed(), scene.statuses()) == (1, ["succeeded", "running", "parked"])
     scene.minute()
     fourth = scene.world.runs()[-1]
-    scene.approving.approve(fourth.id, BOB)
+    scene.world.approve(fourth.id, BOB)
     scene.launcher.last.succeed()
     assert scene.claimed() == 0
     scene.reject(third)
@@ -154,10 +152,10 @@ def test_the_time_to_start_within_begins_with_the_approval(scene: Scene) -> None
     scene.world.advance(hours=5)
     assert scene.claimed() == 0
     assert scene.world.runs()[0].status == "parked"
-    approved = scene.approving.approve(run.id, BOB)
+    approved = scene.world.approve(run.id, BOB)
     assert approved.start_by == scene.world.clock_now() + timedelta(minutes=1)
     scene.world.backfill(-1, 0)
-    backfilled = scene.approving.approve(scene.world.runs()[0].id, BOB)
+    backfilled = scene.world.approve(scene.world.runs()[0].id, BOB)
     assert (backfilled.source, backfilled.start_by) == ("backfill", None)
     scene.world.advance(seconds=61)
     scene.claimed()
@@ -171,36 +169,36 @@ def test_a_rejected_run_never_starts_and_says_who_and_why(scene: Scene) -> None:
     assert (rejected.status, rejected.error) == ("cancelled", "rejected by bob: wrong client")
     assert scene.ledger() == ["parked"]
     with pytest.raises(Conflict, match="is cancelled, so there is nothing to approve"):
-        scene.approving.approve(run.id, BOB)
-    again = scene.world.retrying.retry(run.id, ANN)
+        scene.world.approve(run.id, BOB)
+    again = scene.world.retry(run.id, ANN)
     assert (again.status, scene.claimed()) == ("parked", 0)
-    scene.approving.approve(run.id, BOB)
+    scene.world.approve(run.id, BOB)
     assert scene.claimed() == 1
 
 
 def test_what_was_approved_once_is_retried_without_asking_again(scene: Scene) -> None:
     """X-14, X-11: the word was given for this run, and nothing of it changed."""
     [run] = scene.parked(retry={"max_attempts": 1})
-    scene.approving.approve(run.id, BOB)
+    scene.world.approve(run.id, BOB)
     scene.claimed()
     scene.launcher.last.fail()
     scene.runner.run_pass()
-    assert scene.world.retrying.retry(run.id, ANN).status == "pending"
+    assert scene.world.retry(run.id, ANN).status == "pending"
 
 
 def test_approving_what_goes_on_changes_nothing(scene: Scene) -> None:
     """X-14: twice, while it runs, and where nobody asked for it; whoever came first is kept."""
     [run] = scene.parked()
-    scene.approving.approve(run.id, BOB)
-    assert scene.approving.approve(run.id, ANN).approved_by == "bob"
+    scene.world.approve(run.id, BOB)
+    assert scene.world.approve(run.id, ANN).approved_by == "bob"
     scene.claimed()
-    assert scene.approving.approve(run.id, ANN).status == "running"
+    assert scene.world.approve(run.id, ANN).status == "running"
     scene.launcher.last.succeed()
     scene.runner.run_pass()
     with pytest.raises(Conflict, match="is succeeded"):
-        scene.approving.approve(run.id, ANN)
+        scene.world.approve(run.id, ANN)
     with pytest.raises(NotFound):
-        scene.approving.approve(fresh(scene.world.clock_now()), ANN)
+        scene.world.approve(fresh(scene.world.clock_now()), ANN)
     scene.world.create("free")
-    free = scene.world.firing.fire(key("free"), None, ANN)
-    assert scene.approving.approve(free.id, BOB).approved_by is None
+    free = scene.world.fire(key("free"), None, ANN)
+    assert scene.world.approve(free.id, BOB).approved_by is None

@@ -13,7 +13,7 @@ from reconcile.queries.audit import Auditing
 from reconcile.queries.explain import Explaining
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual import backfill
-from reconcile.runs.manual.backfill import Backfilled, BackfillRequest
+from reconcile.runs.manual.backfill import Backfilled, BackfillRequest, backfill_trigger, preview_backfill
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import Holds
 from revisions.errors import Conflict, Invalid, NotFound
@@ -177,7 +177,7 @@ def test_a_look_makes_nothing(world: World) -> None:
     world.backfill(2, 3)
     Holds(world.database, world.observations).freeze(None, None, Caller("ann", "x"))
     wish = BackfillRequest(world.start + MINUTE, world.start + 4 * MINUTE)
-    seen = world.backfilling.preview(key("tick"), wish, Caller("ann"))
+    seen = preview_backfill(world.database, key("tick"), wish, Caller("ann"))
     assert ids(seen) == ["every/2026-03-02T08:01:00Z", "every/2026-03-02T08:03:00Z"]
     assert ([run_id for _, run_id in seen.made], seen.existing) == ([None, None], 1)
     assert len(world.runs()) == 1
@@ -272,8 +272,13 @@ def test_a_schedule_that_changes_on_the_way(world: World, monkeypatch: pytest.Mo
         if world.status().revision == 1:
             world.update("tick", 1, schedule={"every": "2m"})
 
-    world.backfilling.backfill(
-        key("tick"), BackfillRequest(world.start, world.start + 9 * MINUTE), Caller("ann"), deploy
+    backfill_trigger(
+        world.database,
+        world.observations,
+        key("tick"),
+        BackfillRequest(world.start, world.start + 9 * MINUTE),
+        Caller("ann"),
+        deploy,
     )
     assert [(run.revision, round((run.scheduled_at - world.start) / MINUTE)) for run in world.runs()] == [
         (1, 0),
@@ -292,7 +297,9 @@ def test_how_far_it_is_and_what_came_of_it_is_told(world: World, monkeypatch: py
     world.backfill(-5, -3)
     heard: list[tuple[int, int]] = []
     wish = BackfillRequest(world.start - 5 * MINUTE, world.start + 3 * MINUTE)
-    world.backfilling.backfill(key("tick"), wish, Caller("bob"), lambda *told: heard.append(told))
+    backfill_trigger(
+        world.database, world.observations, key("tick"), wish, Caller("bob"), lambda *told: heard.append(told)
+    )
     assert heard == [(3, 6), (6, 6)]
     told = only(RunsBackfilled, world.observed)
     assert [(backfilled.actor, backfilled.number) for backfilled in told] == [("ann", 2), ("bob", 1), ("bob", 3)]
@@ -309,7 +316,9 @@ def test_two_at_once_make_each_run_once(world: World, monkeypatch: pytest.Monkey
 
     def one() -> None:
         barrier.wait()
-        done.append(world.backfilling.backfill(key("tick"), wish, Caller("ann"), lambda *told: None))
+        done.append(
+            backfill_trigger(world.database, world.observations, key("tick"), wish, Caller("ann"), lambda *told: None)
+        )
 
     def loop() -> None:
         barrier.wait()

@@ -23,7 +23,7 @@ BROKEN, DONE = Ended(AttemptOutcome.FAILED, "broken"), Ended(AttemptOutcome.SUCC
 
 
 def fired(world: World, name: str = "tick") -> Run:
-    return world.firing.fire(key(name), None, ANN, "allow")
+    return world.fire(key(name), None, ANN, "allow")
 
 
 def attempted(world: World, ended: Ended, printed: bytes = b"") -> Run:
@@ -58,7 +58,7 @@ def test_a_failed_run_has_as_many_attempts_again(world: World) -> None:
     run = fired(world)
     attempted(world, BROKEN, b"first")
     assert attempted(world, BROKEN, b"second").status == "failed"
-    again = world.retrying.retry(run.id, ANN)
+    again = world.retry(run.id, ANN)
     assert (again.id, again.status, again.attempt, again.max_attempts) == (run.id, "pending", 2, 4)
     assert (again.available_at, again.finished_at) == (world.clock_now(), None)
     assert attempted(world, BROKEN, b"third").status == "pending"
@@ -73,7 +73,7 @@ def test_it_may_succeed_then(world: World) -> None:
     world.create(retry={"max_attempts": 1})
     run = failed(world)
     assert world.status().consecutive_failures == 1
-    world.retrying.retry(run.id, ANN)
+    world.retry(run.id, ANN)
     assert attempted(world, DONE).status == "succeeded"
     assert (world.status().consecutive_failures, world.status().last_error) == (0, None)
 
@@ -84,7 +84,7 @@ def test_a_cancelled_run_is_no_longer_to_be_cancelled(world: World) -> None:
     run = fired(world)
     with world.database.write() as connection:
         run_orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
-    again = world.retrying.retry(run.id, ANN)
+    again = world.retry(run.id, ANN)
     assert (again.cancel_requested_at, again.cancel_requested_by, again.max_attempts) == (None, None, 3)
     assert attempted(world, BROKEN).status == "pending"
 
@@ -94,14 +94,14 @@ def test_what_goes_on_or_succeeded_is_left_alone(world: World) -> None:
     world.create(retry={"max_attempts": 1})
     run = fired(world)
     with pytest.raises(Conflict, match="is pending"):
-        world.retrying.retry(run.id, ANN)
+        world.retry(run.id, ANN)
     attempted(world, BROKEN)
-    world.retrying.retry(run.id, ANN)
+    world.retry(run.id, ANN)
     with pytest.raises(Conflict, match="is pending"):
-        world.retrying.retry(run.id, ANN)
+        world.retry(run.id, ANN)
     attempted(world, DONE)
     with pytest.raises(Conflict, match="has succeeded"):
-        world.retrying.retry(run.id, ANN)
+        world.retry(run.id, ANN)
 
 
 def test_whose_run_may_not_be_retried(world: World) -> None:
@@ -109,17 +109,17 @@ def test_whose_run_may_not_be_retried(world: World) -> None:
     world.create(retry={"max_attempts": 1})
     run, other = failed(world), failed(world)
     world.deactivate("tick", 1)
-    assert world.retrying.retry(run.id, ANN).status == "pending"
+    assert world.retry(run.id, ANN).status == "pending"
     holding = Holds(world.database, world.observations)
     holding.freeze("acme", None, Caller("bob", "stocktaking"))
     with pytest.raises(Conflict, match="stocktaking"):
-        world.retrying.retry(other.id, ANN)
+        world.retry(other.id, ANN)
     holding.unfreeze("acme", ANN)
     world.delete("tick", 2)
     with pytest.raises(NotFound, match="deleted"):
-        world.retrying.retry(other.id, ANN)
+        world.retry(other.id, ANN)
     with pytest.raises(NotFound):
-        world.retrying.retry("01KJ0000000000000000000000", ANN)
+        world.retry("01KJ0000000000000000000000", ANN)
 
 
 def test_it_does_not_start_beside_another_where_that_was_not_allowed(world: World) -> None:
@@ -129,9 +129,9 @@ def test_it_does_not_start_beside_another_where_that_was_not_allowed(world: Worl
     world.resync()
     [run] = world.runs()
     assert attempted(world, BROKEN).status == "failed"
-    world.firing.fire(key("tick"), None, ANN)
+    world.fire(key("tick"), None, ANN)
     world.claim(limit=1, by="w")
-    assert world.retrying.retry(run.id, ANN).overlap == "queue_all"
+    assert world.retry(run.id, ANN).overlap == "queue_all"
     assert world.claim(limit=1) == []
 
 
@@ -139,7 +139,7 @@ def test_who_retried_is_told(world: World) -> None:
     """Invariant 7: with the trigger's name, the attempt that was its last, and how that ended."""
     world.create(retry={"max_attempts": 1})
     run = failed(world)
-    world.retrying.retry(run.id, ANN)
+    world.retry(run.id, ANN)
     [retried] = only(RunRetriedByHand, world.observed)
     assert retried.facts() == {
         "trigger": key("tick"),
@@ -161,7 +161,7 @@ def test_what_never_began_has_its_time_to_start_within_anew(world: World, ended:
     world.advance(minutes=6)
     assert world.claim() == []
     assert get(world, run).status == ended
-    again = world.retrying.retry(run.id, ANN)
+    again = world.retry(run.id, ANN)
     assert (again.status, again.start_by) == ("pending", world.clock_now() + timedelta(minutes=5))
     assert [one.id for one in world.claim()] == [run.id]
 
@@ -178,5 +178,5 @@ def test_dead_letters_are_what_failed_for_good(world: World) -> None:
     with world.database.write() as connection:
         run_orders.request_cancel(connection, cancelled.id, world.clock.now(connection), "bob")
     assert dead(world) == [late.id, second.id, first.id]
-    world.retrying.retry(second.id, ANN)
+    world.retry(second.id, ANN)
     assert dead(world) == [late.id, first.id]
