@@ -1,4 +1,4 @@
-"""Runs that wait for somebody's word: parked, approved, rejected."""
+"""Runs that need approval: parked, approved, rejected."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ ANN, BOB = Caller("ann"), Caller("bob")
 
 
 class Scene:
-    """A world with a runner, and somebody who approves."""
+    """A world with a runner."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
@@ -35,7 +35,7 @@ class Scene:
         )
 
     def parked(self, minutes: int = 1, **spec: Any) -> list[Run]:
-        """The runs of a trigger that asks for approval, after some minutes."""
+        """Create a trigger that requires approval, and return its runs after some minutes."""
         self.world.create(**{"requires_approval": True, "overlap": "allow", **spec})
         for _ in range(minutes):
             self.minute()
@@ -55,10 +55,10 @@ class Scene:
         return self.runner.run_pass().claimed
 
     def ledger(self) -> list[OccurrenceOutcome]:
-        """The outcomes of the newest occurrences, oldest first."""
+        """Return the outcomes of the trigger's occurrences, oldest first."""
         with self.world.database.read() as connection:
-            found = occurrences.ledger(connection, self.world.id("tick"), None, 100)
-        return [one.outcome for one in found][::-1]
+            lines = occurrences.ledger(connection, self.world.id("tick"), None, 100)
+        return [line.outcome for line in lines][::-1]
 
     def statuses(self) -> list[str]:
         return [run.status for run in self.world.runs()]
@@ -70,7 +70,7 @@ def scene(world: World, tmp_path: Path) -> Scene:
 
 
 def test_a_run_that_needs_approval_is_parked_until_it_is_approved(scene: Scene) -> None:
-    """X-14: nobody works on it; it is counted as parked, and as started once somebody let it go on."""
+    """X-14: no runner claims it; the ledger shows it as parked, and as started once it was approved."""
     [run] = scene.parked()
     assert (run.status, scene.claimed(), scene.ledger()) == ("parked", 0, ["parked"])
     assert (scene.world.status().last_outcome, scene.world.status().last_run_id) == ("parked", run.id)
@@ -85,8 +85,8 @@ def test_a_run_that_needs_approval_is_parked_until_it_is_approved(scene: Scene) 
     assert [approved.actor for approved in only(RunApproved, scene.world.observed)] == ["bob"]
 
 
-def test_a_task_may_require_it_too(scene: Scene) -> None:
-    """X-14: of every trigger that is bound to that version, whatever starts its runs."""
+def test_a_task_version_may_require_approval(scene: Scene) -> None:
+    """X-14: for all triggers bound to it, whatever starts their runs."""
     scene.world.register("v2", requires_approval=True)
     scene.world.create(task_version="v2", overlap="allow")
     scene.world.fire(key("tick"), None, ANN)
@@ -101,8 +101,8 @@ def test_a_task_may_require_it_too(scene: Scene) -> None:
     assert scene.statuses() == ["parked"] * 4 + ["pending"]
 
 
-def test_the_outcome_of_an_older_run_is_not_told_as_the_newest(scene: Scene) -> None:
-    """X-14, E-05: the trigger shows what became of its newest occurrence."""
+def test_approving_an_older_run_leaves_the_last_outcome(scene: Scene) -> None:
+    """X-14, E-05: the trigger's status shows the outcome of its newest occurrence."""
     first, _ = scene.parked(2)
     scene.world.approve(first.id, BOB)
     assert scene.world.status().last_outcome == "parked"
@@ -110,20 +110,20 @@ def test_the_outcome_of_an_older_run_is_not_told_as_the_newest(scene: Scene) -> 
 
 
 @pytest.mark.parametrize(("overlap", "made"), [("skip", 1), ("queue_one", 2), ("allow", 3)])
-def test_a_parked_run_goes_on_as_far_as_overlap_is_concerned(scene: Scene, overlap: str, made: int) -> None:
-    """X-14, X-09: what waits for approval keeps others out as what waits for a worker does."""
+def test_a_parked_run_counts_for_the_overlap_policy(scene: Scene, overlap: str, made: int) -> None:
+    """X-14, X-09: as a pending one does."""
     assert len(scene.parked(3, overlap=overlap)) == made
 
 
 def test_a_parked_run_holds_no_limit_and_no_key(scene: Scene) -> None:
-    """X-14, X-04: a run that was approved goes beside those that were not."""
+    """X-14, X-04: an approved run starts beside parked ones."""
     _, second = scene.parked(2, concurrency={"limit": 1}, serialize_key="k")
     scene.world.approve(second.id, BOB)
     assert (scene.claimed(), scene.statuses()) == (1, ["parked", "running"])
 
 
-def test_a_parked_run_holds_its_place_in_a_queue(scene: Scene) -> None:
-    """X-14, X-09: those behind it wait until it is approved or rejected; it holds up none before it."""
+def test_a_parked_run_keeps_its_place_in_the_queue(scene: Scene) -> None:
+    """X-14, X-09: later runs wait until it is approved or rejected, earlier ones do not."""
     first, second, third = scene.parked(3, overlap="queue_all", catchup={"policy": "all"})
     scene.world.approve(second.id, BOB)
     assert scene.claimed() == 0
@@ -140,14 +140,14 @@ def test_a_parked_run_holds_its_place_in_a_queue(scene: Scene) -> None:
     assert (scene.claimed(), scene.statuses()) == (1, ["succeeded", "succeeded", "cancelled", "running"])
 
 
-def test_what_takes_the_place_of_a_parked_run_ends_it(scene: Scene) -> None:
-    """X-14, X-09: under `cancel` the newest waits for approval, and the older one is over."""
+def test_a_newer_run_cancels_a_parked_one(scene: Scene) -> None:
+    """X-14, X-09: under the overlap policy `cancel`."""
     scene.parked(2, overlap="cancel")
     assert scene.statuses() == ["cancelled", "parked"]
 
 
-def test_the_time_to_start_within_begins_with_the_approval(scene: Scene) -> None:
-    """X-14, X-18: however long somebody took to look at it; a backfilled run is never too late."""
+def test_start_within_counts_from_the_approval(scene: Scene) -> None:
+    """X-14, X-18: however late that comes; a backfilled run never expires."""
     [run] = scene.parked(start_within="1m")
     scene.world.advance(hours=5)
     assert scene.claimed() == 0
@@ -162,22 +162,22 @@ def test_the_time_to_start_within_begins_with_the_approval(scene: Scene) -> None
     assert scene.statuses() == ["running", "expired"]
 
 
-def test_a_rejected_run_never_starts_and_says_who_and_why(scene: Scene) -> None:
-    """X-14: it stays parked in the ledger; retried, it asks for approval once more."""
+def test_a_rejected_run_never_starts_and_shows_who_rejected_it(scene: Scene) -> None:
+    """X-14: the ledger keeps it as parked; retried, it needs approval again."""
     [run] = scene.parked()
     rejected = scene.reject(run, "wrong client")
     assert (rejected.status, rejected.error) == ("cancelled", "rejected by bob: wrong client")
     assert scene.ledger() == ["parked"]
     with pytest.raises(Conflict, match="is cancelled, so there is nothing to approve"):
         scene.world.approve(run.id, BOB)
-    again = scene.world.retry(run.id, ANN)
-    assert (again.status, scene.claimed()) == ("parked", 0)
+    retried = scene.world.retry(run.id, ANN)
+    assert (retried.status, scene.claimed()) == ("parked", 0)
     scene.world.approve(run.id, BOB)
     assert scene.claimed() == 1
 
 
-def test_what_was_approved_once_is_retried_without_asking_again(scene: Scene) -> None:
-    """X-14, X-11: the word was given for this run, and nothing of it changed."""
+def test_an_approved_run_is_retried_without_another_approval(scene: Scene) -> None:
+    """X-14, X-11: the approval was for this run, and it has not changed."""
     [run] = scene.parked(retry={"max_attempts": 1})
     scene.world.approve(run.id, BOB)
     scene.claimed()
@@ -186,8 +186,8 @@ def test_what_was_approved_once_is_retried_without_asking_again(scene: Scene) ->
     assert scene.world.retry(run.id, ANN).status == "pending"
 
 
-def test_approving_what_goes_on_changes_nothing(scene: Scene) -> None:
-    """X-14: twice, while it runs, and where nobody asked for it; whoever came first is kept."""
+def test_approving_a_live_run_changes_nothing(scene: Scene) -> None:
+    """X-14: a second time, while it runs, and when no approval was needed; the first approver stays."""
     [run] = scene.parked()
     scene.world.approve(run.id, BOB)
     assert scene.world.approve(run.id, ANN).approved_by == "bob"
