@@ -16,9 +16,9 @@ from benchmarks.subjects import task, trigger
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.observation import Observations
-from reconcile.runs import claiming
 from reconcile.runs.attempt import Ended
-from reconcile.runs.endings import Ending
+from reconcile.runs.claim import claim_runs
+from reconcile.runs.endings import EndedAttempt
 from reconcile.runs.settle import settle_all
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
@@ -89,11 +89,13 @@ def _ours(database: Database, observations: Observations, triggers: Sequence[Tri
     _fill(database, triggers)
     began, done = time.monotonic(), 0
     while done < RUNS:
-        batch = claiming.take(
+        batch = claim_runs(
             database, observations, claimed_by="ours", lease=timedelta(seconds=60), limit=AT_ONCE, max_running=AT_ONCE
         )
         ended = Ended(AttemptOutcome.SUCCEEDED, output={})
-        settle_all(database, observations, [Ending(claim.run, ended, trigger=claim.trigger) for claim in batch.claimed])
+        settle_all(
+            database, observations, [EndedAttempt(claim.run, ended, trigger=claim.trigger) for claim in batch.claimed]
+        )
         done += len(batch.claimed)
     return RUNS / (time.monotonic() - began)
 

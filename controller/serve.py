@@ -51,8 +51,7 @@ from reconcile.observations.specs import (
     TriggersRebuilt,
 )
 from reconcile.plugins import launchers
-from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.runs.worker import passed_on
+from reconcile.runs.runner import Runner, RunnerSettings, stored_traceparent
 from revisions.errors import Invalid
 from revisions.store import schema, tokens
 from revisions.store.database import Database
@@ -133,7 +132,7 @@ class Process:
             pruning = Pruning(database, observations, settings.retention)
             self._loop = Loop(database, deciding, observations, replica, pruning)
         if "runner" not in without:
-            traceparent = spans.traceparent if spans else passed_on
+            traceparent = spans.traceparent if spans else stored_traceparent
             self._runner = _runner(settings, database, observations, traceparent)
         if not database.is_sqlite:
             self._listener = Listener(

@@ -16,12 +16,6 @@ from reconcile.queries.costs import Accounting
 from reconcile.queries.doctor import Examining
 from reconcile.queries.explain import Explaining
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import Completing
-from reconcile.runs.manual.backfill import Backfilling
-from reconcile.runs.manual.backlogs import Backlogs
-from reconcile.runs.manual.fire import Firing
-from reconcile.runs.manual.orders import Approving, Retrying
-from reconcile.runs.manual.state import Seeding
 from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.store.database import Database
@@ -109,13 +103,6 @@ class Services:
     settings: Settings
     database: Database
     observations: Observations
-    firing: Firing
-    completing: Completing
-    backfilling: Backfilling
-    retrying: Retrying
-    approving: Approving
-    backlogs: Backlogs
-    seeding: Seeding
     accounting: Accounting
     auditing: Auditing
     explaining: Explaining
@@ -132,19 +119,6 @@ class Services:
             settings=settings,
             database=database,
             observations=observations,
-            firing=Firing(database, observations),
-            completing=Completing(
-                database,
-                observations,
-                timedelta(seconds=settings.lease_seconds),
-                vault=vault(settings),
-                work_dir=settings.attempts,
-            ),
-            backfilling=Backfilling(database, observations),
-            retrying=Retrying(database, observations),
-            approving=Approving(database, observations),
-            backlogs=Backlogs(database, observations, settings.pace),
-            seeding=Seeding(database, observations),
             accounting=Accounting(database),
             auditing=Auditing(database, settings.pace.grace),
             explaining=Explaining(database),

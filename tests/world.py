@@ -14,13 +14,13 @@ from reconcile.loop.pruning import Pruning
 from reconcile.loop.replica import Replica
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.passes import TriggerQuarantined
-from reconcile.runs import claiming
 from reconcile.runs.attempt import Ended
+from reconcile.runs.claim import claim_runs
 from reconcile.runs.endings import Settled
-from reconcile.runs.manual.backfill import Backfilled, Backfilling, BackfillRequest
-from reconcile.runs.manual.fire import Firing
-from reconcile.runs.manual.orders import Retrying
-from reconcile.runs.settle import settle, stop
+from reconcile.runs.manual.backfill import Backfilled, BackfillRequest, backfill_trigger
+from reconcile.runs.manual.fire import fire_trigger
+from reconcile.runs.manual.orders import approve_run, retry_run
+from reconcile.runs.settle import apply_stop, settle
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger
 from reconcile.triggers.append import Changed
 from reconcile.triggers.caller import Caller
@@ -77,9 +77,6 @@ class World:
         self.observed: list[Observation] = []
         self.observations.subscribe(self.observed.append)
         self.sharing = Sharing()
-        self.firing = Firing(database, self.observations)
-        self.backfilling = Backfilling(database, self.observations)
-        self.retrying = Retrying(database, self.observations)
         self.loop = self.another_loop(pace)
 
     def another_loop(self, pace: Pace = UNLIMITED) -> Loop:
@@ -140,11 +137,24 @@ class World:
     ) -> Backfilled:
         """Backfill [first, end), given in minutes since the start."""
         request = BackfillRequest(self.start + timedelta(minutes=first), self.start + timedelta(minutes=end), **how)
-        return self.backfilling.backfill(key(name), request, caller or Caller("ann"), lambda done, total: None)
+        return backfill_trigger(
+            self.database, self.observations, key(name), request, caller or Caller("ann"), lambda done, total: None
+        )
+
+    def fire(
+        self, trigger: TriggerKey, input: dict[str, Any] | None, caller: Caller, overlap: str | None = None
+    ) -> Run:
+        return fire_trigger(self.database, self.observations, trigger, input, caller, overlap)
+
+    def retry(self, run_id: str, caller: Caller) -> Run:
+        return retry_run(self.database, self.observations, run_id, caller)
+
+    def approve(self, run_id: str, caller: Caller) -> Run:
+        return approve_run(self.database, self.observations, run_id, caller)
 
     def claim(self, limit: int = 100, max_running: int = 100, by: str = "worker") -> list[Run]:
-        """Claim pending runs as a worker does."""
-        claimed = claiming.take(
+        """Claim pending runs as a runner does."""
+        claimed = claim_runs(
             self.database,
             self.observations,
             claimed_by=by,
@@ -158,7 +168,7 @@ class World:
         """End a claimed run, and apply what follows for its trigger."""
         settled = settle(self.database, self.observations, run, Ended(outcome, output=output))
         if settled.stop:
-            stop(self.database, self.observations, run, settled.stop)
+            apply_stop(self.database, self.observations, run, settled.stop)
         return settled
 
     def finish(self, outcome: AttemptOutcome = AttemptOutcome.SUCCEEDED, **output: Any) -> Run:

@@ -1,5 +1,6 @@
 """Callbacks of external workers: the end of an attempt (X-10), and heartbeats (X-05)."""
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
@@ -10,9 +11,11 @@ from controller.api.bodies import RequestBody, body, documented
 from controller.api.parameters import IdPath, ReachDep, ServicesDep
 from controller.api.runs import RunOut, named_run, run_within
 from controller.auth.requirements import RunTokens, require
+from controller.services import vault
 from reconcile.decide.authority import Role
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.runs.attempt import Ended
+from reconcile.runs.callbacks import complete_run, record_heartbeat
 from revisions.errors import Invalid
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -58,7 +61,15 @@ def complete(
         ended = Ended(outcome, error or "the callback says failed, and not why", request.output)
     with services.database.read() as connection:
         run_within(connection, id, reach)
-    run = services.completing.complete(id, request.attempt, ended)
+    run = complete_run(
+        services.database,
+        services.observations,
+        id,
+        request.attempt,
+        ended,
+        vault=vault(services.settings),
+        work_dir=services.settings.attempts,
+    )
     with services.database.read() as connection:
         return named_run(connection, run)
 
@@ -70,7 +81,13 @@ def heartbeat(
     """Report that an external worker still works on an attempt; the answer says whether it should stop (X-05)."""
     with services.database.read() as connection:
         run_within(connection, id, reach)
-    run = services.completing.heartbeat(id, request.attempt)
+    run = record_heartbeat(
+        services.database,
+        services.observations,
+        id,
+        request.attempt,
+        lease=timedelta(seconds=services.settings.lease_seconds),
+    )
     return HeartbeatOut(
         id=run.id, status=run.status, attempt=run.attempt, cancel_requested=run.cancel_requested_at is not None
     )

@@ -12,7 +12,7 @@ from controller.api.parameters import CallerDep, ServicesDep, TriggerPath, with_
 from controller.api.triggers import ONE, ChangedTriggerOut, changed_trigger
 from controller.auth.requirements import Projects, require
 from reconcile.decide.authority import Role
-from reconcile.runs.manual.backlogs import BacklogView
+from reconcile.runs.manual.backlogs import BacklogView, drop_backlog, show_backlog
 from reconcile.triggers.deploy import rebase_watermark
 from revisions.ids import utc_text
 from revisions.store.occurrences import Occurrence
@@ -55,7 +55,7 @@ class DroppedBacklogOut(CatchupOut):
 @router.get(f"{ONE}/catchup", dependencies=[require(Role.VIEWER, Projects.NAMED)])
 def show(key: TriggerPath, services: ServicesDep) -> CatchupOut:
     """Return the watermark, the ranges that are still to be caught up, their number, and when they should end."""
-    return catchup_out(services.backlogs.show(key))
+    return catchup_out(show_backlog(services.database, services.settings.pace, key))
 
 
 @router.post(f"{ONE}/catchup/drop", openapi_extra=documented(ReasonIn), dependencies=[_OPERATE])
@@ -63,7 +63,9 @@ def drop(
     key: TriggerPath, request: Annotated[ReasonIn, body(ReasonIn)], caller: CallerDep, services: ServicesDep
 ) -> DroppedBacklogOut:
     """Give up what is left to catch up. One skipped range is recorded, with actor and reason."""
-    standing, dropped = services.backlogs.drop(key, with_reason(caller, request.reason))
+    standing, dropped = drop_backlog(
+        services.database, services.observations, services.settings.pace, key, with_reason(caller, request.reason)
+    )
     recorded = occurrence_out(Occurrence.of(dropped), key) if dropped else None
     return DroppedBacklogOut(**dict(catchup_out(standing)), dropped=recorded)
 

@@ -17,8 +17,8 @@ from controller.errors import problem
 from controller.services import Services
 from reconcile.decide.authority import Role
 from reconcile.observations.observation import Progress
-from reconcile.runs.manual.backfill import Backfilled, BackfillRequest
-from reconcile.runs.manual.fire import Fired
+from reconcile.runs.manual.backfill import Backfilled, BackfillRequest, backfill_trigger, preview_backfill
+from reconcile.runs.manual.fire import Fired, fire_trigger, fire_triggers
 from reconcile.triggers import limit_warnings
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.runs import Run
@@ -97,7 +97,7 @@ def fire(
     key: TriggerPath, request: Annotated[FireIn, body(FireIn)], caller: CallerDep, services: ServicesDep
 ) -> RequestedRunOut:
     """Make a run now, whatever the schedule says (X-11)."""
-    run = services.firing.fire(key, request.input, caller, request.overlap)
+    run = fire_trigger(services.database, services.observations, key, request.input, caller, request.overlap)
     warnings = limit_warnings.warnings_after_manual_start(services.database, run.trigger_id)
     return RequestedRunOut(**dict(run_out(run, {run.trigger_id: key})), warnings=warnings)
 
@@ -121,9 +121,9 @@ def backfill(
 
     def work(progress: Progress) -> BackfillOut:
         if request.dry_run:
-            done = services.backfilling.preview(key, wish, caller)
+            done = preview_backfill(services.database, key, wish, caller)
         else:
-            done = services.backfilling.backfill(key, wish, caller, progress)
+            done = backfill_trigger(services.database, services.observations, key, wish, caller, progress)
         warnings = limit_warnings.warnings_after_manual_start(services.database, done.trigger_id) if done.made else []
         return _backfill(done, key, request, warnings)
 
@@ -152,8 +152,15 @@ def fire_many(
             refuse_outside(reach, key.project)
 
     def work(progress: Progress) -> ListOut[FiredOut]:
-        fired = services.firing.fire_all(
-            chosen, request.input, caller, request.overlap, progress, projects=reach.projects
+        fired = fire_triggers(
+            services.database,
+            services.observations,
+            chosen,
+            request.input,
+            caller,
+            request.overlap,
+            progress,
+            projects=reach.projects,
         )
         return ListOut[FiredOut](items=[_fired(services, one) for one in fired], next_cursor=None)
 

@@ -29,6 +29,7 @@ from controller.services import Services
 from reconcile.decide.authority import Reach, Role
 from reconcile.observations.runs import RunCancelRequested, WaitEnded
 from reconcile.queries import explain
+from reconcile.runs.manual.orders import approve_run, retry_run
 from reconcile.triggers import limit_warnings
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
@@ -229,7 +230,7 @@ def approve(id: IdPath, services: ServicesDep, reach: ReachDep, caller: CallerDe
     """Approve a parked run. One that is not parked stays as it is (X-14)."""
     with services.database.read() as connection:
         run_within(connection, id, reach)
-    run = services.approving.approve(id, caller)
+    run = approve_run(services.database, services.observations, id, caller)
     with services.database.read() as connection:
         return named_run(connection, run)
 
@@ -239,7 +240,7 @@ def retry(id: IdPath, services: ServicesDep, reach: ReachDep, caller: CallerDep)
     """Start a run again that failed: the same run, with a fresh number of attempts (X-11, X-16)."""
     with services.database.read() as connection:
         run_within(connection, id, reach)
-    run = services.retrying.retry(id, caller)
+    run = retry_run(services.database, services.observations, id, caller)
     with services.database.read() as connection:
         answer = named_run(connection, run)
     return RequestedRunOut(

@@ -11,6 +11,7 @@ from controller.api.parameters import CallerDep, ServicesDep, TriggerPath
 from controller.api.triggers import ONE
 from controller.auth.requirements import Projects, require
 from reconcile.decide.authority import Role
+from reconcile.runs.manual.state import clear_state, read_state, seed_state
 from revisions.ids import TriggerKey
 from revisions.store.states import StoredState
 
@@ -48,20 +49,20 @@ class ChangedStateOut(StateOut):
 @router.get(PATH, dependencies=[require(Role.VIEWER, Projects.NAMED)])
 def show(key: TriggerPath, services: ServicesDep) -> StateOut:
     """Return the `state` that the next run gets; of a deleted trigger the last one."""
-    return state_out(key, services.seeding.show(key))
+    return state_out(key, read_state(services.database, key))
 
 
 @router.put(PATH, openapi_extra=_ANY_JSON, dependencies=[require(Role.OPERATOR, Projects.NAMED)])
 def seed(key: TriggerPath, body: RawBodyDep, caller: CallerDep, services: ServicesDep) -> ChangedStateOut:
     """Set the state to the value in the body. A later run that answers a state replaces it."""
-    made = services.seeding.seed(key, body.document(), caller)
+    made = seed_state(services.database, services.observations, key, body.document(), caller)
     return ChangedStateOut(**dict(state_out(key, made.state)), changed=made.changed)
 
 
 @router.delete(PATH, dependencies=[require(Role.OPERATOR, Projects.NAMED)])
 def clear(key: TriggerPath, caller: CallerDep, services: ServicesDep) -> ChangedStateOut:
     """Remove the state: the next run gets null."""
-    made = services.seeding.clear(key, caller)
+    made = clear_state(services.database, services.observations, key, caller)
     return ChangedStateOut(**dict(state_out(key, made.state)), changed=made.changed)
 
 

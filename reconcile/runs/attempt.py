@@ -1,4 +1,4 @@
-"""One attempt under way: how it stands, when it must end, what it printed since."""
+"""One attempt under way: its progress, its timeout, and the part of its log that is not stored yet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,20 +14,20 @@ from revisions.store import logs
 from revisions.store.runs import Run
 
 SECONDS_TO_END = 10.0
-"""From the request to end until force."""
+"""Time between the request to end and the forced end."""
 BYTES_TO_DROP = 1024 * 1024
-"""How much a log grows before room is given back again."""
+"""Growth of a log after which its middle is given back to the file system again."""
 
-Key = tuple[str, int]
-"""Run and claim number: what a worker holds."""
+ClaimKey = tuple[str, int]
+"""Run id and claim number: identifies a claim that a worker holds or held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended, with what it answered; `output` may be there after a failure too.
+    """Result of an attempt; a failed attempt may have an `output` too.
 
-    `is_final`: another attempt would end the same. `is_counted`: as a failure it is one towards the number that stops
-    the trigger.
+    With `is_final` no further attempt follows, because it would end the same way. Without `is_counted` a failure does
+    not count towards the number of failed runs after which the trigger is deactivated.
     """
 
     outcome: AttemptOutcome
@@ -37,7 +37,7 @@ class Ended:
     is_counted: bool = True
 
     def masked(self, mask: Mask) -> "Ended":
-        """The same, with values hidden in what the task said."""
+        """Return the same result with secret values replaced in error and output."""
         if not mask:
             return self
         error = mask.text(self.error, cut=True) if self.error else self.error
@@ -45,9 +45,10 @@ class Ended:
 
 
 class Attempt:
-    """Work that was started or adopted for a claimed run; all times are monotonic seconds.
+    """Work that was started or adopted for a claimed run.
 
-    What it says goes through `mask`, so that no value it was handed is stored or told (X-12).
+    All times are seconds of the monotonic clock. `mask` hides the attempt's secrets in everything that it prints or
+    answers, before that is stored or observed (X-12). `stored` is the number of log bytes that are stored already.
     """
 
     def __init__(
@@ -68,68 +69,69 @@ class Attempt:
         self._mask = mask
         self.stored = stored
         self.postponed_until = float("-inf")
-        self.elsewhere = False
+        self.runs_elsewhere = False
         self._deadline = deadline
-        self._ending: AttemptOutcome | None = None
+        self._requested_end: AttemptOutcome | None = None
         self._dropped: int | None = 0
         self._force_at = float("inf")
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ClaimKey:
         return self.run.id, self.run.claim
 
-    def watch(self, now: float) -> Ended | None:
-        """How it ended, None while it runs; enforces the timeout and, later, an end that was asked for in vain.
+    def poll(self, now: float) -> Ended | None:
+        """Return how the work ended, None while it runs; enforce the timeout and an end that was requested before.
 
-        Raises what keeps the work from being looked at; where its end was forced long ago, that is how it ended.
+        Raises any exception of the launcher that could not read the work's progress. Once the end was forced and that
+        did not help within `SECONDS_TO_END`, the attempt counts as lost instead.
         """
         try:
             progress = self.work.poll()
         except Exception as error:
             if now >= self._force_at + SECONDS_TO_END:
-                return self._ended(Lost(f"cannot be looked at: {error!r}")).masked(self._mask)
+                return self._result(Lost(f"its progress cannot be read: {error!r}")).masked(self._mask)
             self._enforce(now)
             raise
         if not isinstance(progress, Running):
-            return self._ended(progress).masked(self._mask)
-        self.elsewhere = progress.elsewhere
+            return self._result(progress).masked(self._mask)
+        self.runs_elsewhere = progress.elsewhere
         self._enforce(now)
         return None
 
     def _enforce(self, now: float) -> None:
         if now >= self._deadline:
-            self.end(AttemptOutcome.TIMED_OUT, now)
+            self.request_end(AttemptOutcome.TIMED_OUT, now)
         if now >= self._force_at:
             self.work.cancel(force=True)
 
-    def end(self, why: AttemptOutcome, now: float, *, force: bool = False) -> None:
-        """Asks the work to end, for the first reason that is given; with `force` it is not asked."""
-        if self._ending is None:
-            self._ending = why
+    def request_end(self, outcome: AttemptOutcome, now: float, *, force: bool = False) -> None:
+        """Ask the work to end, and force it later; with `force` at once. The outcome of the first request counts."""
+        if self._requested_end is None:
+            self._requested_end = outcome
             self._force_at = now if force else now + SECONDS_TO_END
             self.work.cancel(force=force)
 
     def remove(self) -> None:
-        """Ends the work if it is not over, and removes what is left of it."""
+        """End the work if it still runs, and remove its files and its secrets."""
         self.work.cancel(force=True)
         self.work.forget()
-        attempt_secrets.forget(self._folder)
+        attempt_secrets.remove(self._folder)
 
-    def printed(self, limit: int, *, whole: bool = False) -> list[logs.LogPiece]:
-        """What is in the log and not stored, about `limit` bytes at most; `stored` moves when it is.
+    def unstored_log(self, limit: int, *, is_complete: bool = False) -> list[logs.LogPiece]:
+        """Return log pieces that are not stored, about `limit` bytes; the caller sets `stored` once they are.
 
-        `whole` says that nothing follows, so that nothing has to be left for later.
+        Unless the log `is_complete`, bytes at its end that may be the beginning of a secret are left for the next call.
         """
         ranges = logs.wanted(self.stored, self.work.log.size(), limit)
         read = self.work.log.read
-        pieces = [logs.LogPiece(start, self._mask.log(read, start, end, whole=whole)) for start, end in ranges]
+        pieces = [logs.LogPiece(start, self._mask.log(read, start, end, whole=is_complete)) for start, end in ranges]
         return [piece for piece in pieces if piece.data]
 
-    def thin(self) -> None:
-        """Gives back the room of what is neither head nor tail of the log, whenever that has become much (X-17).
+    def drop_log_middle(self) -> None:
+        """Give the middle of a long log back to the file system; head and tail are kept (X-17).
 
-        It hangs on no database, so that what prints without end fills no disk while that is away. Raises, once, what
-        keeps it from that.
+        Needs no database, so that work that prints without end fills no disk while the database is away. Raises the
+        launcher's exception once; from then on the log is left to grow.
         """
         if self._dropped is None:
             return
@@ -142,9 +144,13 @@ class Attempt:
             self._dropped = None
             raise
 
-    def _ended(self, progress: WorkProgress) -> Ended:
-        """Exit 0 is success by contract, also for a worker that goes; not for who was to be stopped."""
-        match self._ending, progress:
+    def _result(self, progress: WorkProgress) -> Ended:
+        """Combine how the work ended with the end that was requested.
+
+        Exit code 0 means success also for work that a stopping worker asked to end, but not after a timeout or a
+        cancellation.
+        """
+        match self._requested_end, progress:
             case AttemptOutcome.TIMED_OUT, _:
                 return Ended(AttemptOutcome.TIMED_OUT, _error(progress, "timed out"), _output(progress))
             case AttemptOutcome.CANCELLED, _:
@@ -159,9 +165,9 @@ class Attempt:
                 return Ended(AttemptOutcome.FAILED, _error(progress, ""), _output(progress))
 
 
-def _error(progress: WorkProgress, why: str) -> str:
-    said = progress.error if isinstance(progress, Failed | Lost) else ""
-    return ": ".join(filter(None, (why, said)))
+def _error(progress: WorkProgress, prefix: str) -> str:
+    error = progress.error if isinstance(progress, Failed | Lost) else ""
+    return ": ".join(filter(None, (prefix, error)))
 
 
 def _output(progress: WorkProgress) -> Mapping[str, Any] | None:

@@ -1,6 +1,8 @@
-"""The secret values that an attempt was handed: a private file beside its folder, as long as the attempt lasts.
+"""Secrets of attempts: looking them up, and remembering the values that an attempt was given.
 
-Whoever adopts the attempt hides what it was given, not what the sources hold by then.
+The values are written to a private file beside the attempt's folder before the attempt starts, and removed when it
+ends. This closes a crash window: when the controller is killed, the next one adopts the attempt and must hide the
+values that it was given (X-12). Those may differ from the values that the sources hold by then.
 """
 
 import json
@@ -16,19 +18,22 @@ from revisions.ids import name_faults
 from revisions.spec.stored import readable_task, readable_trigger
 from revisions.store.claims import Claimed
 
-_ENDING = ".secrets"
+_SUFFIX = ".secrets"
 
 
-def keep(folder: Path, values: Iterable[str]) -> None:
-    """Written before the attempt is started; none is kept where there are no values. Raises OSError."""
-    forget(folder)
-    if given := sorted(values):
+def write(folder: Path, values: Iterable[str]) -> None:
+    """Write the values for the attempt of a folder, which has not started yet. Raises OSError."""
+    remove(folder)
+    if listed := sorted(values):
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        attempt_folder.write_new(_file(folder), json.dumps(given))
+        attempt_folder.write_new(_file(folder), json.dumps(listed))
 
 
-def recall(folder: Path) -> list[str]:
-    """What was kept for the attempt of a folder, nothing when that was cut short: then it was not started either."""
+def read(folder: Path) -> list[str]:
+    """Return the values that the attempt of a folder was given.
+
+    A file that was cut short counts as empty: the process was killed while writing it, so the attempt never started.
+    """
     try:
         values: list[str] = json.loads(attempt_folder.read(_file(folder)) or "[]")
     except ValueError:
@@ -36,29 +41,30 @@ def recall(folder: Path) -> list[str]:
     return values
 
 
-def forget(folder: Path) -> None:
-    """The attempt is over."""
+def remove(folder: Path) -> None:
+    """Remove the values of an attempt that is over."""
     _file(folder).unlink(missing_ok=True)
 
 
-def left(root: Path) -> Iterator[Path]:
-    """The folders of attempts for which something is kept."""
-    return (path.with_name(path.name.removesuffix(_ENDING)) for path in root.glob(f"*{_ENDING}"))
+def folders(root: Path) -> Iterator[Path]:
+    """Yield the attempt folders for which values are stored; the folders themselves may be gone."""
+    return (path.with_name(path.name.removesuffix(_SUFFIX)) for path in root.glob(f"*{_SUFFIX}"))
 
 
 def _file(folder: Path) -> Path:
-    return folder.with_name(folder.name + _ENDING)
+    return folder.with_name(folder.name + _SUFFIX)
 
 
 class SecretMissing(LaunchError):
-    """There is none for this run, so that another attempt would only find the same."""
+    """No source holds the secret for this run, or its project may not use it; another attempt would end the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vault:
-    """`sources` are asked in this order: all of them for `<scope>/<name>`, then all of them for `<name>`.
+    """Lookup of secrets in all configured sources.
 
-    `sharing`: which projects may use a scope.
+    `sources` are asked in this order: each of them for `<scope>/<name>`, then each of them for `<name>`. `sharing` says
+    which projects may use a scope.
     """
 
     sources: tuple[str, ...] = ("environment", "files")
@@ -66,44 +72,44 @@ class Vault:
     sharing: Sharing = field(default_factory=Sharing)
 
     def values(self, claimed: Claimed) -> dict[str, str]:
-        """The value of each secret that the run's task names.
+        """Return the value of each secret that the run's task names.
 
-        Raises SecretMissing where there is none and where the scope is not for the run's project, and LaunchError where
-        a source cannot tell; they say where it was looked for, never a value.
+        Raises SecretMissing when a secret is missing or its scope is not for the run's project, and LaunchError when a
+        source cannot be read. The messages name the places that were searched, never a value.
         """
         scope, names = _scope(claimed), _names(claimed)
         if names and (fault := self.sharing.fault(scope, claimed.run.project)):
-            raise SecretMissing(f"secret {_called(scope, names[0])}: {fault.message}; {fault.hint}")
+            raise SecretMissing(f"secret {_label(scope, names[0])}: {fault.message}; {fault.hint}")
         return {name: self._value(scope, name) for name in names}
 
-    def known(self, claimed: Claimed) -> list[str]:
-        """The values that can be found just now, for hiding them; what cannot be is left out."""
-        found = []
+    def readable_values(self, claimed: Claimed) -> list[str]:
+        """Return the values that can be read now, in order to hide them; others are left out."""
+        values = []
         for name in _names(claimed):
             try:
-                found.append(self._value(_scope(claimed), name))
+                values.append(self._value(_scope(claimed), name))
             except LaunchError:
                 continue
-        return found
+        return values
 
     def _value(self, scope: str | None, name: str) -> str:
         for fault in name_faults("", secret=name, **({"secret_scope": scope} if scope is not None else {})):
             raise SecretMissing(f"secret {name!r} is not looked for: {fault.message}; {fault.hint}")
-        looked = []
-        for of in dict.fromkeys((scope, None)):
+        searched = []
+        for searched_scope in dict.fromkeys((scope, None)):
             for kind in self.sources:
                 source = plugins.secret_sources()[kind]
                 try:
-                    value = source.read(self.places, of, name)
+                    value = source.read(self.places, searched_scope, name)
                 except SecretUnreadable as error:
-                    raise LaunchError(f"secret {_called(scope, name)}: {kind}: {error}") from None
+                    raise LaunchError(f"secret {_label(scope, name)}: {kind}: {error}") from None
                 if value:
                     return value
-                looked.append(f"{kind} ({source.place(self.places, of, name)})")
-        raise SecretMissing(f"secret {_called(scope, name)} is missing: looked in {', '.join(looked)}")
+                searched.append(f"{kind} ({source.place(self.places, searched_scope, name)})")
+        raise SecretMissing(f"secret {_label(scope, name)} is missing: looked in {', '.join(searched)}")
 
 
-def _called(scope: str | None, name: str) -> str:
+def _label(scope: str | None, name: str) -> str:
     return f"{name} (scope {scope})" if scope else f"{name} (no scope)"
 
 
@@ -112,5 +118,5 @@ def _names(claimed: Claimed) -> Sequence[str]:
 
 
 def _scope(claimed: Claimed) -> str | None:
-    """Return the scope that the revision names which made the run."""
+    """Return the secret scope of the revision that made the run."""
     return readable_trigger(claimed.trigger_spec).secret_scope if claimed.trigger_spec else None

@@ -1,7 +1,7 @@
-"""Callbacks: a service that accepted a run says that it works on it, and how that ended.
+"""Callbacks of services: a service that accepted a run reports its end, or that it still works on it.
 
-It knows its attempt by number, which stays when another worker takes the run over; of an attempt that is over nothing
-is changed any more, and that is recorded (X-05).
+A service names the attempt by its number. Unlike the number of the claim, that stays the same when another worker takes
+the run over. A callback for an attempt that is over changes nothing and is recorded (X-05).
 """
 
 from dataclasses import replace
@@ -15,7 +15,8 @@ from reconcile.protocols import LaunchError
 from reconcile.runs import attempt_secrets, launch, workspace
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.settle import settle, stop
+from reconcile.runs.endings import EndedAttempt
+from reconcile.runs.settle import apply_stop, settle_all
 from revisions.errors import Conflict, NotFound
 from revisions.store import claims, runs
 from revisions.store.claims import Claimed
@@ -23,86 +24,75 @@ from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 
 
-class Completing:
-    """Takes callbacks; `lease` is how long a sign of life holds.
+def complete_run(
+    database: Database,
+    observations: Observations,
+    run_id: str,
+    attempt: int,
+    ended: Ended,
+    *,
+    vault: Vault,
+    work_dir: Path,
+) -> Run:
+    """Settle an attempt that is under way, and return its run; the worker finds it settled (X-10).
 
-    What a callback says may hold secrets of the run: those that `vault` knows, and those that this machine's attempts,
-    which live in `work_dir`, were handed.
+    Secrets in the answer are hidden: the values in `vault`, and those that the attempt was given if it is one of this
+    machine's, whose folders are in `work_dir`. Raises NotFound, and Conflict when the attempt is over.
     """
-
-    def __init__(
-        self,
-        database: Database,
-        observations: Observations,
-        lease: timedelta,
-        *,
-        vault: Vault,
-        work_dir: Path,
-    ) -> None:
-        self._database = database
-        self._observations = observations
-        self._lease = lease
-        self._vault = vault
-        self._work_dir = work_dir
-
-    def complete(self, run_id: str, attempt: int, ended: Ended) -> Run:
-        """Settles an attempt that goes on, and answers the run as it is then; its worker finds it settled (X-10).
-
-        Raises NotFound, and Conflict when the attempt is over.
-        """
-        with self._database.read() as connection:
-            one = _get(connection, run_id)
-        ours = replace(one.run, attempt=attempt)
-        ended = ended.masked(self._mask(one, attempt))
-        settled = settle(self._database, self._observations, ours, ended, trigger=one.trigger, fence=claims.works_on)
-        if settled.stop:
-            stop(self._database, self._observations, ours, settled.stop, one.trigger)
-        with self._database.read() as connection:
-            run = _get(connection, run_id).run
-        if settled.decision is None:
-            raise _over(run, attempt)
-        self._observations.emit(RunCompleted(ours, one.trigger))
-        return run
-
-    def heartbeat(self, run_id: str, attempt: int) -> Run:
-        """Prolongs the lease of an attempt that goes on, within its timeout, and answers the run (X-05).
-
-        Raises NotFound, and Conflict when the attempt is over.
-        """
-        with self._database.write() as connection:
-            runs.lock(connection, run_id)
-            one = _get(connection, run_id)
-            now = self._database.clock.now(connection)
-            ours = replace(one.run, attempt=attempt)
-            is_held = claims.works_on(one.run, ours)
-            if is_held and now - (one.run.started_at or now) < _timeout(one):
-                claims.beat(connection, one.run, now + self._lease)
-        if not is_held:
-            self._observations.emit(ClaimLost(ours, one.trigger, ours.claim))
-            raise _over(one.run, attempt)
-        return one.run
-
-    def _mask(self, one: Claimed, attempt: int) -> Mask:
-        return Mask(
-            (*self._vault.known(one), *attempt_secrets.recall(workspace.folder(self._work_dir, one.run.id, attempt)))
-        )
+    with database.read() as connection:
+        claimed = _read(connection, run_id)
+    reported = replace(claimed.run, attempt=attempt)
+    given = attempt_secrets.read(workspace.folder_of(work_dir, run_id, attempt))
+    ended = ended.masked(Mask((*vault.readable_values(claimed), *given)))
+    completed = EndedAttempt(reported, ended, trigger=claimed.trigger, is_reported=True)
+    (settled,) = settle_all(database, observations, [completed])
+    if settled.stop:
+        apply_stop(database, observations, reported, settled.stop, claimed.trigger)
+    with database.read() as connection:
+        run = _read(connection, run_id).run
+    if settled.decision is None:
+        raise _over(run, attempt)
+    observations.emit(RunCompleted(reported, claimed.trigger))
+    return run
 
 
-def _get(connection: Connection, run_id: str) -> Claimed:
-    for one in claims.get(connection, [run_id]):
-        return one
+def record_heartbeat(
+    database: Database, observations: Observations, run_id: str, attempt: int, *, lease: timedelta
+) -> Run:
+    """Prolong the lease of an attempt that is under way to `lease` from now, and return its run (X-05).
+
+    After the attempt's timeout the lease stays as it is, so that a run whose worker is gone can be taken over.
+    Raises NotFound, and Conflict when the attempt is over.
+    """
+    with database.write() as connection:
+        runs.lock(connection, run_id)
+        claimed = _read(connection, run_id)
+        now = database.clock.now(connection)
+        reported = replace(claimed.run, attempt=attempt)
+        is_under_way = claims.works_on(claimed.run, reported)
+        if is_under_way and now - (claimed.run.started_at or now) < _timeout(claimed):
+            claims.beat(connection, claimed.run, now + lease)
+    if not is_under_way:
+        observations.emit(ClaimLost(reported, claimed.trigger, reported.claim))
+        raise _over(claimed.run, attempt)
+    return claimed.run
+
+
+def _read(connection: Connection, run_id: str) -> Claimed:
+    for claimed in claims.get(connection, [run_id]):
+        return claimed
     raise NotFound.run(run_id)
 
 
-def _timeout(one: Claimed) -> timedelta:
-    """After it a sign of life prolongs nothing: a worker that is gone must not keep the run from being taken over."""
+def _timeout(claimed: Claimed) -> timedelta:
+    """Return the attempt's timeout, zero when its task cannot be read any more."""
     try:
-        return launch.timeout_of(one)
+        return launch.timeout_of(claimed)
     except (LaunchError, ValueError):
         return timedelta(0)
 
 
 def _over(run: Run, attempt: int) -> Conflict:
-    holds = f"the run is {run.status} in attempt {run.attempt}"
+    state = f"the run is {run.status} in attempt {run.attempt}"
     hint = "stop working on it: what this attempt says changes nothing any more"
-    return Conflict.hinted("attempt", f"attempt {attempt} of run {run.id} does not go on: {holds}", hint)
+    return Conflict.hinted("attempt", f"attempt {attempt} of run {run.id} does not go on: {state}", hint)

@@ -1,4 +1,4 @@
-"""A run before there is one: the same for the schedule and for what people start by hand (X-02)."""
+"""New runs, built the same way for the schedule and for what people start by hand (X-02)."""
 
 from datetime import datetime
 
@@ -27,12 +27,13 @@ def new_run(
     traceparent: str | None = None,
     cause: CausingRun | None = None,
 ) -> NewRun:
-    """A run of a trigger as it is now: pending, or parked until it is approved (X-14); `input` is canonical text.
+    """Build a run of a trigger's current revision: pending, or parked until somebody approves it (X-14).
 
-    `cause` is the run that asked for it (X-02).
+    `input` is canonical JSON text, `reserved` the part of the budget that the run may cost, `start_by` the instant at
+    which it expires unless a worker claimed it. A parked run does not expire. `cause` is the run that asked for it.
     """
     task = readable_task(facts.task_spec) if facts.task_spec else None
-    parked = terms.spec.requires_approval or (task is not None and task.requires_approval)
+    is_parked = terms.spec.requires_approval or (task is not None and task.requires_approval)
     return NewRun(
         id=ids.fresh(now),
         trigger_id=facts.trigger_id,
@@ -49,10 +50,10 @@ def new_run(
         scheduled_at=scheduled_at,
         created_at=now,
         input=input,
-        start_by=None if parked else start_by,
+        start_by=None if is_parked else start_by,
         task_limit=task.concurrency_limit if task else None,
         reserved=reserved,
-        parked=parked,
+        parked=is_parked,
         traceparent=traceparent,
         caused_by_run_id=cause.run_id if cause else None,
         caused_by_trigger_id=cause.trigger_id if cause else None,
@@ -60,5 +61,5 @@ def new_run(
 
 
 def outcome_of(new: NewRun) -> OccurrenceOutcome:
-    """What becomes of an occurrence that has this run (E-05)."""
+    """Return the outcome of an occurrence that has this run (E-05)."""
     return OccurrenceOutcome.PARKED if new.parked else OccurrenceOutcome.STARTED

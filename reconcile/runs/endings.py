@@ -1,4 +1,9 @@
-"""What is kept of how attempts ended: their runs, their logs' rest, costs, states, and what their triggers keep."""
+"""Rows that change when attempts end: runs, the rest of their logs, costs, states, and their triggers' status.
+
+All of it is one transaction, so a kill at any line leaves an attempt either still claimed or completely settled. A
+deactivation that follows is a second transaction (`settle.apply_stop`): it locks a task before the trigger, and this
+one holds a status row already. The scanner makes up for it when the process is killed between the two.
+"""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -27,40 +32,50 @@ from revisions.store.runs import Run
 from revisions.store.status import StatusRow
 
 LONGEST_ERROR = 4_000
-"""Characters kept of an error."""
+"""Characters of an error that are stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How an attempt ended, and what it printed that is not stored; `trigger` is what observations call it."""
+class EndedAttempt:
+    """An attempt to settle: its run as it was claimed, its result, and the rest of its log.
+
+    `trigger` names the trigger in observations. `is_reported` says that the service which works on the attempt reported
+    its end. A service knows the attempt's number and not the claim's, which changes when another worker takes over.
+    """
 
     run: Run
     ended: Ended
     printed: Sequence[logs.LogPiece] = ()
     trigger: TriggerKey | None = None
+    is_reported: bool = False
+
+    def may_settle(self, run: Run | None) -> bool:
+        """Return whether a locked run still belongs to whoever settles this attempt (X-05)."""
+        return claims.works_on(run, self.run) if self.is_reported else claims.holds(run, self.run)
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of an attempt. `decision` is None when the claim was no longer held, and then nothing was changed.
+    """Consequence of an attempt's end. `decision` is None when the claim was not held any more: nothing was changed.
 
-    `stop`: the trigger is to be deactivated for what its runs came to, in a transaction of its own.
-    `asked` is the next fire that the run asked for.
+    `stop` says that the trigger is to be deactivated, in a transaction of its own. `requested_fire` is the next fire
+    that the run asked for (S-08).
     """
 
     decision: Decision | None
     stop: Stop | None = None
-    asked: RequestedFire | None = None
+    requested_fire: RequestedFire | None = None
 
 
 class Endings:
-    """Attempts that ended together, in one transaction; each finds what those before it left of their trigger.
+    """Writes the ends of several attempts in one transaction; each sees what the ones before it changed.
 
-    Locks the triggers' status rows, then the runs, each in order and all in one turn; `now` is the time after that.
+    The constructor locks the triggers' status rows, then the runs, each sorted by id, which is the lock order that
+    holds everywhere (invariant 1). `now` is read after the last lock.
     """
 
-    def __init__(self, connection: Connection, clock: Clock, ours: Collection[Run]) -> None:
-        trigger_ids, run_ids = sorted({run.trigger_id for run in ours}), sorted({run.id for run in ours})
+    def __init__(self, connection: Connection, clock: Clock, attempted: Collection[Run]) -> None:
+        trigger_ids, run_ids = sorted({run.trigger_id for run in attempted}), sorted({run.id for run in attempted})
         questions = (
             *map(status.locking, trigger_ids),
             *map(runs.locking, run_ids),
@@ -68,100 +83,104 @@ class Endings:
         )
         answers, self.now = ask_and_look_at(clock, connection, *questions)
         rows = [rows[0] if rows else None for rows in answers]
-        of_status, of_runs = len(trigger_ids), len(trigger_ids) + len(run_ids)
+        first_run, first_trigger = len(trigger_ids), len(trigger_ids) + len(run_ids)
         self._connection = connection
-        self._status = {row[0]: StatusRow(*row) for row in rows[:of_status] if row}
-        self._runs = {row.id: runs.from_row(row) for row in rows[of_status:of_runs] if row}
-        self._triggers = {row.trigger_id: triggers.from_row(row) for row in rows[of_runs:] if row}
+        self._status = {row[0]: StatusRow(*row) for row in rows[:first_run] if row}
+        self._runs = {row.id: runs.from_row(row) for row in rows[first_run:first_trigger] if row}
+        self._triggers = {row.trigger_id: triggers.from_row(row) for row in rows[first_trigger:] if row}
         self._stopped: set[str] = set()
         self._writes: list[Write] = []
 
-    def run(self, ours: Run) -> Run | None:
-        """The locked run of an attempt."""
-        return self._runs.get(ours.id)
+    def run(self, attempted: Run) -> Run | None:
+        """Return the locked run of an attempt, None when it was pruned."""
+        return self._runs.get(attempted.id)
 
-    def keep_rest(self, ours: Run, printed: Sequence[logs.LogPiece]) -> None:
-        """What an attempt printed that somebody else settled, as far as it is not stored."""
-        key = (ours.id, ours.attempt)
+    def add_log(self, attempted: Run, printed: Sequence[logs.LogPiece]) -> None:
+        """Store the part of a log that is not stored yet, for an attempt that somebody else settled."""
+        key = (attempted.id, attempted.attempt)
         stored = logs.sizes(self._connection, [key]).get(key, 0)
         logs.append(self._connection, {key: [piece for piece in printed if piece.position >= stored]})
 
-    def keep(self, run: Run, ended: Ended, made: ProducedState | None, printed: Sequence[logs.LogPiece]) -> Settled:
-        """Decides what follows and writes it, `run` being the locked one."""
+    def add(self, run: Run, ended: Ended, state: ProducedState | None, printed: Sequence[logs.LogPiece]) -> Settled:
+        """Decide what follows the end of an attempt and write it; `run` is the locked run."""
         connection, now = self._connection, self.now
         decision = retry.decide(
             ended.outcome,
             attempt=run.attempt,
-            max_attempts=run.attempt if ended.is_final or (made and made.fault) else run.max_attempts,
+            max_attempts=run.attempt if ended.is_final or (state and state.fault) else run.max_attempts,
             cancel_requested=run.cancel_requested_at is not None,
             now=now,
         )
         if isinstance(decision, HandBack):
-            logs.discard(connection, run.id, run.attempt)  # it will be begun anew, under the same number
+            logs.discard(connection, run.id, run.attempt)  # the attempt begins anew under the same number
             notices.runs_pending(connection)
             self._writes.append(claims.handing_back(run, decision.at))
             return Settled(decision)
         logs.append(connection, {(run.id, run.attempt): printed})
-        if made and not made.fault:
-            states.put(connection, states.StoredState(run.trigger_id, made.text, now, SYSTEM, run.id))
-        amount, said = cost_of(ended.output), _said(run, ended)
-        if amount is not None:
-            costs.record(connection, run, now, amount)
+        if state and not state.fault:
+            states.put(connection, states.StoredState(run.trigger_id, state.text, now, SYSTEM, run.id))
+        cost, result = cost_of(ended.output), _result(run, ended)
+        if cost is not None:
+            costs.record(connection, run, now, cost)
         if isinstance(decision, AnotherAttempt):
-            self._writes.append(claims.retrying(run, decision.at, said))
-            return Settled(decision, self._stop(run, self._over_budget(run) if amount else None))
-        self._writes.append(claims.finishing(run, now, decision.status, said))
-        kept = self._kept(run, decision.status, said.error, is_counted=ended.is_counted)
-        asked = _ask(connection, run, self._active(run), task_output.requested_fire(ended.output, now), now)
-        over_budget = self._over_budget(run)
-        return Settled(decision, self._stop(run, self._worn_out(run, kept) or over_budget), asked)
+            self._writes.append(claims.retrying(run, decision.at, result))
+            return Settled(decision, self._stop_once(run, self._budget_stop(run) if cost else None))
+        self._writes.append(claims.finishing(run, now, decision.status, result))
+        row = self._update_status(run, decision.status, result.error, is_counted=ended.is_counted)
+        requested = task_output.requested_fire(ended.output, now)
+        requested = _store_requested_fire(connection, run, self._active_trigger(run), requested, now)
+        budget_stop = self._budget_stop(run)
+        return Settled(decision, self._stop_once(run, self._worn_out_stop(run, row) or budget_stop), requested)
 
     def write(self) -> None:
-        """Writes what is decided and not written yet, with the transaction's end."""
+        """Send the writes that were collected, together with the commit."""
         write(self._connection, *self._writes, is_last=True)
 
-    def _kept(self, run: Run, ended_as: RunStatus, error: str | None, *, is_counted: bool) -> StatusRow | None:
-        """What the trigger's status keeps of a run that is over."""
+    def _update_status(
+        self, run: Run, run_status: RunStatus, error: str | None, *, is_counted: bool
+    ) -> StatusRow | None:
+        """Count a run that is over in its trigger's status, and return the row as it is then."""
         row = self._status.get(run.trigger_id)
         if row is None:
             return None
-        failed = row.consecutive_failures
+        failures = row.consecutive_failures
         if is_counted:
-            failed = retry.failures(failed, ended_as, run_revision=run.revision, current_revision=row.revision)
-        kept: dict[str, Any] = {"consecutive_failures": failed, "success_count": row.success_count}
-        match ended_as:
+            failures = retry.failures(failures, run_status, run_revision=run.revision, current_revision=row.revision)
+        values: dict[str, Any] = {"consecutive_failures": failures, "success_count": row.success_count}
+        match run_status:
             case RunStatus.SUCCEEDED:
-                kept |= {"success_count": row.success_count + 1, "last_success_at": self.now, "last_error": None}
+                values |= {"success_count": row.success_count + 1, "last_success_at": self.now, "last_error": None}
             case RunStatus.FAILED | RunStatus.TIMED_OUT:
-                kept |= {"last_error": error or ended_as.replace("_", " ")}
-        self._writes.append(status.saving(row.trigger_id, kept))
-        self._status[row.trigger_id] = after = replace(row, **kept)
-        return after
+                values |= {"last_error": error or run_status.replace("_", " ")}
+        self._writes.append(status.saving(row.trigger_id, values))
+        self._status[row.trigger_id] = updated = replace(row, **values)
+        return updated
 
-    def _active(self, run: Run) -> Trigger | None:
-        """The run's trigger, None where it is not active, or is to stop for what a run before this one came to."""
+    def _active_trigger(self, run: Run) -> Trigger | None:
+        """Return the run's trigger; None when it is inactive, or to be stopped for an earlier run of this batch."""
         trigger = self._triggers.get(run.trigger_id)
         return trigger if trigger and trigger.active and trigger.trigger_id not in self._stopped else None
 
-    def _stop(self, run: Run, why: Stop | None) -> Stop | None:
-        """Why the run's trigger is to stop; once it is, nothing more is asked of it."""
-        if why is None or self._active(run) is None:
+    def _stop_once(self, run: Run, stop: Stop | None) -> Stop | None:
+        """Return the stop unless the trigger is inactive or already to be stopped."""
+        if stop is None or self._active_trigger(run) is None:
             return None
         self._stopped.add(run.trigger_id)
-        return why
+        return stop
 
-    def _worn_out(self, run: Run, kept: StatusRow | None) -> Stop | None:
-        trigger = self._active(run)
-        if trigger is None or kept is None:
+    def _worn_out_stop(self, run: Run, row: StatusRow | None) -> Stop | None:
+        trigger = self._active_trigger(run)
+        if trigger is None or row is None:
             return None
-        return worn_out(readable_trigger(trigger.spec), kept.consecutive_failures, kept.success_count)
+        return worn_out(readable_trigger(trigger.spec), row.consecutive_failures, row.success_count)
 
-    def _over_budget(self, run: Run) -> Stop | None:
-        """Holds back what waits once the budget is used up, also of a trigger that rests."""
+    def _budget_stop(self, run: Run) -> Stop | None:
+        """Hold pending runs back once the budget is used up, also those of an inactive trigger (X-08)."""
         trigger = self._triggers.get(run.trigger_id)
         if trigger is None or budget_of(readable_trigger(trigger.spec)) is None:
             return None
-        write(self._connection, *self._writes)  # what is set aside for runs that are over is free
+        # Written before the budget is read: a run that is over reserves nothing any more.
+        write(self._connection, *self._writes)
         self._writes.clear()
         until = budget_spending.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
         if until is None:
@@ -170,31 +189,34 @@ class Endings:
         return Stop(StopReason.BUDGET, until)
 
 
-def _said(run: Run, ended: Ended) -> AttemptResult:
-    """What the run keeps of what its attempt said; what all its attempts cost together."""
-    amount = cost_of(ended.output)
-    cost = run.cost if amount is None else (run.cost or 0.0) + amount
+def _result(run: Run, ended: Ended) -> AttemptResult:
+    """Return the columns that a run keeps of its attempt; `cost` is the sum over all its attempts."""
+    cost = cost_of(ended.output)
+    total = run.cost if cost is None else (run.cost or 0.0) + cost
     error = None if ended.error is None else storable(ended.error, LONGEST_ERROR)
-    return AttemptResult(_json(ended.output), error, cost)
+    return AttemptResult(_json(ended.output), error, total)
 
 
-def _ask(
-    connection: Connection, run: Run, trigger: Trigger | None, asked: RequestedFire | None, now: datetime
+def _store_requested_fire(
+    connection: Connection, run: Run, trigger: Trigger | None, requested: RequestedFire | None, now: datetime
 ) -> RequestedFire | None:
-    """Keeps the next fire that a run asked for, and has the loops move the alarm; a pause leaves nothing to ask for."""
-    if asked is None or asked.at is None:
-        return asked
+    """Store the next fire that a run asked for and have the loops move their alarms.
+
+    Returns it without an instant and with a note when `trigger` is None (not active) or expires before.
+    """
+    if requested is None or requested.at is None:
+        return requested
     if trigger is None:
         return RequestedFire(None, f"{task_output.NEXT_FIRE_KEY}: the trigger is not active any more")
     expires_at = readable_trigger(trigger.spec).limits.expires_at
-    if expires_at and asked.at >= expires_at:
+    if expires_at and requested.at >= expires_at:
         return RequestedFire(
             None, f"{task_output.NEXT_FIRE_KEY}: the trigger expires before that, at {utc_text(expires_at)}"
         )
-    status.ask(connection, run.trigger_id, asked.at, run.id)
+    status.ask(connection, run.trigger_id, requested.at, run.id)
     expectations.look(connection, run.trigger_id, now)
     triggers.announce_again(connection, trigger.trigger_id, trigger.revision)
-    return asked
+    return requested
 
 
 def _json(output: Mapping[str, Any] | None) -> str | None:

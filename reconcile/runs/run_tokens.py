@@ -1,4 +1,4 @@
-"""Run tokens: made when a run is claimed, good for its project while that attempt goes on (X-13)."""
+"""Run tokens: created when a run is claimed, valid for its project while that attempt is under way (X-13)."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,17 @@ from revisions.store.database import Connection, Database
 
 RUN_TOKEN_PREFIX: Final = "tcr_"
 AFTER_TIMEOUT: Final = timedelta(minutes=1)
-"""How long the token of a run outlives the task's timeout, so that the run can still report its end."""
+"""Validity of a run's token beyond the task's timeout, so that the run can still report its end."""
 
 
 def create_run_tokens(connection: Connection, claimed: Sequence[Claimed]) -> Mapping[str, str]:
     """Create a token for each run that was just claimed, and return the tokens by run id.
 
-    A token is good as long as the run goes on in this attempt: ending the claim removes the hash.
+    Only hashes are stored. Whatever ends the claim removes the hash, and with it the token's validity.
     """
     if not claimed:
         return {}
-    tokens = {run.run.id: RUN_TOKEN_PREFIX + secrets.token_urlsafe(32) for run in claimed}
+    tokens = {claim.run.id: RUN_TOKEN_PREFIX + secrets.token_urlsafe(32) for claim in claimed}
     claims.hand_tokens(connection, {run_id: hash_token(token) for run_id, token in tokens.items()})
     return tokens
 

@@ -1,6 +1,6 @@
-"""The end of attempts into the database, once: their runs, their logs' rest, and what their triggers keep of it."""
+"""Settle attempts that ended: write their end to the database exactly once, and emit what happened."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from reconcile.decide import task_output
@@ -19,106 +19,110 @@ from reconcile.observations.runs import (
     RunSettled,
 )
 from reconcile.runs.attempt import Ended
-from reconcile.runs.endings import Ending, Endings, Settled
-from reconcile.runs.unconfirmed_ends import Unheard, Written
+from reconcile.runs.endings import EndedAttempt, Endings, Settled
+from reconcile.runs.unconfirmed_ends import UnconfirmedEnds, WrittenEnd
 from reconcile.triggers.activation import stop_trigger
-from revisions.errors import TriggerctlError
+from revisions.errors import TriggerctlError, Unavailable
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunStatus
-from revisions.store import claims, logs
+from revisions.store import logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
 
-Fence = Callable[[Run | None, Run], bool]
-"""Whether the run, locked, is still that of whoever settles."""
-
 
 def settle(
-    database: Database,
-    observations: Observations,
-    ours: Run,
-    ended: Ended,
-    printed: Sequence[logs.LogPiece] = (),
-    *,
-    trigger: TriggerKey | None = None,
-    fence: Fence = claims.holds,
+    database: Database, observations: Observations, run: Run, ended: Ended, printed: Sequence[logs.LogPiece] = ()
 ) -> Settled:
-    """Writes how one attempt ended: see `settle_all`."""
-    return settle_all(database, observations, [Ending(ours, ended, printed, trigger)], fence=fence)[0]
+    """Settle one attempt of a run as it was claimed; see `settle_all`."""
+    return settle_all(database, observations, [EndedAttempt(run, ended, printed)])[0]
 
 
 def settle_all(
     database: Database,
     observations: Observations,
-    some: Sequence[Ending],
-    *,
-    fence: Fence = claims.holds,
-    unheard: Unheard | None = None,
+    attempts: Sequence[EndedAttempt],
+    unconfirmed: UnconfirmedEnds | None = None,
 ) -> list[Settled]:
-    """Writes how attempts ended, each if its claim is still held; a claim that is not changes nothing (X-05, X-06).
+    """Write how attempts ended, all in one transaction; an attempt whose claim is lost changes nothing (X-05, X-06).
 
-    But what an attempt printed is kept whoever settled it under this very claim. A state that it produced is kept
-    whatever the end, between two attempts too: who sends one says how far it came. One that is too large ends the run,
-    for the work is done and would produce it again. All or none: raises Unavailable, after which it may be called
-    again, and whatever else one of them cannot be written for. Called again with the same `unheard`, it answers and
-    tells of what the first call did write.
+    The log is stored also for an attempt that somebody else settled under the same claim. A state that the attempt
+    produced is stored whatever the outcome, also between two attempts, because it says how far the task came. A state
+    that is too large ends the run: another attempt would do the same work and produce it again.
+
+    Raises Unavailable, after which it is unknown whether the ends were committed. Call it again with the same
+    `unconfirmed`: ends that were committed the first time are returned and observed then.
     """
-    unheard = unheard or Unheard()
-    produced = [task_output.produced_state(one.ended.output) for one in some]
-    judged = [_judged(one.ended, made) for one, made in zip(some, produced, strict=True)]
-    with unheard.listening(some), database.write() as connection:
-        endings = Endings(connection, database.clock, [one.run for one in some])
-        begun = database.clock.monotonic()
-        written = []
-        for one, ended, made in zip(some, judged, produced, strict=True):
-            run, result = endings.run(one.run), Settled(None)
-            if run is not None and fence(run, one.run):
-                result = endings.keep(run, ended, made, one.printed)
-            elif earlier := unheard.earlier(run, one.run):
-                written.append(earlier)
-                continue
-            elif _is_over(run, one.run):
-                endings.keep_rest(one.run, one.printed)
-            written.append(Written(one, ended, result, endings.now))
-        unheard.keep(written)
-        endings.write()
+    unconfirmed = unconfirmed or UnconfirmedEnds()
+    # Before the transaction, which holds locks: an output can be large.
+    states = [task_output.produced_state(attempt.ended.output) for attempt in attempts]
+    is_known = True
+    try:
+        with database.write() as connection:
+            endings = Endings(connection, database.clock, [attempt.run for attempt in attempts])
+            begun = database.clock.monotonic()
+            written = [
+                _write_end(endings, attempt, state, unconfirmed)
+                for attempt, state in zip(attempts, states, strict=True)
+            ]
+            unconfirmed.add(written)
+            endings.write()
+    except Unavailable:
+        is_known = False
+        raise
+    finally:
+        if is_known:
+            unconfirmed.remove(attempts)
     seconds = database.clock.monotonic() - begun
     for end in written:
-        _tell(observations, end, endings.run(end.ending.run), seconds)
+        _emit(observations, end, endings.run(end.attempt.run), seconds)
     return [end.settled for end in written]
 
 
-def stop(
-    database: Database, observations: Observations, run: Run, reason: Stop, trigger: TriggerKey | None = None
+def apply_stop(
+    database: Database, observations: Observations, run: Run, stop: Stop, trigger: TriggerKey | None = None
 ) -> None:
-    """Deactivate a trigger because of its runs; the scanner repeats it when it fails (L-16)."""
+    """Deactivate a trigger because of its runs; when it fails, the scanner tries again (L-16)."""
     try:
-        stop_trigger(database, observations, run.trigger_id, reason)
+        stop_trigger(database, observations, run.trigger_id, stop)
     except TriggerctlError as error:
         observations.emit(DeactivationFailed(run, trigger, error.detail))
 
 
-def _is_over(current: Run | None, ours: Run) -> bool:
-    """Whether this very claim was settled (by a callback, the scanner, us), and nobody has claimed the run since."""
-    if current is None or current.status == RunStatus.RUNNING:
+def _write_end(
+    endings: Endings, attempt: EndedAttempt, state: ProducedState | None, unconfirmed: UnconfirmedEnds
+) -> WrittenEnd:
+    run = endings.run(attempt.run)
+    ended = _with_state_fault(attempt.ended, state)
+    if run is not None and attempt.may_settle(run):
+        return WrittenEnd(attempt, ended, endings.add(run, ended, state, attempt.printed), endings.now)
+    if committed := unconfirmed.committed(run, attempt.run):
+        return committed
+    if _was_settled(run, attempt.run):
+        endings.add_log(attempt.run, attempt.printed)
+    return WrittenEnd(attempt, ended, Settled(None), endings.now)
+
+
+def _was_settled(run: Run | None, attempted: Run) -> bool:
+    """Return whether this claim was settled (by a callback, the scanner, this worker) and nobody claimed since."""
+    if run is None or run.status == RunStatus.RUNNING:
         return False
-    return (current.claim, current.attempt) == (ours.claim, ours.attempt)
+    return (run.claim, run.attempt) == (attempted.claim, attempted.attempt)
 
 
-def _judged(ended: Ended, made: ProducedState | None) -> Ended:
-    """The end, with one more thing that is wrong where its state cannot be kept; a success is none then."""
-    if made is None or not made.fault:
+def _with_state_fault(ended: Ended, state: ProducedState | None) -> Ended:
+    """Add the fault of a state that cannot be stored to the result; a success becomes a failure."""
+    if state is None or not state.fault:
         return ended
-    error = f"{task_output.STATE_KEY} {made.fault}"
+    error = f"{task_output.STATE_KEY} {state.fault}"
     outcome = AttemptOutcome.FAILED if ended.outcome is AttemptOutcome.SUCCEEDED else ended.outcome
     return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
 
 
-def _tell(observations: Observations, end: Written, current: Run | None, seconds: float) -> None:
-    """What became of one attempt; `current` is its run as it was found."""
-    run, trigger, ended, settled = end.ending.run, end.ending.trigger, end.ended, end.settled
+def _emit(observations: Observations, end: WrittenEnd, current: Run | None, seconds: float) -> None:
+    """Emit the consequence of one attempt's end; `current` is its run as it was locked."""
+    run, trigger, ended, settled = end.attempt.run, end.attempt.trigger, end.ended, end.settled
     if settled.decision is None:
-        too_late = AttemptOver if _is_over(current, run) else ClaimLost
+        too_late = AttemptOver if _was_settled(current, run) else ClaimLost
         observations.emit(too_late(run, trigger, run.claim))
         return
     observations.emit(AttemptEnded(run, trigger, ended.outcome, ended.error, settled.decision, end.at, seconds))
@@ -128,7 +132,7 @@ def _tell(observations: Observations, end: Written, current: Run | None, seconds
         case HandBack():
             observations.emit(RunHandedBack(run, trigger))
         case RunEnd(status):
-            lasted = max(0.0, (end.at - (run.started_at or end.at)).total_seconds())
-            observations.emit(RunSettled(run, trigger, status, ended.error, lasted))
-    if settled.asked:
-        observations.emit(FireRequested(run, trigger, settled.asked.at, settled.asked.note))
+            duration = max(0.0, (end.at - (run.started_at or end.at)).total_seconds())
+            observations.emit(RunSettled(run, trigger, status, ended.error, duration))
+    if settled.requested_fire:
+        observations.emit(FireRequested(run, trigger, settled.requested_fire.at, settled.requested_fire.note))

@@ -1,9 +1,12 @@
-"""The folder where workers of one machine keep their attempts, and where they see which of them are still alive.
+"""Folder in which the workers of one machine keep their attempts, and see which of the other workers still live.
 
-<run>-<attempt>/           one attempt; the launcher's
-<run>-<attempt>.secrets    what it was handed, while it lasts
-instances/<instance>.lock  locked by a worker as long as it lives
-installation               whose attempts they are
+    <run>-<attempt>/           one attempt; its content belongs to the launcher
+    <run>-<attempt>.secrets    secret values that the attempt was given, while it lasts
+    instances/<instance>.lock  locked by a worker for as long as it lives
+    installation               id of the installation to which the attempts belong
+
+The operating system releases a lock when its process dies, however that happens. A worker that starts therefore knows
+at once which workers were killed, and adopts their attempts without waiting for the leases to lapse.
 """
 
 import re
@@ -17,13 +20,13 @@ from revisions.errors import Conflict
 _ATTEMPT = re.compile(r"([0-9A-Z]{26})-([0-9]+)")
 
 
-def folder(root: Path, run_id: str, attempt: int) -> Path:
-    """Where an attempt lives, known from its run and number alone."""
+def folder_of(root: Path, run_id: str, attempt: int) -> Path:
+    """Return the folder of an attempt."""
     return root.absolute() / f"{run_id}-{attempt}"
 
 
-class WorkPlace:
-    """One worker's view of the folder; `occupy` shows it alive to those who come after it."""
+class Workspace:
+    """One worker's view of the folder; `occupy` marks it as alive for other workers."""
 
     def __init__(self, root: Path, instance: str, installation: str) -> None:
         self.root = root.absolute()
@@ -33,61 +36,62 @@ class WorkPlace:
         self._held = ExitStack()
 
     def folder(self, run_id: str, attempt: int) -> Path:
-        """Where an attempt lives."""
-        return folder(self.root, run_id, attempt)
+        """Return the folder of an attempt."""
+        return folder_of(self.root, run_id, attempt)
 
     def occupy(self) -> None:
-        """Takes this worker's lock.
+        """Take this worker's lock.
 
-        Raises OSError when the folder cannot be used, Conflict where it holds attempts of another installation: as in a
-        copy of a disk, they would be ended as if they were ours.
+        Raises OSError when the folder cannot be used, and Conflict when it holds attempts of another installation. In a
+        copy of a disk this worker would end those as if they were its own.
         """
         self._instances.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._belong()
-        while True:  # until nobody takes the file, made but not locked yet, for a dead one's
+        self._claim_for_installation()
+        # Between making the file and locking it, another worker may take it for a dead one's and remove it.
+        while True:
             with suppress(BlockingIOError):
                 self._held.enter_context(file_locks.locked(self._lock(self.instance)))
                 if self._lock(self.instance).exists():
                     return
             self._held.close()
 
-    def leave(self, *, forgotten: bool) -> None:
-        """Gives the lock up; `forgotten`: no run is claimed by this worker any more."""
-        if forgotten:
+    def leave(self, *, holds_claims: bool) -> None:
+        """Give the lock up. With `holds_claims` its file stays, so that the next worker adopts the claims."""
+        if not holds_claims:
             self._lock(self.instance).unlink(missing_ok=True)
         self._held.close()
 
     def dead(self) -> list[str]:
-        """Workers that were here and are no more."""
+        """Return the workers that were here and do not live any more."""
         return sorted(name for name in self._others() if self.is_dead(name))
 
     def is_dead(self, instance: str | None) -> bool:
-        """Whether a worker was here and is no more; one that never was here may live elsewhere."""
+        """Return whether a worker was here and is gone; a worker that never was here may live elsewhere."""
         return instance is not None and self._lock(instance).exists() and not file_locks.held(self._lock(instance))
 
     def is_shared(self) -> bool:
-        """Whether another worker lives here too."""
+        """Return whether another live worker uses the folder."""
         return any(not self.is_dead(name) for name in self._others())
 
     def remove(self, instances: list[str]) -> None:
-        """Forgets workers to which nothing refers any more."""
+        """Remove the locks of dead workers that hold no claims."""
         for instance in instances:
             with suppress(BlockingIOError), file_locks.locked(self._lock(instance)):
                 self._lock(instance).unlink(missing_ok=True)
 
     def attempts(self) -> list[tuple[str, int]]:
-        """(run, attempt) of every folder there is, and of each for which something is kept."""
-        names = {path.name for path in (*self.root.iterdir(), *attempt_secrets.left(self.root))}
-        found = (_ATTEMPT.fullmatch(name) for name in names)
-        return sorted((parts[1], int(parts[2])) for parts in found if parts)
+        """Return run id and number of each attempt that has a folder or stored secrets here."""
+        names = {path.name for path in (*self.root.iterdir(), *attempt_secrets.folders(self.root))}
+        matches = (_ATTEMPT.fullmatch(name) for name in names)
+        return sorted((match[1], int(match[2])) for match in matches if match)
 
-    def _belong(self) -> None:
+    def _claim_for_installation(self) -> None:
         path = self.root / "installation"
-        found = attempt_folder.read(path)
-        if found == self.installation:
+        owner = attempt_folder.read(path)
+        if owner == self.installation:
             return
-        if found and self.attempts():
-            detail = f"{self.root} holds attempts of another installation, {found}; this one is {self.installation}"
+        if owner and self.attempts():
+            detail = f"{self.root} holds attempts of another installation, {owner}; this one is {self.installation}"
             way = "give it a folder of its own, or empty this one once nothing of theirs runs here any more"
             raise Conflict.hinted("work_dir", f"{detail}: {way}", way)
         attempt_folder.write(path, self.installation)

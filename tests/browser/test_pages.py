@@ -385,7 +385,7 @@ def test_a_run_that_waits_for_approval_names_the_command(reader: Reader, world: 
 def test_a_cancelled_run_shows_who_cancelled_it(reader: Reader, world: World) -> None:
     """X-11, U-04: beside the time."""
     world.create()
-    world.firing.fire(key("tick"), None, Caller("ann"), None)
+    world.fire(key("tick"), None, Caller("ann"), None)
     [run] = world.runs()
     with world.database.write() as connection:
         run_orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
@@ -396,7 +396,7 @@ def test_a_cancelled_run_shows_who_cancelled_it(reader: Reader, world: World) ->
 def test_runs_that_have_not_started_are_shown(reader: Reader, world: World) -> None:
     """S-15, X-11, U-04: the instant of an `in` schedule, and a manual run that waits for a worker, with its input."""
     world.create(schedule={"in": "48h"})
-    world.firing.fire(key("tick"), {"a": [1]}, Caller("ann"), None)
+    world.fire(key("tick"), {"a": [1]}, Caller("ann"), None)
     reader.open(TICK)
     expect(reader.section("Upcoming fires")).to_contain_text("2026-03-04 08:00:00 UTC")
     expect(reader.section("Runs").get_by_role("row").nth(1)).to_contain_text("manual")

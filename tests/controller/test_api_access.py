@@ -24,7 +24,7 @@ from reconcile.decide.authority import Grant, Reach, Role
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.process import AccessRefused, TokenCreated
 from reconcile.observations.specs import HoldChanged, TriggerChanged
-from reconcile.runs import claiming
+from reconcile.runs.claim import claim_runs
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token
 from revisions.clock import HandClock
@@ -92,7 +92,7 @@ def requirements(app: FastAPI) -> dict[tuple[str, str], Requirement]:
 def tokens_of_claimed(database: Database, number: int) -> Mapping[str, str]:
     """Claim so many runs, and return their tokens by run id."""
     lease = timedelta(0)
-    taken = claiming.take(
+    taken = claim_runs(
         database, Observations(), claimed_by="w", lease=lease, limit=number, max_running=number, guarded=True
     )
     return taken.tokens

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.observations.observation import Observations
-from reconcile.runs import claiming
+from reconcile.runs.claim import claim_runs
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, T
@@ -18,7 +18,7 @@ def run(api: Api, database: Database, clock: HandClock) -> str:
     api.create()
     run: str = api.post(f"{T}/fire").json()["id"]
     lease = timedelta(seconds=60)
-    claiming.take(database, Observations(), claimed_by="w", lease=lease, limit=1, max_running=1)
+    claim_runs(database, Observations(), claimed_by="w", lease=lease, limit=1, max_running=1)
     return run
 
 

@@ -148,7 +148,7 @@ def followed(database: Database, database_url: str, clock: HandClock) -> Iterato
     world = World(database, clock)
     world.register()
     world.create(retry={"max_attempts": 2})
-    world.firing.fire(key("tick"), None, Caller("ann"))
+    world.fire(key("tick"), None, Caller("ann"))
     (run,) = world.claim()
     command = [sys.executable, "-m", "controller.cli.main", "--database-url", database_url]
     child = subprocess.Popen(

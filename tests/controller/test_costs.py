@@ -45,7 +45,7 @@ def test_activating_a_trigger_without_budget_left_warns(
     world, path = World(database, clock), "acme/production/report/c"
     world.create("c", active=False, limits={"max_cost": 4, "estimate": 1})
     assert cli("activate", path).err.count("budget") == 0
-    world.firing.fire(key("c"), None, Caller("ann"))
+    world.fire(key("c"), None, Caller("ann"))
     world.finish(cost=5)
     assert world.history("c")[0].reason == "budget"
     answer = api.post(f"/triggers/{path}/activate", headers=at(3))
@@ -61,7 +61,7 @@ def test_activating_by_tag_warns_for_each_trigger(api: Api, database: Database, 
     world, path = World(database, clock), "acme/production/report/c"
     world.create("c", tags=["mine"], limits={"max_cost": 4, "estimate": 1})
     world.create("d", tags=["mine"], active=False, limits={"max_cost": 4})
-    world.firing.fire(key("c"), None, Caller("ann"))
+    world.fire(key("c"), None, Caller("ann"))
     world.finish(cost=5)
     warned = cli("activate", "--tag", "mine").err
     assert warned.startswith(f"warning: {path}: its budget is used up")
@@ -75,7 +75,7 @@ def test_a_plan_warns_of_limits(cli: Cli, api: Api, database: Database, clock: H
     world = World(database, clock)
     for name in ("spent", "done", "rests"):
         world.create(name, overlap="allow", limits={"max_cost": 9, "max_runs": 9})
-        world.firing.fire(key(name), None, Caller("ann"))
+        world.fire(key(name), None, Caller("ann"))
         world.finish(cost=2)
     limits = {
         "spent": {"max_cost": 1, "max_runs": 9},

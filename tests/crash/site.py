@@ -16,7 +16,7 @@ from reconcile.launchers.shared import child_process
 from reconcile.observations.observation import Observations
 from reconcile.queries.audit import Auditing
 from reconcile.report.audit import AuditLine
-from reconcile.runs.manual.fire import Firing
+from reconcile.runs.manual.fire import fire_trigger
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
@@ -127,7 +127,6 @@ class Site:
         self.records.mkdir(parents=True)
         self.database = Database(database_url)
         self.observations = Observations()
-        self._firing = Firing(self.database, self.observations)
         self.controllers: list[Controller] = []
 
     def up(self, *arguments: str, without: str = "", **settings: str) -> Controller:
@@ -198,7 +197,7 @@ class Site:
 
     def fire(self, name: str) -> str:
         """Fire one run manually and return its id."""
-        return self._firing.fire(key(name), None, Caller("ann"), "allow").id
+        return fire_trigger(self.database, self.observations, key(name), None, Caller("ann"), "allow").id
 
     def run(self, run_id: str) -> Run:
         with self.database.read() as connection:

@@ -70,7 +70,7 @@ def run_full_cycles(world: World, times: int = 6) -> None:
         world.deactivate(name, 1)
         world.activate(name, 2)
         world.update(name, 3, description="new")
-        world.firing.fire(key(name), None, Caller("ann"), "allow")
+        world.fire(key(name), None, Caller("ann"), "allow")
         world.finish(state={"cursor": number})
         world.resync()
 

@@ -18,7 +18,7 @@ from reconcile.loop.pruning import Pruning
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost, RunLost
 from reconcile.protocols import Failed, Launch, Succeeded, WorkProgress
-from reconcile.runs.manual.fire import Firing
+from reconcile.runs.manual.fire import fire_trigger
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.activation import (
     activate_trigger,
@@ -100,7 +100,6 @@ class Replica:
         self._names, self._versions = names, versions
         self.observations = observations = Observations()
         observations.subscribe(self._record_failure)
-        self._firing = Firing(self.database, observations)
         deciding = Deciding(self.database, observations, PACE)
         pruning = Pruning(self.database, observations, Retention())
         loop_replica = replica.Replica(self.database, observations, "test")
@@ -216,7 +215,7 @@ class Replica:
 
     def fire(self, chance: random.Random) -> None:
         name = chance.choice(self._names)
-        self._try("fire", lambda: self._firing.fire(key(name), None, ANN, "allow"))
+        self._try("fire", lambda: fire_trigger(self.database, self.observations, key(name), None, ANN, "allow"))
 
     def cancel(self, _: random.Random) -> None:
         with self.database.read() as connection:

@@ -1,19 +1,20 @@
-"""A launcher whose work does what the test says, with an attempt's folder on disk as the real ones have."""
+"""A launcher whose work does what the test says; attempts have a folder on disk, as with the real launchers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, System, WorkProgress
+from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Running, Succeeded, System, WorkProgress
 
 
 class ScriptedLog:
-    """A log in memory."""
+    """A log in memory; `refuses_to_drop` is raised instead of dropping a part of it."""
 
     def __init__(self) -> None:
         self.data = b""
         self.dropped: tuple[int, int] | None = None
+        self.refuses_to_drop: OSError | None = None
 
     def read(self, start: int, limit: int) -> bytes:
         return self.data[start : start + limit]
@@ -22,12 +23,14 @@ class ScriptedLog:
         return len(self.data)
 
     def drop(self, start: int, end: int) -> None:
+        if self.refuses_to_drop is not None:
+            raise self.refuses_to_drop
         self.data = self.data[:start] + bytes(end - start) + self.data[end:]
         self.dropped = (start, end)
 
 
 class ScriptedWork:
-    """Runs until told otherwise; by default a first request ends it."""
+    """Work that runs until the test ends it, or until it is asked to end unless it is `stubborn`."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
@@ -57,20 +60,25 @@ class ScriptedWork:
 
 
 class ScriptedLauncher:
-    """Keeps what it started, newest last."""
+    """Launcher of scripted work; `works` are the works it started, newest last.
+
+    `reader` is another launcher whose `read` it uses, None for any block.
+    """
 
     finds_anywhere = False
 
     def __init__(self) -> None:
         self.works: list[ScriptedWork] = []
         self.refuses: Exception | None = None
+        self.reader: Launcher | None = None
+        self._work_class = ScriptedWork
 
     @property
     def last(self) -> ScriptedWork:
         return self.works[-1]
 
     def read(self, written: Any) -> Any:
-        return written
+        return written if self.reader is None else self.reader.read(written)
 
     def system(self, block: Any) -> System | None:
         return None
@@ -78,7 +86,7 @@ class ScriptedLauncher:
     def start(self, launch: Launch) -> ScriptedWork:
         if self.refuses is not None:
             raise self.refuses
-        self.works.append(ScriptedWork(launch))
+        self.works.append(self._work_class(launch))
         return self.last
 
     def adopt(self, folder: Path) -> ScriptedWork | None:
@@ -86,6 +94,14 @@ class ScriptedLauncher:
 
     @contextmanager
     def refusing(self, error: Exception | None = None) -> Iterator[None]:
+        """Raise the error for every start inside the block."""
         self.refuses = error or LaunchError("no such command")
         yield
         self.refuses = None
+
+    @contextmanager
+    def starting(self, work_class: type[ScriptedWork]) -> Iterator[None]:
+        """Start work of another class inside the block."""
+        self._work_class = work_class
+        yield
+        self._work_class = ScriptedWork

@@ -1,1 +1,1 @@
-"""Runs that people start, repeat, approve or give up."""
+"""What people do by hand: fire, backfill, retry, approve, drop a backlog, set a state."""

@@ -1,4 +1,8 @@
-"""Runs for a time that has passed: one for each occurrence the schedule names there, under its own id (X-11)."""
+"""Backfill: create runs for a time in the past, one for each occurrence of the schedule, under its own id (X-11).
+
+Neither the rate nor the trigger's activation holds these runs back. The unique key of runs decides which occurrences
+have a run already, so a backfill that was cut off anywhere can be requested again (invariant 3).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +14,7 @@ from reconcile.observations.observation import Observations, Progress
 from reconcile.observations.runs import RunsBackfilled
 from reconcile.report.audit import DecidedSpan
 from reconcile.runs.creation import outcome_of
-from reconcile.runs.manual import targets
-from reconcile.runs.manual.targets import Target
+from reconcile.runs.manual.targets import Target, check_input, lock_target, read_target, refuse_denied, refuse_frozen
 from reconcile.schedule.fires import Fire, count, fires
 from reconcile.schedule.ranges import MOMENT
 from reconcile.triggers.append import NEW_KEY
@@ -29,15 +32,15 @@ from revisions.store.database import Connection, Database
 from revisions.store.runs import NewRun
 
 MOST = 10_000
-"""Occurrences that one call may name."""
+"""Occurrences that one request may cover."""
 BATCH = 500
-"""Occurrences of one transaction, so that the loop and deploys get their turn at the trigger in between."""
+"""Occurrences per transaction; between two of them the loop and deploys get their turn at the trigger."""
 OVERLAPS = ("allow", "queue_all")
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
-    """What is to be backfilled: [since, until), and how. `force` makes new runs also where there are some."""
+    """Occurrences to backfill, [since, until), and how; `force` creates another run for those that have one."""
 
     since: datetime
     until: datetime
@@ -48,10 +51,10 @@ class BackfillRequest:
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
-    """What came of it: each fire that got a run with that run's id, None where nothing was to be made; in order.
+    """Result of a backfill: each occurrence that got a run, in order, with the run's id (None in a preview).
 
-    `until` is never later than the time of asking. `existing` occurrences had their run already; `undecided` ones were
-    left to a schedule that counts its starts (S-07).
+    `until` is never later than the instant of the request. `existing` occurrences had a run already. `undecided` ones
+    were left to the loop, because the schedule counts its starts (S-07).
     """
 
     trigger_id: str
@@ -63,144 +66,167 @@ class Backfilled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
-    """A wish that can be done: of so many occurrences, in the nominal time (after, high], under these ids."""
+class _Plan:
+    """A request that passed its checks: `number` occurrences in the nominal time (after, last].
+
+    `prefix` makes the occurrence ids of forced runs unique, it is empty without `force`.
+    """
 
     key: TriggerKey
     trigger_id: str
-    wish: BackfillRequest
+    request: BackfillRequest
     caller: Caller
     prefix: str
     after: datetime
-    high: datetime
+    last: datetime
     until: datetime
     number: int
 
 
-class Backfilling:
-    """Makes runs of past occurrences; neither rate nor activation holds them back, and the unique key says which exist.
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Occurrences of one transaction, those of them that should have a run, and the new runs' ids."""
 
-    The schedule that counts is the one in force when a batch is made (L-15).
+    occurrences: list[Fire]
+    wanted: list[Fire]
+    made: list[tuple[Fire, str]]
+
+
+def backfill_trigger(
+    database: Database,
+    observations: Observations,
+    key: TriggerKey,
+    request: BackfillRequest,
+    caller: Caller,
+    progress: Progress,
+) -> Backfilled:
+    """Create the runs that do not exist yet, batch by batch, and call `progress` after each batch.
+
+    Each batch uses the schedule that is in force when it is made (L-15). Raises NotFound (also for a deleted trigger),
+    Invalid for a time that is empty or has too many occurrences and for an input that the task does not declare,
+    Forbidden when the trigger's author may start nothing (X-15), and Conflict under a freeze, beyond the budget, and
+    for an idempotency key that was used with another input.
     """
-
-    def __init__(self, database: Database, observations: Observations) -> None:
-        self._database = database
-        self._observations = observations
-
-    def backfill(self, key: TriggerKey, wish: BackfillRequest, caller: Caller, progress: Progress) -> Backfilled:
-        """Makes what is not there yet, batch by batch; broken off anywhere, it can be asked for again.
-
-        Raises NotFound (also for a deleted trigger), Invalid for a time that is none or holds too much and for an input
-        that the task does not declare, Forbidden where its author may start nothing (X-15), and Conflict under a
-        freeze, for more than the budget buys, and for an idempotency key with another input.
-        """
-        order = self._order(key, wish, caller)
-        made: list[tuple[Fire, str | None]] = []
-        after, seen, undecided = order.after, 0, 0
-        while after < order.high:
-            named, wanted, found = self._batch(order, after)
-            made += found
-            seen, undecided = seen + len(named), undecided + len(named) - len(wanted)
-            after = named[-1].at if len(named) == BATCH else order.high
-            progress(seen, max(seen, order.number))
-        return Backfilled(order.trigger_id, wish.since, order.until, made, seen - undecided - len(made), undecided)
-
-    def preview(self, key: TriggerKey, wish: BackfillRequest, caller: Caller) -> Backfilled:
-        """What `backfill` would make now, and makes nothing. Raises as it does, but for freezes and used keys."""
-        order = self._order(key, wish, caller)
-        with self._database.read() as connection:
-            target = targets.read(self._database, connection, key)
-            named = fires(target.terms.schedule, order.after, order.high, MOST)
-            wanted = _wanted(connection, target, wish, named)
-            names = [order.prefix + fire.id for fire in wanted]
-            there = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
-        made: list[tuple[Fire, str | None]] = [(fire, None) for fire in wanted if order.prefix + fire.id not in there]
-        return Backfilled(order.trigger_id, wish.since, order.until, made, len(there), len(named) - len(wanted))
-
-    def _order(self, key: TriggerKey, wish: BackfillRequest, caller: Caller) -> _Order:
-        """Refuses what cannot be done, and says how much there is to do."""
-        if wish.overlap not in (None, *OVERLAPS):
-            raise Invalid.at("overlap", f"{wish.overlap!r} is not for backfills", f"one of {', '.join(OVERLAPS)}")
-        documents.check(wish.input or {}, "input")
-        if wish.since >= wish.until:
-            raise Invalid.at("from", "lies not before `to`", "name a time that ends after it begins")
-        with self._database.read() as connection:
-            target = targets.read(self._database, connection, key)
-            targets.check_input(target, wish.input)
-            _refuse_forgotten(connection, target, wish)
-        schedule, late = target.terms.schedule, target.terms.delay(str(key))
-        after, high = wish.since - MOMENT, min(wish.until - MOMENT, target.now - late)
-        number = count(schedule, after, high, MOST + 1)
-        if number > MOST:
-            edge = utc_text(fires(schedule, after, high, MOST + 1)[-1].at)
-            detail = f"more than {MOST:,} occurrences lie between `from` and it"
-            raise Invalid.at("to", detail, f"go up to {edge} first, then on from there")
-        prefix = f"forced/{caller.idempotency_key or ids.fresh(target.now)}/" if wish.force else ""
-        of, until = target.trigger.trigger_id, min(wish.until, target.now)
-        return _Order(key, of, wish, caller, prefix, after, high, until, number)
-
-    def _batch(self, order: _Order, after: datetime) -> tuple[list[Fire], list[Fire], list[tuple[Fire, str]]]:
-        """The next occurrences after an instant, those of them that were to have a run, and those that got one."""
-        with self._database.write() as connection:
-            target = targets.locked(self._database, connection, order.key)
-            targets.refuse_frozen(connection, order.key.project, target.now)
-            targets.refuse_denied(connection, target.trigger, target.now)
-            targets.check_input(target, order.wish.input)
-            named = fires(target.terms.schedule, after, order.high, BATCH)
-            wanted = _wanted(connection, target, order.wish, named)
-            new = [_run(target, order, fire) for fire in wanted]
-            made = _insert(connection, target, order, new)
-            _refuse_forgotten(connection, target, order.wish)  # after it, for it waits for whoever removes such runs
-        if made:
-            self._observations.emit(RunsBackfilled(order.key, order.caller.actor, len(made)))
-        return named, wanted, [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in made]
+    plan = _plan(database, key, request, caller)
+    made: list[tuple[Fire, str | None]] = []
+    after, seen, undecided = plan.after, 0, 0
+    while after < plan.last:
+        batch = _make_batch(database, observations, plan, after)
+        made += batch.made
+        seen += len(batch.occurrences)
+        undecided += len(batch.occurrences) - len(batch.wanted)
+        after = batch.occurrences[-1].at if len(batch.occurrences) == BATCH else plan.last
+        progress(seen, max(seen, plan.number))
+    return Backfilled(plan.trigger_id, request.since, plan.until, made, seen - undecided - len(made), undecided)
 
 
-def _refuse_forgotten(connection: Connection, target: Target, wish: BackfillRequest) -> None:
-    """Raises Invalid where it is not known any more what ran (O-07)."""
-    forgotten = retention.forgotten_until(connection, target.trigger.trigger_id)
-    if forgotten is not None and wish.since <= forgotten and not wish.force:
-        detail = f"records up to {utc_text(forgotten)} were removed: what ran until then might run a second time"
+def preview_backfill(database: Database, key: TriggerKey, request: BackfillRequest, caller: Caller) -> Backfilled:
+    """Return what `backfill_trigger` would create now, and create nothing.
+
+    Raises what `backfill_trigger` raises, except for freezes, the author's rights, the budget and used keys.
+    """
+    plan = _plan(database, key, request, caller)
+    with database.read() as connection:
+        target = read_target(database, connection, key)
+        occurrences = fires(target.terms.schedule, plan.after, plan.last, MOST)
+        wanted = _wanted(connection, target, request, occurrences)
+        names = [plan.prefix + fire.id for fire in wanted]
+        existing = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
+    made: list[tuple[Fire, str | None]] = [(fire, None) for fire in wanted if plan.prefix + fire.id not in existing]
+    undecided = len(occurrences) - len(wanted)
+    return Backfilled(plan.trigger_id, request.since, plan.until, made, len(existing), undecided)
+
+
+def _plan(database: Database, key: TriggerKey, request: BackfillRequest, caller: Caller) -> _Plan:
+    """Check a request and count its occurrences."""
+    if request.overlap not in (None, *OVERLAPS):
+        raise Invalid.at("overlap", f"{request.overlap!r} is not for backfills", f"one of {', '.join(OVERLAPS)}")
+    documents.check(request.input or {}, "input")
+    if request.since >= request.until:
+        raise Invalid.at("from", "lies not before `to`", "name a time that ends after it begins")
+    with database.read() as connection:
+        target = read_target(database, connection, key)
+        check_input(target, request.input)
+        _refuse_pruned(connection, target, request)
+    schedule, delay = target.terms.schedule, target.terms.delay(str(key))
+    after, last = request.since - MOMENT, min(request.until - MOMENT, target.now - delay)
+    number = count(schedule, after, last, MOST + 1)
+    if number > MOST:
+        edge = utc_text(fires(schedule, after, last, MOST + 1)[-1].at)
+        detail = f"more than {MOST:,} occurrences lie between `from` and it"
+        raise Invalid.at("to", detail, f"go up to {edge} first, then on from there")
+    prefix = f"forced/{caller.idempotency_key or ids.fresh(target.now)}/" if request.force else ""
+    until = min(request.until, target.now)
+    return _Plan(key, target.trigger.trigger_id, request, caller, prefix, after, last, until, number)
+
+
+def _make_batch(database: Database, observations: Observations, plan: _Plan, after: datetime) -> _Batch:
+    """Create the runs of the next occurrences after an instant, in one transaction."""
+    with database.write() as connection:
+        target = lock_target(database, connection, plan.key)
+        refuse_frozen(connection, plan.key.project, target.now)
+        refuse_denied(connection, target.trigger, target.now)
+        check_input(target, plan.request.input)
+        occurrences = fires(target.terms.schedule, after, plan.last, BATCH)
+        wanted = _wanted(connection, target, plan.request, occurrences)
+        new = [_new_run(target, plan, fire) for fire in wanted]
+        made_ids = _insert(connection, target, plan, new)
+        # Only after the insert: it waits for a pruning pass that is removing runs of the same occurrences. The pass
+        # commits how far it pruned together with that, so the check sees it.
+        _refuse_pruned(connection, target, plan.request)
+    if made_ids:
+        observations.emit(RunsBackfilled(plan.key, plan.caller.actor, len(made_ids)))
+    made = [(fire, run.id) for fire, run in zip(wanted, new, strict=True) if run.id in made_ids]
+    return _Batch(occurrences, wanted, made)
+
+
+def _refuse_pruned(connection: Connection, target: Target, request: BackfillRequest) -> None:
+    """Raise Invalid for a time whose runs were pruned: which occurrences ran is not known any more (O-07)."""
+    pruned_until = retention.forgotten_until(connection, target.trigger.trigger_id)
+    if pruned_until is not None and request.since <= pruned_until and not request.force:
+        detail = f"records up to {utc_text(pruned_until)} were removed: what ran until then might run a second time"
         raise Invalid.at("from", detail, "name a later time, or say that all are to run anew, with --force")
 
 
-def _wanted(connection: Connection, target: Target, wish: BackfillRequest, named: list[Fire]) -> list[Fire]:
-    """What of these is to have a run: all, but where starts are counted what is undecided is left to the loop.
+def _wanted(connection: Connection, target: Target, request: BackfillRequest, occurrences: list[Fire]) -> list[Fire]:
+    """Return the occurrences that should have a run: all, unless the schedule counts its starts (S-07).
 
-    It takes an occurrence that has a run for one that it started, so the number would be neither its nor the audit's.
+    Then undecided occurrences are left to the loop. It would take an occurrence that has a run for one that it
+    started, and its count would be wrong.
     """
-    if wish.force or target.terms.count is None or not has_occurrences(target.trigger):
-        return named
+    if request.force or target.terms.count is None or not has_occurrences(target.trigger):
+        return occurrences
     backlogs = backlog_store.get(connection, [target.trigger.trigger_id])
-    standing = DecidedSpan(target.status.watermark, [(one.cursor_at, one.until_at) for one in backlogs])
-    return [fire for fire in named if standing.decided(fire.at)]
+    spans = [(backlog.cursor_at, backlog.until_at) for backlog in backlogs]
+    decided = DecidedSpan(target.status.watermark, spans)
+    return [fire for fire in occurrences if decided.decided(fire.at)]
 
 
-def _run(target: Target, order: _Order, fire: Fire) -> NewRun:
-    return target.run(
-        order.prefix + fire.id,
+def _new_run(target: Target, plan: _Plan, fire: Fire) -> NewRun:
+    return target.new_run(
+        plan.prefix + fire.id,
         fire.at,
         source=RunSource.BACKFILL,
-        overlap=order.wish.overlap or "queue_all",
-        caller=order.caller,
-        input=order.wish.input,
+        overlap=plan.request.overlap or "queue_all",
+        caller=plan.caller,
+        input=plan.request.input,
     )
 
 
-def _insert(connection: Connection, target: Target, order: _Order, new: Sequence[NewRun]) -> set[str]:
-    """The ids of those that came to be: the insert decides that, not a look before it (X-01)."""
+def _insert(connection: Connection, target: Target, plan: _Plan, new: Sequence[NewRun]) -> set[str]:
+    """Insert runs and return the ids of those that were created; the unique key decides, no read before it (X-01)."""
     names = [run.occurrence_id for run in new]
     if target.terms.budget:
         existing = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
-        target.refuse_beyond(len(new) - len(existing))
+        target.refuse_beyond_budget(len(new) - len(existing))
     run_store.create(connection, new)
-    there = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
-    for run in new if order.prefix else ():
-        if there[run.occurrence_id].input != run.input:
-            used = f"run {there[run.occurrence_id].id}"
-            detail = f"Idempotency-Key {order.caller.idempotency_key!r} was used for another backfill, {used}"
+    stored = run_store.by_occurrence(connection, target.trigger.trigger_id, names)
+    for run in new if plan.prefix else ():
+        if stored[run.occurrence_id].input != run.input:
+            used = f"run {stored[run.occurrence_id].id}"
+            detail = f"Idempotency-Key {plan.caller.idempotency_key!r} was used for another backfill, {used}"
             raise Conflict.hinted("Idempotency-Key", detail, NEW_KEY)
-    made = [run.id for run in new if there[run.occurrence_id].id == run.id]
+    made = [run.id for run in new if stored[run.occurrence_id].id == run.id]
     if made:
         status_store.fired(connection, target.status, made[-1], target.now, len(made), outcome=outcome_of(new[-1]))
         notices.runs_pending(connection)

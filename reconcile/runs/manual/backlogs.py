@@ -1,4 +1,4 @@
-"""Backlogs as operators see them, how much is left and when it ends; and giving the rest up (L-17)."""
+"""Backlogs of triggers as operators see them: what is left, when it will be done, and dropping it (L-17)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,15 +28,16 @@ from revisions.store.occurrences import Skip
 from revisions.store.status import StatusRow
 
 MOST_COUNTED = 1_000_000
+"""Occurrences that are counted in one backlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogView:
-    """What of a trigger waits to be caught up (L-17).
+    """Occurrences of one trigger that wait for catch-up (L-17).
 
-    `remaining` is how many occurrences are left, None beyond a million; `others` how many triggers share the cap;
-    `takes` estimates how long it is until the last is started, None when there is nothing or nothing can be said: while
-    the trigger is inactive, or `held` by a freeze or a blackout.
+    `remaining` is their number, None beyond a million. `others` is the number of other triggers that share the catch-up
+    cap. `takes` estimates the time until the last one starts. It is None when nothing is left, and when no estimate is
+    possible: while the trigger is inactive, or held by a freeze or a blackout (`held`).
     """
 
     trigger: TriggerKey
@@ -50,84 +51,82 @@ class BacklogView:
     held: Hold | None
 
 
-class Backlogs:
-    """Shows one trigger's backlog, or gives it up; that is recorded in the ledger."""
+def show_backlog(database: Database, pace: Pace, key: TriggerKey) -> BacklogView:
+    """Return a trigger's backlog. Raises NotFound, also for a deleted trigger."""
+    with database.read() as connection:
+        trigger = _existing(connection, key)
+        row = status_store.get(connection, trigger.trigger_id)
+        assert row is not None
+        return _view(connection, pace, trigger, row, database.clock.now(connection))
 
-    def __init__(self, database: Database, observations: Observations, pace: Pace) -> None:
-        self._database = database
-        self._observations = observations
-        self._pace = pace
 
-    def show(self, key: TriggerKey) -> BacklogView:
-        """What is left to catch up, and until when about. Raises NotFound."""
-        with self._database.read() as connection:
-            trigger, row = _existing(connection, key)
-            return self._standing(connection, trigger, row, self._database.clock.now(connection))
+def drop_backlog(
+    database: Database, observations: Observations, pace: Pace, key: TriggerKey, caller: Caller
+) -> tuple[BacklogView, Skip | None]:
+    """Give a trigger's backlog up, and record it as one skipped range: `missed`, with who dropped it and why.
 
-    def drop(self, key: TriggerKey, caller: Caller) -> tuple[BacklogView, Skip | None]:
-        """Gives up what is left: one skipped range, `missed`, whose reason says who dropped it and why.
-
-        The range is None where no occurrence was in it. Raises NotFound, and Conflict when nothing is left.
-        """
-        with self._database.write() as connection:
-            trigger, row = _existing(connection, key, lock=True)
-            now = self._database.clock.now(connection)
-            held = backlog_store.get(connection, [trigger.trigger_id])
-            if not held:
-                raise Conflict.hinted("backlog", f"{key} has no backlog", "there is nothing to give up")
-            schedule = read_terms(connection, key.project, trigger.spec, trigger.resolved).schedule
-            spans = [(backlog.cursor_at, backlog.until_at) for backlog in held]
-            reason = f"{DROPPED} by {caller.actor}" + (f": {caller.reason}" if caller.reason else "")
-            left = ranges.joined(schedule, spans, OccurrenceOutcome.MISSED, reason)
-            dropped = skip_of(trigger.trigger_id, row.revision, now, left) if left else None
-            occurrences.record(connection, [dropped] if dropped else [])
-            backlog_store.drop(connection, trigger.trigger_id)
-            notices.changed(connection)
-            standing = self._standing(connection, trigger, row, now)
-        self._observations.emit(BacklogDropped(key, caller.actor, dropped.count if dropped else 0))
-        return standing, dropped
-
-    def _standing(self, connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> BacklogView:
+    The range is None when no occurrence was in the backlog. Raises NotFound, and Conflict when there is no backlog.
+    """
+    with database.write() as connection:
+        trigger = _existing(connection, key)
+        row = status_store.lock(connection, [trigger.trigger_id])[0]
+        trigger = trigger_store.by_id(connection, trigger.trigger_id) or trigger  # as it is under the lock
+        now = database.clock.now(connection)
         backlogs = backlog_store.get(connection, [trigger.trigger_id])
-        held = holds.over(holds.lasting(connection, now), trigger, now)
-        number, others = 0, backlog_store.count_triggers(connection)
-        if backlogs:
-            schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
-            number = sum(count(schedule, one.cursor_at, one.until_at, MOST_COUNTED + 1) for one in backlogs)
-        is_served = bool(backlogs) and trigger.active and not held
-        remaining = number if number <= MOST_COUNTED else None
-        return BacklogView(
-            trigger=trigger.key,
-            watermark=row.watermark,
-            is_ahead=row.watermark > now,
-            backlogs=backlogs,
-            remaining=remaining,
-            others=max(0, others - bool(backlogs)),
-            now=now,
-            takes=self._takes(remaining, others) if is_served else None,
-            held=held,
-        )
-
-    def _takes(self, remaining: int | None, sharing: int) -> timedelta | None:
-        """The cap is shared evenly; the rate may be the narrower of the two."""
-        per_second = self._pace.max_catchup_runs_per_loop / self._pace.resync_interval.total_seconds()
-        if self._pace.execution_qps:
-            per_second = min(per_second, self._pace.execution_qps)
-        if remaining is None or per_second == 0:
-            return None
-        return timedelta(seconds=remaining * max(1, sharing) / per_second)
+        if not backlogs:
+            raise Conflict.hinted("backlog", f"{key} has no backlog", "there is nothing to give up")
+        schedule = read_terms(connection, key.project, trigger.spec, trigger.resolved).schedule
+        spans = [(backlog.cursor_at, backlog.until_at) for backlog in backlogs]
+        reason = f"{DROPPED} by {caller.actor}" + (f": {caller.reason}" if caller.reason else "")
+        skipped = ranges.joined(schedule, spans, OccurrenceOutcome.MISSED, reason)
+        skip = skip_of(trigger.trigger_id, row.revision, now, skipped) if skipped else None
+        occurrences.record(connection, [skip] if skip else [])
+        backlog_store.drop(connection, trigger.trigger_id)
+        notices.changed(connection)
+        view = _view(connection, pace, trigger, row, now)
+    observations.emit(BacklogDropped(key, caller.actor, skip.count if skip else 0))
+    return view, skip
 
 
-def _existing(connection: Connection, key: TriggerKey, *, lock: bool = False) -> tuple[Trigger, StatusRow]:
+def _existing(connection: Connection, key: TriggerKey) -> Trigger:
     trigger = trigger_store.get(connection, key)
     if trigger is None:
         raise NotFound.trigger(key)
     if trigger.deleted:
         raise NotFound.deleted(key, trigger.revision)
-    if lock:
-        rows = status_store.lock(connection, [trigger.trigger_id])
-        trigger = trigger_store.by_id(connection, trigger.trigger_id) or trigger
-        return trigger, rows[0]
-    row = status_store.get(connection, trigger.trigger_id)
-    assert row is not None
-    return trigger, row
+    return trigger
+
+
+def _view(connection: Connection, pace: Pace, trigger: Trigger, row: StatusRow, now: datetime) -> BacklogView:
+    backlogs = backlog_store.get(connection, [trigger.trigger_id])
+    hold = holds.over(holds.lasting(connection, now), trigger, now)
+    number, sharing = 0, backlog_store.count_triggers(connection)
+    if backlogs:
+        schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule
+        number = sum(count(schedule, backlog.cursor_at, backlog.until_at, MOST_COUNTED + 1) for backlog in backlogs)
+    is_served = bool(backlogs) and trigger.active and not hold
+    remaining = number if number <= MOST_COUNTED else None
+    return BacklogView(
+        trigger=trigger.key,
+        watermark=row.watermark,
+        is_ahead=row.watermark > now,
+        backlogs=backlogs,
+        remaining=remaining,
+        others=max(0, sharing - bool(backlogs)),
+        now=now,
+        takes=_estimate(pace, remaining, sharing) if is_served else None,
+        held=hold,
+    )
+
+
+def _estimate(pace: Pace, remaining: int | None, sharing: int) -> timedelta | None:
+    """Return the time to start `remaining` runs when `sharing` triggers share the catch-up cap evenly.
+
+    The execution rate applies when it is lower than the cap.
+    """
+    per_second = pace.max_catchup_runs_per_loop / pace.resync_interval.total_seconds()
+    if pace.execution_qps:
+        per_second = min(per_second, pace.execution_qps)
+    if remaining is None or per_second == 0:
+        return None
+    return timedelta(seconds=remaining * max(1, sharing) / per_second)

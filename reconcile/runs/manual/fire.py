@@ -1,4 +1,7 @@
-"""Runs by hand: fire now, with an input, whatever the schedule says; one trigger, or many (X-11)."""
+"""Fire triggers by hand: create one run now, whatever the schedule says, for one trigger or for many (X-11).
+
+Neither the rate nor the trigger's activation holds these runs back.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,99 +32,104 @@ Refusal = NotFound | Invalid | Conflict | Forbidden
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """What became of one of many: its run, or why there is none."""
+    """Result for one of many triggers: its run, or why it refused."""
 
     trigger: TriggerKey
     outcome: Run | Refusal
 
 
-class Firing:
-    """Makes manual runs; they are not scheduled, so neither rate nor activation holds them back."""
+def fire_trigger(
+    database: Database,
+    observations: Observations,
+    key: TriggerKey,
+    input: Mapping[str, Any] | None,
+    caller: Caller,
+    overlap: str | None = None,
+) -> Run:
+    """Create one pending run; with an idempotency key that was used before, return the run made then.
 
-    def __init__(self, database: Database, observations: Observations) -> None:
-        self._database = database
-        self._observations = observations
-
-    def fire(self, key: TriggerKey, input: Mapping[str, Any] | None, caller: Caller, overlap: str | None = None) -> Run:
-        """One pending run; with an idempotency key used before, the run it made then.
-
-        `input` stands over the trigger's own, name by name. Raises NotFound (also for a deleted trigger), Invalid for
-        an input that the task does not declare, Forbidden where its author may start nothing (X-15), and Conflict
-        under a freeze, for what the budget does not buy, and while a run goes on, unless `overlap` says otherwise.
-        """
-        _check(input, overlap)
-        with self._database.write() as connection:
-            target = targets.locked(self._database, connection, key)
-            targets.check_input(target, input)
-            new = target.run(
-                f"manual/{caller.idempotency_key or ids.fresh(target.now)}",
-                target.now,
-                source=RunSource.MANUAL,
-                overlap=overlap or "allow",
-                caller=caller,
-                input=input,
-            )
-            if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
-                return _same_request(made, new, caller)
-            targets.refuse_frozen(connection, key.project, target.now)
-            targets.refuse_denied(connection, target.trigger, target.now)
-            live = run_store.live_of(connection, new.trigger_id)
-            if live and room(overlap or "skip", target.facts.live_runs) == 0:
-                hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
-                raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
-            target.refuse_beyond(1)
-            displaced = []
-            if live and overlap in DISPLACING:
-                displaced = [Displacement(new.trigger_id, new.id, forced=overlap == "terminate")]
-            over = run_orders.displace(connection, displaced, target.now)
-            run_store.create(connection, [new])
-            status_store.fired(connection, target.status, new.id, target.now, outcome=outcome_of(new))
-            notices.runs_pending(connection)
-            made = run_store.get(connection, new.id)
-        assert made is not None
-        self._observations.emit(RunFired(made, key, caller.actor))
-        for run in over:
-            self._observations.emit(WaitEnded(run, key, target.now))
-        return made
-
-    def fire_all(
-        self,
-        chosen: Sequence[TriggerKey] | str,
-        input: Mapping[str, Any] | None,
-        caller: Caller,
-        overlap: str | None,
-        progress: Progress,
-        *,
-        projects: Collection[str] | None = None,
-    ) -> list[Fired]:
-        """Fires each of some triggers, or of those of these projects that bear a tag now: what one refuses stops none.
-
-        Raises Invalid for what no trigger could take.
-        """
-        _check(input, overlap)
-        if isinstance(chosen, str):
-            with self._database.read() as connection:
-                chosen = trigger_store.tagged(connection, chosen, projects)
-        fired: list[Fired] = []
-        for key in sorted(chosen):
-            outcome: Run | Refusal
-            try:
-                outcome = self.fire(key, input, caller, overlap)
-            except (NotFound, Invalid, Conflict, Forbidden) as refused:
-                outcome = refused
-            fired.append(Fired(key, outcome))
-            progress(len(fired), len(chosen))
-        return fired
+    Each name in `input` replaces the trigger's own value of that name. Raises NotFound (also for a deleted trigger),
+    Invalid for an input that the task does not declare, Forbidden when the trigger's author may start nothing (X-15),
+    and Conflict under a freeze, beyond the budget, and while a run is live unless `overlap` allows another one.
+    """
+    _check_request(input, overlap)
+    with database.write() as connection:
+        target = targets.lock_target(database, connection, key)
+        targets.check_input(target, input)
+        new = target.new_run(
+            f"manual/{caller.idempotency_key or ids.fresh(target.now)}",
+            target.now,
+            source=RunSource.MANUAL,
+            overlap=overlap or "allow",
+            caller=caller,
+            input=input,
+        )
+        earlier = run_store.firsts(connection, [new])
+        if earlier and (run := run_store.get(connection, earlier[new.id])):
+            return _same_request(run, new, caller)
+        targets.refuse_frozen(connection, key.project, target.now)
+        targets.refuse_denied(connection, target.trigger, target.now)
+        live = run_store.live_of(connection, new.trigger_id)
+        if live and room(overlap or "skip", target.facts.live_runs) == 0:
+            hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
+            raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
+        target.refuse_beyond_budget(1)
+        displacements = []
+        if live and overlap in DISPLACING:
+            displacements = [Displacement(new.trigger_id, new.id, forced=overlap == "terminate")]
+        displaced = run_orders.displace(connection, displacements, target.now)
+        run_store.create(connection, [new])
+        status_store.fired(connection, target.status, new.id, target.now, outcome=outcome_of(new))
+        notices.runs_pending(connection)
+        run = run_store.get(connection, new.id)
+    assert run is not None
+    observations.emit(RunFired(run, key, caller.actor))
+    for ended in displaced:
+        observations.emit(WaitEnded(ended, key, target.now))
+    return run
 
 
-def _check(input: Mapping[str, Any] | None, overlap: str | None) -> None:
+def fire_triggers(
+    database: Database,
+    observations: Observations,
+    selection: Sequence[TriggerKey] | str,
+    input: Mapping[str, Any] | None,
+    caller: Caller,
+    overlap: str | None,
+    progress: Progress,
+    *,
+    projects: Collection[str] | None = None,
+) -> list[Fired]:
+    """Fire each of the selected triggers in a transaction of its own; a trigger that refuses does not stop the others.
+
+    A tag selects the triggers of `projects` (None: all) that bear it now. `progress` is called after each trigger.
+    Raises Invalid for a request that every trigger would refuse.
+    """
+    _check_request(input, overlap)
+    if isinstance(selection, str):
+        with database.read() as connection:
+            selection = trigger_store.tagged(connection, selection, projects)
+    fired: list[Fired] = []
+    for key in sorted(selection):
+        outcome: Run | Refusal
+        try:
+            outcome = fire_trigger(database, observations, key, input, caller, overlap)
+        except (NotFound, Invalid, Conflict, Forbidden) as refusal:
+            outcome = refusal
+        fired.append(Fired(key, outcome))
+        progress(len(fired), len(selection))
+    return fired
+
+
+def _check_request(input: Mapping[str, Any] | None, overlap: str | None) -> None:
     if overlap is not None and overlap not in POLICIES:
         raise Invalid.at("overlap", f"{overlap!r} is not known", f"one of {', '.join(POLICIES)}")
     documents.check(input or {}, "input")
 
 
-def _same_request(made: Run, new: NewRun, caller: Caller) -> Run:
-    if made.input != new.input:
-        detail = f"Idempotency-Key {caller.idempotency_key!r} was used for another fire, run {made.id}"
+def _same_request(run: Run, new: NewRun, caller: Caller) -> Run:
+    """Return the run that an earlier request made. Raises Conflict when that request had another input (R-04)."""
+    if run.input != new.input:
+        detail = f"Idempotency-Key {caller.idempotency_key!r} was used for another fire, run {run.id}"
         raise Conflict.hinted("Idempotency-Key", detail, NEW_KEY)
-    return made
+    return run

@@ -1,4 +1,4 @@
-"""The state that a trigger's runs hand on, as people see it, seed it and remove it (X-03)."""
+"""State that a trigger's runs hand on to each other: read, set and removed by people (X-03)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,57 +20,54 @@ from revisions.store.states import StoredState
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """The state after a request, None where there never was one; `changed` is False when it stood so already."""
+    """State after a request, None when there never was one; `changed` is False when it had this value already."""
 
     state: StoredState | None
     changed: bool
 
 
-class Seeding:
-    """Reads, sets and removes one trigger's state; who did it stands beside it until the next run writes its own."""
+def read_state(database: Database, key: TriggerKey) -> StoredState | None:
+    """Return the state, also of a deleted trigger. Raises NotFound."""
+    with database.read() as connection:
+        return store.get(connection, _trigger(connection, key).trigger_id)
 
-    def __init__(self, database: Database, observations: Observations) -> None:
-        self._database = database
-        self._observations = observations
 
-    def show(self, key: TriggerKey) -> StoredState | None:
-        """The state, of a deleted trigger too. Raises NotFound."""
-        with self._database.read() as connection:
-            return store.get(connection, _trigger(connection, key).trigger_id)
+def seed_state(database: Database, observations: Observations, key: TriggerKey, value: Any, caller: Caller) -> Seeded:
+    """Set the state that the next run reads; a run under way may still replace it when it ends.
 
-    def seed(self, key: TriggerKey, value: Any, caller: Caller) -> Seeded:
-        """Sets the state that the next run finds; a run that goes on may still put its own in its place.
+    Raises NotFound, also for a deleted trigger, and Invalid for a value that is no JSON or is too large.
+    """
+    documents.check(value, task_output.STATE_KEY)
+    new = task_output.state_of(value)
+    if new.fault:
+        raise Invalid.at(task_output.STATE_KEY, new.fault, "store what is large elsewhere, and keep a reference to it")
+    return _replace(database, observations, key, new.text, caller)
 
-        Raises NotFound, for a deleted trigger too, and Invalid for a value that JSON cannot carry or that is too large.
-        """
-        documents.check(value, task_output.STATE_KEY)
-        new = task_output.state_of(value)
-        if new.fault:
-            raise Invalid.at(
-                task_output.STATE_KEY, new.fault, "store what is large elsewhere, and keep a reference to it"
-            )
-        return self._put(key, new.text, caller)
 
-    def clear(self, key: TriggerKey, caller: Caller) -> Seeded:
-        """Removes the state. Raises NotFound, for a deleted trigger too."""
-        return self._put(key, None, caller)
+def clear_state(database: Database, observations: Observations, key: TriggerKey, caller: Caller) -> Seeded:
+    """Remove the state. Raises NotFound, also for a deleted trigger."""
+    return _replace(database, observations, key, None, caller)
 
-    def _put(self, key: TriggerKey, text: str | None, caller: Caller) -> Seeded:
-        with self._database.write() as connection:
-            trigger = _trigger(connection, key)
-            status_store.lock(connection, [trigger.trigger_id])
-            trigger = _trigger(connection, key)  # as it is under the lock
-            if trigger.deleted:
-                raise NotFound.deleted(key, trigger.revision)
-            before = store.get(connection, trigger.trigger_id)
-            if (before.state if before else None) == text:
-                return Seeded(before, changed=False)
-            now = self._database.clock.now(connection)
-            made = StoredState(trigger.trigger_id, text, now, caller.actor, run_id=None)
-            store.put(connection, made)
-        size = len(text.encode()) if text is not None else None
-        self._observations.emit(StateChanged(key, caller.actor, size))
-        return Seeded(made, changed=True)
+
+def _replace(
+    database: Database, observations: Observations, key: TriggerKey, text: str | None, caller: Caller
+) -> Seeded:
+    """Store the state with its author, under the status row's lock that settling takes as well."""
+    with database.write() as connection:
+        trigger = _trigger(connection, key)
+        status_store.lock(connection, [trigger.trigger_id])
+        trigger = _trigger(connection, key)  # it may have been deleted while waiting for the lock
+        if trigger.deleted:
+            raise NotFound.deleted(key, trigger.revision)
+        before = store.get(connection, trigger.trigger_id)
+        if (before.state if before else None) == text:
+            return Seeded(before, changed=False)
+        now = database.clock.now(connection)
+        state = StoredState(trigger.trigger_id, text, now, caller.actor, run_id=None)
+        store.put(connection, state)
+    size = len(text.encode()) if text is not None else None
+    observations.emit(StateChanged(key, caller.actor, size))
+    return Seeded(state, changed=True)
 
 
 def _trigger(connection: Connection, key: TriggerKey) -> Trigger:

@@ -1,4 +1,4 @@
-"""What all that people start by hand has in common: the trigger under its lock, its input, and freezes (X-11, S-13)."""
+"""Checks common to all runs started by hand: the locked trigger, its input, rights and freezes (X-11, S-13)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,10 @@ from revisions.store.trigger_facts import TriggerFacts
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A trigger that is not deleted, what it did, what its spec means and what it spent, at one instant."""
+    """A trigger that exists, with its status, its typed terms and what it spent, all read at `now`.
+
+    `spending` is None for a trigger without a budget.
+    """
 
     trigger: Trigger
     status: StatusRow
@@ -40,12 +43,12 @@ class Target:
     spending: Spending | None
     now: datetime
 
-    def refuse_beyond(self, number: int) -> None:
-        """Raises Conflict where its budget does not buy so many more runs (X-08)."""
+    def refuse_beyond_budget(self, number: int) -> None:
+        """Raise Conflict when the budget does not allow `number` more runs (X-08)."""
         if self.terms.budget and self.spending:
             budget_spending.refuse_unaffordable(self.trigger.key, self.terms.budget, self.spending, self.now, number)
 
-    def run(
+    def new_run(
         self,
         occurrence_id: str,
         scheduled_at: datetime,
@@ -55,9 +58,9 @@ class Target:
         caller: Caller,
         input: Mapping[str, Any] | None,
     ) -> NewRun:
-        """A run of it that somebody asks for; `input` stands over the trigger's own, name by name.
+        """Build a run that somebody asks for; each name in `input` replaces the trigger's own value of that name.
 
-        One fired by hand may come too late to start, a backfilled one not (X-18).
+        A manual run may wait `start_within` for its start. A backfilled run is never too late (X-18).
         """
         return new_run(
             self.facts,
@@ -76,24 +79,31 @@ class Target:
         )
 
 
-def locked(database: Database, connection: Connection, key: TriggerKey) -> Target:
-    """The trigger as it is under its status row's lock (L-15). Raises NotFound, also for a deleted one."""
-    found = _existing(trigger_store.get(connection, key), key)
-    status = status_store.lock(connection, [found.trigger_id])[0]
-    trigger = _existing(trigger_store.by_id(connection, found.trigger_id), key)
+def lock_target(database: Database, connection: Connection, key: TriggerKey) -> Target:
+    """Lock the trigger's status row and read the trigger (L-15). Raises NotFound, also for a deleted trigger.
+
+    The status row carries the revision, so its lock keeps deploys and due passes away. The trigger is read a second
+    time under the lock, because it may have been renamed, changed or deleted while waiting for it.
+    """
+    unlocked = _existing(trigger_store.get(connection, key), key)
+    status = status_store.lock(connection, [unlocked.trigger_id])[0]
+    trigger = _existing(trigger_store.by_id(connection, unlocked.trigger_id), key)
     return _target(database, connection, trigger, status)
 
 
-def read(database: Database, connection: Connection, key: TriggerKey) -> Target:
-    """The trigger as it is, without a lock: for what changes nothing. Raises NotFound, also for a deleted one."""
+def read_target(database: Database, connection: Connection, key: TriggerKey) -> Target:
+    """Read the trigger without a lock. Raises NotFound, also for a deleted trigger."""
     trigger = _existing(trigger_store.get(connection, key), key)
     status = status_store.get(connection, trigger.trigger_id)
     assert status is not None
     return _target(database, connection, trigger, status)
 
 
-def start_anew_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
-    """The time to start within begins anew with somebody's word (X-18); a backfilled run is never too late."""
+def renewed_start_by(connection: Connection, run: Run, now: datetime) -> datetime | None:
+    """Return the `start_by` of a run that is retried or approved: `start_within` counts from now again (X-18).
+
+    None when its revision has no `start_within`, and for a backfilled run.
+    """
     revision = revision_store.get(connection, run.trigger_id, run.revision)
     if revision is None or run.source == RunSource.BACKFILL:
         return None
@@ -102,16 +112,16 @@ def start_anew_by(connection: Connection, run: Run, now: datetime) -> datetime |
 
 
 def refuse_denied(connection: Connection, trigger: Trigger, now: datetime) -> None:
-    """Whoever starts it, a trigger acts with its author's rights (X-15). Raises Forbidden."""
-    given = author_rights.rights_of_authors(connection, [trigger.scopes], now)
-    wanted = readable_trigger(trigger.spec).scopes
-    if why := authority.refusal(wanted, trigger.scopes, trigger.key.project, given):
-        detail = f"{trigger.key} may start nothing: {why}"
+    """Raise Forbidden when the trigger's author may start nothing any more, whoever asks for the run (X-15)."""
+    rights = author_rights.rights_of_authors(connection, [trigger.scopes], now)
+    scopes = readable_trigger(trigger.spec).scopes
+    if reason := authority.refusal(scopes, trigger.scopes, trigger.key.project, rights):
+        detail = f"{trigger.key} may start nothing: {reason}"
         raise Forbidden.hinted("scopes", detail, f"see `triggerctl show {trigger.key}`")
 
 
 def refuse_frozen(connection: Connection, project: str, now: datetime) -> None:
-    """A freeze stops what people start, too (S-13). Raises Conflict."""
+    """Raise Conflict while the project or everything is frozen: a freeze stops manual runs too (S-13)."""
     for freeze in holds.frozen(connection, now):
         if freeze.project in (None, project):
             what = freeze.project or "everything"
@@ -122,12 +132,12 @@ def refuse_frozen(connection: Connection, project: str, now: datetime) -> None:
 
 
 def check_input(target: Target, input: Mapping[str, Any] | None) -> None:
-    """Raises Invalid for an input that the task does not declare."""
+    """Raise Invalid for an input that the task does not declare."""
     declared = readable_task(target.facts.task_spec).inputs if target.facts.task_spec else {}
     unknown = sorted(set(input or {}) - set(declared)) if declared else []
     if unknown:
-        known = f"the task declares {', '.join(sorted(declared))}"
-        raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", known)
+        hint = f"the task declares {', '.join(sorted(declared))}"
+        raise Invalid.at(f"input.{unknown[0]}", "is not an input of the task", hint)
 
 
 def _existing(trigger: Trigger | None, key: TriggerKey) -> Trigger:

@@ -1,4 +1,4 @@
-"""`environment`: variables of the controller, which no task inherits."""
+"""Secret source `environment`: variables of the controller's own environment, which no task inherits."""
 
 import os
 
@@ -8,10 +8,10 @@ PREFIX = "TRIGGERCTL_SECRET__"
 
 
 class EnvironmentSource:
-    """`TRIGGERCTL_SECRET__<NAME>`, and `TRIGGERCTL_SECRET__<SCOPE>__<NAME>`.
+    """Reads `TRIGGERCTL_SECRET__<NAME>` without a scope, and `TRIGGERCTL_SECRET__<SCOPE>__<NAME>` with one.
 
-    A scope is written in upper case with `_` for `-`. No two scopes come to the same variable, for those with `.` or
-    `_` are not looked for here, and no name holds `__`.
+    A scope is written in upper case with `_` for `-`. Two scopes never share a variable: a scope with `.` or `_` has
+    none, and no name contains `__`.
     """
 
     def place(self, places: SecretPlaces, scope: str | None, name: str) -> str:

@@ -1,4 +1,4 @@
-"""`files`: one file for each value below a folder, as Kubernetes mounts secrets."""
+"""Secret source `files`: one file per value below a folder, as Kubernetes mounts secrets."""
 
 import os
 import stat
@@ -7,11 +7,14 @@ from pathlib import Path
 from reconcile.protocols import SecretPlaces, SecretSource, SecretUnreadable
 
 LARGEST = 64 * 1024
-"""Bytes."""
+"""Largest value, bytes."""
 
 
 class FilesSource:
-    """`<folder>/<name>`, and `<folder>/<scope>/<name>`; a line break at the very end is not the value's."""
+    """Reads `<folder>/<name>` without a scope, and `<folder>/<scope>/<name>` with one.
+
+    A line break at the very end does not belong to the value.
+    """
 
     def place(self, places: SecretPlaces, scope: str | None, name: str) -> str:
         path = _path(places, scope, name)
@@ -22,6 +25,7 @@ class FilesSource:
         if path is None:
             return None
         try:
+            # Without blocking: a pipe in the file's place would wait for a writer.
             with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise SecretUnreadable(f"{path} is not a regular file")

@@ -1,4 +1,4 @@
-"""`kubernetes`: Secret objects of one namespace, read through the API (extra `kubernetes`)."""
+"""Secret source `kubernetes`: Secret objects of one namespace, read through the API (extra `kubernetes`)."""
 
 import base64
 from contextlib import suppress
@@ -7,13 +7,16 @@ from reconcile.launchers.shared import cluster
 from reconcile.protocols import SecretPlaces, SecretSource, SecretUnreadable
 
 OBJECT = "triggerctl"
-"""Every Secret object that is read is called so, or begins so: no scope can name another."""
+"""Name, or beginning of the name, of every Secret object that is read: no scope can reach another one."""
 SECONDS = 5.0
-"""How long one answer may take: the worker waits for it."""
+"""Timeout of one request; a launch waits for it."""
 
 
 class KubernetesSource:
-    """The key `<name>` of the object `triggerctl`, and of `triggerctl-<scope>`, in the cluster where Jobs run, too."""
+    """Reads key `<name>` of the object `triggerctl`, and of `triggerctl-<scope>` with a scope.
+
+    The cluster is the one in which Jobs run too.
+    """
 
     def place(self, places: SecretPlaces, scope: str | None, name: str) -> str:
         namespace = places.namespace
@@ -23,7 +26,7 @@ class KubernetesSource:
 
     def read(self, places: SecretPlaces, scope: str | None, name: str) -> str | None:
         if scope and "_" in scope:
-            return None  # no object can be called so
+            return None  # an object's name cannot contain it
         data = _data(places.namespace, _object(scope))
         if name not in data:
             return None
@@ -38,17 +41,17 @@ def _object(scope: str | None) -> str:
 
 
 def _data(namespace: str | None, name: str) -> dict[str, str]:
-    """What an object holds, still encoded; nothing where there is no such object."""
+    """Return the base64-encoded values of an object by key; empty when there is no such object."""
     try:
-        here = cluster.connected(cluster.named())
-        found = here.secret(namespace or here.namespace, name, seconds=SECONDS)
+        connected = cluster.connected(cluster.named())
+        secret = connected.secret(namespace or connected.namespace, name, seconds=SECONDS)
     except cluster.UnknownCluster as error:
         raise SecretUnreadable(str(error)) from None
     except cluster.KubernetesRefusal as error:
         if error.status == 404:
             return {}
         raise SecretUnreadable(f"{name} cannot be read: the cluster {error.short}") from None
-    return found.get("data") or {}
+    return secret.get("data") or {}
 
 
 source: SecretSource = KubernetesSource()

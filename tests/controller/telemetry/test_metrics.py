@@ -10,8 +10,7 @@ from controller.telemetry.metrics import Metrics
 from reconcile.decide.admission import Pace
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop import budget_survey
-from reconcile.runs.manual.backlogs import Backlogs
-from reconcile.runs.manual.fire import Firing
+from reconcile.runs.manual.backlogs import drop_backlog
 from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.tasks import delete_task
@@ -38,7 +37,7 @@ def test_a_backlog_that_was_given_up_counts_as_missed(world: World, metrics: Met
     world.create(overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
     world.another_loop_without_catch_up().resync()
-    Backlogs(world.database, world.observations, Pace()).drop(key("tick"), Caller("ann"))
+    drop_backlog(world.database, world.observations, Pace(), key("tick"), Caller("ann"))
     assert value(metrics, "skips_total", reason="missed") == 10
 
 
@@ -56,8 +55,7 @@ def test_runs_that_are_cancelled_before_they_begin_have_ended_too(world: World, 
         world.advance(minutes=1)
         world.resync()
         ended.append(value(metrics, "runs_total", outcome="cancelled", source="schedule"))
-    firing = Firing(world.database, world.observations)
-    firing.fire(key("tick"), None, Caller("ann"), overlap="terminate")
+    world.fire(key("tick"), None, Caller("ann"), overlap="terminate")
     ended.append(value(metrics, "runs_total", outcome="cancelled", source="schedule"))
     delete_task(world.database, world.observations, TaskKey("acme", "production", "report", "v1"), Caller("ann"))
     assert ended == [0, 1, 2]
@@ -172,7 +170,7 @@ def test_why_triggers_rest(world: World, metrics: Metrics) -> None:
     world.deactivate("by-hand", 1, "holidays")
     world.deactivate("named-so", 1, "failures")
     world.delete("gone", 1)
-    world.firing.fire(key("fails"), None, Caller("ann"))
+    world.fire(key("fails"), None, Caller("ann"))
     world.finish(AttemptOutcome.FAILED)
     assert value(metrics, "triggers_active") == 1
     assert value(metrics, "triggers_deactivated", reason="failures") == 1
@@ -188,9 +186,9 @@ def test_how_much_of_a_budget_is_used(world: World, metrics: Metrics) -> None:
     world.resync()
     assert value(metrics, "budget_used_ratio", project="acme") == 0
     for name in ("small", "large"):
-        world.firing.fire(key(name), None, Caller("ann"))
+        world.fire(key(name), None, Caller("ann"))
         world.finish(cost=4)
-    world.firing.fire(key("small"), None, Caller("ann"))
+    world.fire(key("small"), None, Caller("ann"))
     world.resync()
     assert value(metrics, "budget_used_ratio", project="acme") == 0
     world.loop.scan()
@@ -200,7 +198,7 @@ def test_how_much_of_a_budget_is_used(world: World, metrics: Metrics) -> None:
 def test_a_budget_that_is_used_up_is_still_told(world: World, metrics: Metrics) -> None:
     """X-08, O-02: while the trigger rests for it; a deleted one's is not."""
     world.create(overlap="allow", limits={"max_cost": 4, "estimate": 1})
-    world.firing.fire(key("tick"), None, Caller("ann"))
+    world.fire(key("tick"), None, Caller("ann"))
     world.finish(cost=5)
     assert world.history()[0].reason == "budget"
     world.loop.scan()
@@ -273,7 +271,7 @@ def test_budgets_are_looked_at_a_part_at_a_time(
     monkeypatch.setattr(budget_survey, "AT_ONCE", 2)
     for name, most in (("a", 10), ("b", 20), ("c", 40)):
         world.create(name, overlap="allow", limits={"max_cost": most, "estimate": 1})
-        world.firing.fire(key(name), None, Caller("ann"))
+        world.fire(key(name), None, Caller("ann"))
     world.resync()
     assert value(metrics, "budget_used_ratio", project="acme") is None
     world.resync()

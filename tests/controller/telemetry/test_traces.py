@@ -19,7 +19,7 @@ from reconcile.observations.observation import Observations
 from reconcile.plugins import launchers
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import Completing
+from reconcile.runs.callbacks import complete_run
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
 from revisions.store.runs import Run
@@ -213,7 +213,7 @@ def test_a_run_begun_again_by_hand_stays_in_its_trace(world: World, telling: Tel
     runner.run_pass()
     floor.launcher.last.fail()
     runner.run_pass()
-    world.retrying.retry(run.id, Caller("ann"))
+    world.retry(run.id, Caller("ann"))
     runner.run_pass()
     floor.launcher.last.succeed()
     runner.run_pass()
@@ -382,7 +382,6 @@ def test_completing_elsewhere_needs_no_trace(world: World, tmp_path: Path, floor
     floor.runner(telling).run_pass()
     serving, heard = Telling(), Observations()
     serving.hears(heard)
-    lease = timedelta(minutes=1)
-    completing = Completing(world.database, heard, lease, vault=Vault(), work_dir=tmp_path / "elsewhere")
-    completing.complete(run.id, 1, Ended(AttemptOutcome.SUCCEEDED, output={}))
+    ended = Ended(AttemptOutcome.SUCCEEDED, output={})
+    complete_run(world.database, heard, run.id, 1, ended, vault=Vault(), work_dir=tmp_path / "elsewhere")
     assert header(serving.one("attempt")) == floor.told

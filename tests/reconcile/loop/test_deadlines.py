@@ -121,12 +121,12 @@ def test_a_success_that_is_caught_up_late_is_late(scene: Scene) -> None:
 def test_a_run_by_hand_meets_it_too(scene: Scene) -> None:
     """X-16, X-11: after a failure, in time; one of before the occurrence does not."""
     scene.world.create(**HOUR, retry={"max_attempts": 1})
-    scene.world.firing.fire(key("tick"), None, Caller("ann"))
+    scene.world.fire(key("tick"), None, Caller("ann"))
     scene.succeed()
     scene.until("09:00")
     scene.fail()
     scene.until("09:05")
-    scene.world.firing.fire(key("tick"), None, Caller("ann"))
+    scene.world.fire(key("tick"), None, Caller("ann"))
     scene.succeed()
     scene.until("10:00")
     scene.until("10:10")

@@ -267,9 +267,9 @@ def test_what_is_paid_at_the_periods_first_instant_is_that_periods(world: World)
     world.advance(seconds=1)
     world.settle(second, cost=0.9)
     assert standing(world)[0]
-    assert world.firing.fire(key("tick"), None, ANN).reserved == 0.1
+    assert world.fire(key("tick"), None, ANN).reserved == 0.1
     with pytest.raises(Conflict, match=r"0.9 is spent and 0.1 set aside"):
-        world.firing.fire(key("tick"), None, ANN, "allow")
+        world.fire(key("tick"), None, ANN, "allow")
 
 
 def test_queued_runs_wait_for_the_next_period_too(world: World) -> None:
@@ -355,10 +355,10 @@ def test_runs_by_hand_are_not_held_to_max_runs_but_count(world: World) -> None:
     """X-08, X-11: who fires has decided; what succeeds leaves so much less to the schedule."""
     world.create(overlap="allow", limits={"max_runs": 2})
     for _ in range(2):
-        world.firing.fire(key("tick"), None, ANN)
+        world.fire(key("tick"), None, ANN)
         world.finish()
     assert standing(world) == (False, "max_runs", None)
-    world.firing.fire(key("tick"), None, ANN)
+    world.fire(key("tick"), None, ANN)
     assert world.finish().source == "manual"
     assert world.status().success_count == 3
     world.backfill(-2, 0)
@@ -404,12 +404,12 @@ def test_a_rest_that_buys_nothing_is_told_with_what_a_run_costs(world: World) ->
 def test_people_start_no_more_than_the_budget_buys(world: World) -> None:
     """X-08: fire, backfill and retry are refused with what is left and when the next period begins; nothing is made."""
     world.create(overlap="allow", retry={"max_attempts": 1}, limits={"max_cost": 1, "estimate": 0.6})
-    world.firing.fire(key("tick"), None, ANN)
+    world.fire(key("tick"), None, ANN)
     failed = world.finish(AttemptOutcome.FAILED, cost=0.5)
     for start in (
-        lambda: world.firing.fire(key("tick"), None, ANN),
+        lambda: world.fire(key("tick"), None, ANN),
         lambda: world.backfill(-5, 0),
-        lambda: world.retrying.retry(failed.id, ANN),
+        lambda: world.retry(failed.id, ANN),
     ):
         with pytest.raises(Conflict, match=r"may spend 1 in a month and has 0.5 left") as refused:
             start()

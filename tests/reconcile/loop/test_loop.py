@@ -410,17 +410,17 @@ def test_two_loops_woken_for_everything_start_nothing_twice(world: World) -> Non
 def test_a_manual_run_needs_no_schedule_and_no_activation(world: World) -> None:
     """X-11: fire now works on an inactive trigger, not on a deleted one, with an input over the trigger's own."""
     world.create(active=False, input={"a": 1, "b": 1})
-    run = world.firing.fire(key("tick"), {"b": 2}, Caller("ann", idempotency_key="k"))
+    run = world.fire(key("tick"), {"b": 2}, Caller("ann", idempotency_key="k"))
     assert (run.source, run.occurrence_id, run.input) == ("manual", "manual/k", '{"a":1,"b":2}')
-    assert world.firing.fire(key("tick"), {"b": 2}, Caller("ann", idempotency_key="k")) == run
+    assert world.fire(key("tick"), {"b": 2}, Caller("ann", idempotency_key="k")) == run
     with pytest.raises(TriggerctlError, match="another fire"):
-        world.firing.fire(key("tick"), {"b": 3}, Caller("ann", idempotency_key="k"))
+        world.fire(key("tick"), {"b": 3}, Caller("ann", idempotency_key="k"))
     with pytest.raises(TriggerctlError, match=run.id):
-        world.firing.fire(key("tick"), None, Caller("ann"))
-    assert world.firing.fire(key("tick"), None, Caller("ann"), overlap="allow").status == "pending"
+        world.fire(key("tick"), None, Caller("ann"))
+    assert world.fire(key("tick"), None, Caller("ann"), overlap="allow").status == "pending"
     world.delete("tick", 1)
     with pytest.raises(TriggerctlError, match="deleted"):
-        world.firing.fire(key("tick"), None, Caller("ann"))
+        world.fire(key("tick"), None, Caller("ann"))
 
 
 def test_stopping_waits_for_the_pass_that_is_under_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,9 +111,9 @@ def test_waiting_and_parked_runs_count(world: World, status: str) -> None:
 def test_a_fire_may_overlap_as_it_says(world: World, overlap: str, after: list[str]) -> None:
     """X-09: the policy is overridable for one fire; the trigger's own is `skip` here."""
     world.create()
-    world.firing.fire(key("tick"), None, Caller("ann"))
+    world.fire(key("tick"), None, Caller("ann"))
     world.claim()
-    world.firing.fire(key("tick"), None, Caller("ann"), overlap)
+    world.fire(key("tick"), None, Caller("ann"), overlap)
     assert sorted(statuses(world), reverse=True) == after
     assert len(world.claim()) == (overlap == "allow")
     displaced = overlap in ("cancel", "terminate")
@@ -124,9 +124,9 @@ def test_a_fire_with_queue_one_is_refused_beside_one_that_waits(world: World) ->
     """X-09: one that goes on and one that waits are all there may be."""
     world.create()
     for _ in range(2):
-        world.firing.fire(key("tick"), None, Caller("ann"), "queue_one")
+        world.fire(key("tick"), None, Caller("ann"), "queue_one")
     with pytest.raises(Conflict, match="goes on, so nothing was fired"):
-        world.firing.fire(key("tick"), None, Caller("ann"), "queue_one")
+        world.fire(key("tick"), None, Caller("ann"), "queue_one")
 
 
 def set_status(world: World, run: Run, status: str) -> None:

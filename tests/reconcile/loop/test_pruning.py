@@ -17,8 +17,7 @@ from reconcile.queries.explain import Explaining
 from reconcile.report.audit import AuditResult
 from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual import backfill
-from reconcile.runs.manual.backfill import BackfillRequest
-from reconcile.runs.manual.orders import Approving
+from reconcile.runs.manual.backfill import BackfillRequest, backfill_trigger
 from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid, NotFound
 from revisions.store import costs, feed, logs, retention, runs
@@ -148,16 +147,16 @@ def test_what_goes_on_stays(world: World) -> None:
     """O-07, X-11: a run that nobody took, and one that was begun again years after it had failed."""
     world.create(**DAILY)
     live(world, 3)
-    failed = world.firing.fire(key("tick"), None, Caller("ann"), "allow").id
+    failed = world.fire(key("tick"), None, Caller("ann"), "allow").id
     (run,) = world.claim()
     world.settle(run, AttemptOutcome.FAILED)
     with world.database.write() as connection:
         connection.execute(text("UPDATE runs SET status = 'failed', finished_at = started_at WHERE status = 'pending'"))
     live(world, 12)
-    waits = world.firing.fire(key("tick"), None, Caller("ann"), "allow").id
+    waits = world.fire(key("tick"), None, Caller("ann"), "allow").id
     world.deactivate("tick", 1)
     world.advance(days=400)
-    world.retrying.retry(failed, Caller("ann"))
+    world.retry(failed, Caller("ann"))
     prune(world)
     assert {failed, waits} <= {run.id for run in world.runs()}
     assert len(world.runs()) == 12
@@ -199,7 +198,9 @@ def test_what_goes_while_a_backfill_is_under_way_does_not_run_again(
     live(world, 20)
     wish = BackfillRequest(world.start + DAY, world.start + 8 * DAY)
     with pytest.raises(Invalid, match="removed"):
-        world.backfilling.backfill(key("tick"), wish, Caller("ann"), lambda done, total: prune(world))
+        backfill_trigger(
+            world.database, world.observations, key("tick"), wish, Caller("ann"), lambda done, total: prune(world)
+        )
     assert days(world) == list(range(8, 21))
 
 
@@ -209,7 +210,7 @@ def test_a_run_that_goes_before_it_is_locked_is_not_there(
 ) -> None:
     """O-07: whoever asked for it is told so."""
     world.create(**DAILY, retry={"max_attempts": 1})
-    failed = world.firing.fire(key("tick"), None, Caller("ann")).id
+    failed = world.fire(key("tick"), None, Caller("ann")).id
     world.finish(AttemptOutcome.FAILED)
     looked = runs.get
 
@@ -219,7 +220,7 @@ def test_a_run_that_goes_before_it_is_locked_is_not_there(
         return found
 
     monkeypatch.setattr(runs, "get", look_and_remove)
-    work = {"retry": world.retrying.retry, "approve": Approving(world.database, world.observations).approve}[asked]
+    work = {"retry": world.retry, "approve": world.approve}[asked]
     with pytest.raises(NotFound, match=f"no run {failed}"):
         work(failed, Caller("ann"))
 

@@ -13,7 +13,7 @@ from reconcile.decide.admission import Pace
 from reconcile.decide.changes import has_occurrences
 from reconcile.queries.audit import Auditing
 from reconcile.report.audit import AuditResult
-from reconcile.runs.manual.backfill import BackfillRequest
+from reconcile.runs.manual.backfill import BackfillRequest, backfill_trigger
 from reconcile.triggers.caller import Caller
 from revisions.history.triggers import Trigger
 from revisions.store import triggers
@@ -103,13 +103,15 @@ class Life:
 
     def fire(self) -> None:
         if not self.trigger().deleted:
-            self.world.firing.fire(key(self.name), None, CALLER, "allow")
+            self.world.fire(key(self.name), None, CALLER, "allow")
 
     def backfill(self, seconds: int) -> None:
         if not self.trigger().deleted:
             now = self.world.clock_now()
             wish = BackfillRequest(now - timedelta(seconds=seconds), now + timedelta(seconds=1), overlap="allow")
-            self.world.backfilling.backfill(key(self.name), wish, CALLER, lambda done, total: None)
+            backfill_trigger(
+                self.world.database, self.world.observations, key(self.name), wish, CALLER, lambda done, total: None
+            )
 
     def finish(self) -> None:
         """All runs end, so that the next occurrence finds none going on."""

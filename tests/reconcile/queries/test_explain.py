@@ -12,7 +12,6 @@ from reconcile.decide.terms import offset
 from reconcile.queries.explain import Explained, Explaining
 from reconcile.report import wording
 from reconcile.report.verdicts import Verdict
-from reconcile.runs.manual.orders import Approving
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import freeze as freeze_project
 from reconcile.triggers.holds import unfreeze
@@ -397,7 +396,7 @@ def test_a_run_that_was_approved_says_by_whom_and_when(world: World) -> None:
     world.create(requires_approval=True)
     live(world, 1)
     world.advance(seconds=50)
-    Approving(world.database, world.observations).approve(world.runs()[0].id, Caller("eve"))
+    world.approve(world.runs()[0].id, Caller("eve"))
     world.advance(seconds=7)
     world.claim()
     text = told(world, 1)[1]
@@ -410,7 +409,7 @@ def test_a_run_by_hand_is_explained_where_it_is_the_newest(world: World) -> None
     world.create(schedule={"every": "10m"}, overlap="allow", retry={"max_attempts": 1})
     live(world, 12)
     world.finish()
-    run = world.firing.fire(key("tick"), {}, Caller("eve"))
+    run = world.fire(key("tick"), {}, Caller("eve"))
     assert ask(world).run == run
     assert told(world)[0] == "started"
     assert told(world)[1].startswith(f"Run {run.id} was made by eve at 2026-03-02T08:12:00Z (manual).")
@@ -428,7 +427,7 @@ def test_a_run_by_hand_says_what_it_waits_for(world: World) -> None:
     live(world, 1)
     (holder,) = world.claim()
     world.create(schedule={"every": "1h"}, serialize_key="k")
-    world.firing.fire(key("tick"), {}, Caller("eve"))
+    world.fire(key("tick"), {}, Caller("eve"))
     assert f"it waits for the end of run {holder.id}, which holds its serialize_key 'k'" in told(world)[1]
     world.advance(minutes=60)
     assert f"it waits for the end of run {holder.id}" in told(world)[1]
@@ -439,7 +438,7 @@ def test_a_run_by_hand_of_an_inactive_trigger(world: World) -> None:
     world.create()
     world.deactivate("tick", 1)
     world.advance(minutes=1)
-    run = world.firing.fire(key("tick"), {}, Caller("eve"))
+    run = world.fire(key("tick"), {}, Caller("eve"))
     assert ask(world).run == run
     (claimed,) = world.claim()
     world.settle(claimed)

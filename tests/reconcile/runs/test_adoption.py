@@ -1,4 +1,4 @@
-"""A worker is killed wherever it stands, with real child processes; the next one goes on where it was."""
+"""Adoption: a runner with real child processes is killed at any point, and the next one goes on from there."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from reconcile import plugins
 from reconcile.launchers.shared import file_locks
 from reconcile.observations.observation import Observations
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.runs.workspace import WorkPlace
+from reconcile.runs.workspace import Workspace
 from revisions.errors import Conflict
 from revisions.store import logs, runs
 from revisions.store.database import Database
@@ -51,7 +51,7 @@ while not os.path.exists("go"):
     time.sleep(0.01)
 """
 
-WORKER = """
+RUNNER = """
 import os, signal, sys, time
 from pathlib import Path
 from reconcile import plugins
@@ -61,8 +61,8 @@ from revisions.store.database import Database
 
 url, folder, point = sys.argv[1:]
 
-def die(now):
-    if now == point:
+def die(reached):
+    if reached == point:
         os.kill(os.getpid(), signal.SIGKILL)
 
 class Process:
@@ -87,7 +87,7 @@ while True:
 
 
 class Scene:
-    """A task that waits for a file, a worker of its own process, and one of the test's."""
+    """A task that waits for a file, a runner in a process of its own, and a runner in the test."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
@@ -101,9 +101,9 @@ class Scene:
         self.seen: list[str] = []
         self.observations.subscribe(lambda observation: self.seen.append(observation.name))
 
-    def worker(self, point: str, **variables: str) -> "subprocess.Popen[bytes]":
+    def killed_runner(self, point: str, **variables: str) -> "subprocess.Popen[bytes]":
         root = Path(plugins.__file__).parents[1]
-        command = [sys.executable, "-c", WORKER, self.url, str(self.folder), point]
+        command = [sys.executable, "-c", RUNNER, self.url, str(self.folder), point]
         return subprocess.Popen(command, cwd=root, env=os.environ | variables)
 
     def runner(self) -> Runner:
@@ -120,7 +120,7 @@ class Scene:
         (self.folder / "go").touch()
 
     @property
-    def begun(self) -> list[str]:
+    def starts(self) -> list[str]:
         path = self.folder / "runs.txt"
         return path.read_text().splitlines() if path.exists() else []
 
@@ -130,39 +130,39 @@ def scene(database_url: str, tmp_path: Path) -> Iterator[Scene]:
     scene = Scene(database_url, tmp_path)
     with scene.database:
         yield scene
-    scene.go()  # what a failed test left would wait for ever
+    scene.go()  # a task that a failed test left would wait for ever
 
 
 @pytest.mark.parametrize("point", ["run.claimed", "before start", "after start", "run.started", "run.settled"])
-def test_killed_anywhere_a_run_happens_once(scene: Scene, point: str) -> None:
-    """Invariant 5, X-07: `kill -9`, and the next worker ends the run in its first attempt, begun once."""
+def test_a_run_starts_once_wherever_its_runner_is_killed(scene: Scene, point: str) -> None:
+    """Invariant 5, X-07: after `kill -9` the next runner ends the run in its first attempt."""
     run_id = scene.rows.run(scene.trigger)
-    worker = scene.worker(point)
+    process = scene.killed_runner(point)
     if point == "run.settled":
-        eventually(lambda: scene.begun)
+        eventually(lambda: scene.starts)
         scene.go()
-    assert worker.wait(PATIENCE) == -signal.SIGKILL
+    assert process.wait(PATIENCE) == -signal.SIGKILL
     runner = scene.runner()
     runner.start()
-    eventually(lambda: scene.begun)
+    eventually(lambda: scene.starts)
     scene.go()
     run = eventually(lambda: run if (run := scene.run(run_id)).finished_at else None)
     runner.stop(timedelta(seconds=5))
     assert (run.status, run.attempt, run.output) == ("succeeded", 1, '{"attempt":1}')
-    assert scene.begun == ["run"]
+    assert scene.starts == ["run"]
     assert ("run.adopted" in scene.seen) == (point in ("after start", "run.started"))
     assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
     assert list((scene.folder / "work" / "instances").iterdir()) == []
 
 
-def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
-    """X-05, X-17: adopted work goes on under a new claim number; what it printed is stored once."""
+def test_an_adopted_run_keeps_its_log(scene: Scene) -> None:
+    """X-05, X-17: its work goes on under a new claim number, and its output is stored once."""
     run_id = scene.rows.run(scene.trigger)
-    scene.worker("run.started").wait(PATIENCE)
+    scene.killed_runner("run.started").wait(PATIENCE)
     runner = scene.runner()
     assert runner.run_pass().adopted == 1
     assert (scene.run(run_id).claim, scene.run(run_id).attempt) == (2, 1)
-    eventually(lambda: scene.begun)
+    eventually(lambda: scene.starts)
     scene.go()
     eventually(lambda: runner.run_pass().settled)
     with scene.database.read() as connection:
@@ -170,13 +170,13 @@ def test_a_run_is_handed_over_without_losing_its_log(scene: Scene) -> None:
     runner.stop(timedelta(0))
 
 
-def test_what_was_printed_while_no_worker_was_there_gives_its_room_back(scene: Scene) -> None:
-    """X-17, X-05: head and tail are kept byte by byte, secrets that lie across their ends hidden."""
+def test_the_middle_of_an_adopted_attempts_log_is_given_back(scene: Scene) -> None:
+    """X-17, X-05: head and tail are stored byte by byte, with secrets across their ends hidden."""
     (scene.folder / "flood.py").write_text(FLOOD)
     command = [sys.executable, "-S", "flood.py"]
     task = scene.rows.task("flood", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     run_id = scene.rows.run(scene.rows.trigger("flooding", task.name))
-    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(PATIENCE)
+    scene.killed_runner("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t").wait(PATIENCE)
     log = scene.folder / "work" / f"{run_id}-1" / "log"
     eventually(lambda: log.exists() and log.stat().st_size == 7 * 2**21)
     runner = scene.runner()
@@ -192,13 +192,13 @@ def test_what_was_printed_while_no_worker_was_there_gives_its_room_back(scene: S
     assert (text.head, text.dropped, text.tail) == (hidden[: logs.HEAD], 13 * 2**20, hidden[-logs.TAIL :])
 
 
-def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> None:
-    """X-12: in its log, its error and its output, though only the controller that was killed knew the value."""
+def test_secrets_of_an_adopted_attempt_are_hidden(scene: Scene) -> None:
+    """X-12: in its log, error and output, though only the runner that was killed had looked the value up."""
     (scene.folder / "leak.py").write_text(LEAK)
     command = [sys.executable, "-S", "leak.py"]
     task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     run_id = scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
-    scene.worker("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
+    scene.killed_runner("run.started", TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
     runner = scene.runner()
     assert runner.run_pass().adopted == 1
     scene.go()
@@ -212,14 +212,14 @@ def test_an_adopted_attempt_is_masked_by_what_it_was_handed(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize("point", ["before start", "run.settled"])
-def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str) -> None:
+def test_the_secrets_of_an_attempt_are_removed_with_it(scene: Scene, point: str) -> None:
     """X-12, invariant 5: `kill -9` before the start, and between the end and the removal of its files."""
     (scene.folder / "leak.py").write_text(LEAK)
     command = [sys.executable, "-S", "leak.py"]
     task = scene.rows.task("leak", launcher="process", process={"command": command, "cwd": "."}, secrets=["KEY"])
     scene.rows.run(scene.rows.trigger("leaking", task.name), max_attempts=1)
     scene.go()
-    scene.worker(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
+    scene.killed_runner(point, TRIGGERCTL_SECRET__KEY="s3cr3t-value").wait(PATIENCE)
     assert list((scene.folder / "work").glob("*.secrets"))
     runner = scene.runner()
     eventually(lambda: runner.run_pass().live == 0)
@@ -227,44 +227,44 @@ def test_what_an_attempt_was_handed_does_not_outlive_it(scene: Scene, point: str
     assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
 
 
-@pytest.mark.parametrize("what", ["a link", "a file"])
-def test_what_stands_in_the_place_of_an_ended_attempt_is_cleared_away(scene: Scene, what: str) -> None:
-    """Invariant 5, X-12: also what its task put there; what a link leads to stays as it was."""
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_whatever_stands_in_the_place_of_an_attempts_folder_is_removed(scene: Scene, kind: str) -> None:
+    """Invariant 5, X-12: a task may have put it there; the target of a link is left alone."""
     run_id = scene.rows.run(scene.trigger, parked=True)
-    other, place = scene.folder / "other", scene.folder / "work" / f"{run_id}-1"
+    other, attempt_folder = scene.folder / "other", scene.folder / "work" / f"{run_id}-1"
     (other / "below").mkdir(parents=True)
-    place.parent.mkdir()
-    if what == "a link":
-        place.symlink_to(other)
+    attempt_folder.parent.mkdir()
+    if kind == "link":
+        attempt_folder.symlink_to(other)
     else:
-        place.touch()
+        attempt_folder.touch()
     runner = scene.runner()
     runner.run_pass()
-    assert not os.path.lexists(place)
+    assert not os.path.lexists(attempt_folder)
     assert [path.name for path in other.iterdir()] == ["below"]
     runner.stop(timedelta(0))
 
 
-def test_a_live_neighbour_is_left_alone(scene: Scene) -> None:
-    """X-05: a second worker on the same machine adopts nothing of one that lives."""
+def test_attempts_of_a_live_runner_are_not_adopted(scene: Scene) -> None:
+    """X-05: by a second runner on the same machine."""
     run_id = scene.rows.run(scene.trigger)
     first, second = scene.runner(), scene.runner()
     assert first.run_pass().claimed == 1
     assert second.run_pass().adopted == 0
-    eventually(lambda: scene.begun)
+    eventually(lambda: scene.starts)
     scene.go()
     eventually(lambda: first.run_pass().settled)
     second.stop(timedelta(0))
     first.stop(timedelta(0))
-    assert (scene.run(run_id).status, scene.begun) == ("succeeded", ["run"])
+    assert (scene.run(run_id).status, scene.starts) == ("succeeded", ["run"])
 
 
-def test_what_a_task_does_not_finish_is_ended_and_handed_back(scene: Scene) -> None:
-    """X-07: SIGTERM to a worker with a real child; the run is pending again, and begins anew elsewhere."""
+def test_stopping_ends_a_real_child_and_hands_its_run_back(scene: Scene) -> None:
+    """X-07: the run is pending again, and the next runner begins the attempt anew."""
     run_id = scene.rows.run(scene.trigger)
     runner = scene.runner()
     runner.start()
-    eventually(lambda: scene.begun)
+    eventually(lambda: scene.starts)
     runner.stop(timedelta(0))
     assert (scene.run(run_id).status, scene.run(run_id).attempt) == ("pending", 0)
     scene.go()
@@ -272,34 +272,34 @@ def test_what_a_task_does_not_finish_is_ended_and_handed_back(scene: Scene) -> N
     following.start()
     eventually(lambda: scene.run(run_id).status == "succeeded")
     following.stop(timedelta(seconds=5))
-    assert (scene.run(run_id).attempt, scene.begun) == (1, ["run", "run"])
+    assert (scene.run(run_id).attempt, scene.starts) == (1, ["run", "run"])
 
 
-def test_a_place_knows_who_is_gone(tmp_path: Path) -> None:
-    """X-05: by the lock alone; a worker that was never here is not known to be gone."""
-    here, other = WorkPlace(tmp_path, "A", "I"), WorkPlace(tmp_path, "B", "I")
+def test_a_workspace_knows_dead_workers_by_their_locks(tmp_path: Path) -> None:
+    """X-05: a worker that was never here does not count as dead."""
+    here, other = Workspace(tmp_path, "A", "I"), Workspace(tmp_path, "B", "I")
     here.occupy()
     other.occupy()
     assert (here.dead(), here.is_shared(), here.is_dead("C"), here.is_dead(None)) == ([], True, False, False)
     here.remove(["B"])
     assert other.is_shared()
-    other.leave(forgotten=False)
+    other.leave(holds_claims=True)
     assert (here.dead(), here.is_shared(), here.is_dead("B")) == (["B"], False, True)
     here.remove(["B"])
     assert (here.dead(), here.is_dead("B")) == ([], False)
     assert file_locks.held(tmp_path / "instances" / "A.lock")
-    here.leave(forgotten=True)
+    here.leave(holds_claims=False)
     assert list((tmp_path / "instances").iterdir()) == []
 
 
-def test_a_place_with_attempts_of_another_installation_is_left_alone(tmp_path: Path) -> None:
-    """X-10: as in a copy of a disk, whose attempts go on where the original is."""
-    WorkPlace(tmp_path, "A", "theirs").occupy()
+def test_a_workspace_of_another_installation_is_refused(tmp_path: Path) -> None:
+    """X-10: in a copy of a disk the attempts belong to the original, where they go on."""
+    Workspace(tmp_path, "A", "theirs").occupy()
     attempt = tmp_path / f"{'0' * 26}-1"
     attempt.mkdir()
     with pytest.raises(Conflict, match="attempts of another installation, theirs; this one is ours: give it"):
-        WorkPlace(tmp_path, "B", "ours").occupy()
+        Workspace(tmp_path, "B", "ours").occupy()
     assert attempt.exists()
     attempt.rmdir()
-    WorkPlace(tmp_path, "B", "ours").occupy()
+    Workspace(tmp_path, "B", "ours").occupy()
     assert (tmp_path / "installation").read_text() == "ours"

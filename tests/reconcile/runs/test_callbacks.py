@@ -1,4 +1,4 @@
-"""Runs of `http` from claim to end: a worker, a service on a real socket, and its callbacks."""
+"""Runs of the `http` launcher from claim to end: a runner, a service on a real socket, and its callbacks."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,7 +13,7 @@ from reconcile.observations.observation import Observation, Observations, RunObs
 from reconcile.observations.runs import AttemptEnded, LaunchTried
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import Completing
+from reconcile.runs.callbacks import complete_run, record_heartbeat
 from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound
@@ -32,7 +32,7 @@ BROKEN = Ended(AttemptOutcome.FAILED, "out of paper", {"state": 1})
 
 
 class Scene:
-    """A trigger whose task a service plays; machines with a runner each."""
+    """A trigger whose task is a service, and runners of any number of machines."""
 
     def __init__(self, database: Database, clock: HandClock, folder: Path, service: Service) -> None:
         self.database, self.clock, self.folder, self.service = database, clock, folder, service
@@ -40,7 +40,6 @@ class Scene:
         self.observations = Observations()
         self.seen: list[Observation] = []
         self.observations.subscribe(self.seen.append)
-        self.completing = Completing(database, self.observations, LEASE, vault=Vault(), work_dir=folder / "here")
         self.runners: list[Runner] = []
 
     def trigger(self, task: str, **spec: Any) -> Trigger:
@@ -48,7 +47,7 @@ class Scene:
         return self.rows.trigger(**spec)
 
     def accepting(self, **spec: Any) -> tuple[Trigger, dict[str, Any]]:
-        """A trigger and the values of a run that the service accepts."""
+        """Return a trigger, and the values of a run that the service accepts for later."""
         return self.trigger("say", **spec), {"input": '{"status":202,"body":"queued"}'}
 
     def runner(self, machine: str = "here") -> Runner:
@@ -58,17 +57,24 @@ class Scene:
         return runner
 
     def accepted(self, runner: Runner, trigger: Trigger, **values: Any) -> str:
-        """A run whose service works on it."""
+        """Create a run, start it, and return its id once the service accepted it."""
         run_id = self.rows.run(trigger, **values)
-        self.claimed(runner, run_id)
+        self.claim(runner, run_id)
         return run_id
 
-    def claimed(self, runner: Runner, run_id: str) -> None:
-        """One pass claims the run, and its request has been answered."""
+    def claim(self, runner: Runner, run_id: str) -> None:
+        """Claim the run with one pass, and wait until the service answered its request."""
         runner.run_pass()
         run = self.run(run_id)
         assert run.status == "running"
         eventually(lambda: list(self.folder.glob(f"*/{run_id}-{run.attempt}/accepted")))
+
+    def complete(self, run_id: str, attempt: int, ended: Ended) -> Run:
+        work_dir = self.folder / "here"
+        return complete_run(self.database, self.observations, run_id, attempt, ended, vault=Vault(), work_dir=work_dir)
+
+    def heartbeat(self, run_id: str, attempt: int) -> Run:
+        return record_heartbeat(self.database, self.observations, run_id, attempt, lease=LEASE)
 
     def run(self, run_id: str) -> Run:
         with self.database.read() as connection:
@@ -80,17 +86,17 @@ class Scene:
         with self.database.read() as connection:
             return logs.read(connection, run_id, attempt).head
 
-    def look(self, runner: Runner) -> None:
-        """A pass that looks at what the database wants."""
+    def sync(self, runner: Runner) -> None:
+        """Run a pass after a second, so that it reads the claims' state from the database."""
         self.clock.advance(2 * SECOND)
         runner.run_pass()
 
-    def names(self, of: str) -> list[str]:
+    def names(self, run_id: str) -> list[str]:
         return [
             observation.name
             for observation in self.seen
             if isinstance(observation, RunObservation)
-            and observation.run.id == of
+            and observation.run.id == run_id
             and not isinstance(observation, LaunchTried | AttemptEnded)
         ]
 
@@ -104,8 +110,8 @@ def scene(database: Database, clock: HandClock, tmp_path: Path) -> Iterator[Scen
             runner.stop(timedelta(0))
 
 
-def test_an_answer_ends_the_run(scene: Scene) -> None:
-    """X-10: the service saw the document and the attempt's name; what it answered is the output."""
+def test_the_answer_of_a_service_ends_the_run(scene: Scene) -> None:
+    """X-10: the service got the document and the attempt's key; its answer is the output."""
     trigger = scene.trigger("say")
     run_id = scene.rows.run(trigger, input='{"body":"{\\"a\\":1}"}')
     runner = scene.runner()
@@ -118,16 +124,16 @@ def test_an_answer_ends_the_run(scene: Scene) -> None:
     assert scene.service.seen[0].headers["triggerctl-callback"] == f"http://here/api/v1/runs/{run_id}/complete"
 
 
-def test_a_callback_settles_at_once_and_the_worker_lets_go(scene: Scene) -> None:
-    """X-10: the end is stored when `complete` answers; nothing is settled twice, no claim is told to be lost."""
+def test_a_callback_settles_the_run_and_the_runner_drops_the_attempt(scene: Scene) -> None:
+    """X-10: the end is stored when `complete` returns; nothing is settled twice, and no claim counts as lost."""
     trigger, values = scene.accepting()
     runner = scene.runner()
     run_id = scene.accepted(runner, trigger, **values)
-    run = scene.completing.complete(run_id, 1, DONE)
+    run = scene.complete(run_id, 1, DONE)
     assert run == scene.run(run_id)
     assert (run.status, run.output, run.cost, run.claimed_by) == ("succeeded", '{"cost":2}', 2.0, None)
     assert runner.live == 1
-    scene.look(runner)
+    scene.sync(runner)
     assert runner.live == 0
     assert scene.run(run_id) == run
     assert scene.names(run_id) == ["run.started", "run.settled", "run.completed", "attempt.over"]
@@ -136,26 +142,26 @@ def test_a_callback_settles_at_once_and_the_worker_lets_go(scene: Scene) -> None
 
 
 def test_a_log_that_is_stored_already_is_not_stored_again(scene: Scene) -> None:
-    """X-17: what the worker stored before the callback stands there once."""
+    """X-17: output that the runner stored before the callback is there once."""
     trigger, values = scene.accepting()
     runner = scene.runner()
     run_id = scene.accepted(runner, trigger, **values)
-    scene.look(runner)
+    scene.sync(runner)
     assert scene.log(run_id) == b"HTTP/1.1 202 Accepted\nqueued\n"
-    scene.completing.complete(run_id, 1, DONE)
-    scene.look(runner)
+    scene.complete(run_id, 1, DONE)
+    scene.sync(runner)
     assert scene.log(run_id) == b"HTTP/1.1 202 Accepted\nqueued\n"
 
 
-def test_a_callback_may_be_quicker_than_the_answer(scene: Scene) -> None:
-    """X-10: a service that calls back before it has answered is heard, and its answer changes nothing."""
+def test_a_callback_may_come_before_the_answer(scene: Scene) -> None:
+    """X-10: the service calls back before it answers the request; its answer changes nothing then."""
     trigger = scene.trigger("wait")
     go, begun = scene.folder / "go", scene.folder / "begun"
     run_id = scene.rows.run(trigger, input=f'{{"runs":"{begun}","go":"{go}"}}')
     runner = scene.runner()
     runner.run_pass()
     eventually(begun.exists)
-    scene.completing.complete(run_id, 1, DONE)
+    scene.complete(run_id, 1, DONE)
     go.touch()
     eventually(lambda: runner.run_pass().live == 0)
     assert (scene.run(run_id).status, scene.run(run_id).output) == ("succeeded", '{"cost":2}')
@@ -163,50 +169,50 @@ def test_a_callback_may_be_quicker_than_the_answer(scene: Scene) -> None:
     assert scene.log(run_id) == b'HTTP/1.1 200 OK\n{"waited": true}\n'
 
 
-def test_a_failure_that_is_called_back_is_retried_under_another_key(scene: Scene) -> None:
-    """X-07: the run's own policy; what the first attempt says afterwards changes nothing, and is recorded (X-05)."""
+def test_a_reported_failure_is_retried_under_another_key(scene: Scene) -> None:
+    """X-07: by the run's own policy; later callbacks of the first attempt change nothing and are recorded (X-05)."""
     trigger, values = scene.accepting()
     runner = scene.runner()
     run_id = scene.accepted(runner, trigger, **values)
-    run = scene.completing.complete(run_id, 1, BROKEN)
+    run = scene.complete(run_id, 1, BROKEN)
     assert (run.status, run.error, run.output) == ("pending", "out of paper", '{"state":1}')
     with pytest.raises(Conflict, match=r"attempt 1 .* the run is pending in attempt 1"):
-        scene.completing.complete(run_id, 1, DONE)
-    scene.look(runner)
-    scene.claimed(runner, run_id)
+        scene.complete(run_id, 1, DONE)
+    scene.sync(runner)
+    scene.claim(runner, run_id)
     assert scene.service.keys == [f"{run_id}/1", f"{run_id}/2"]
     before = scene.run(run_id)
     with pytest.raises(Conflict, match=r"attempt 1 .* the run is running in attempt 2"):
-        scene.completing.complete(run_id, 1, DONE)
+        scene.complete(run_id, 1, DONE)
     assert scene.names(run_id)[-1] == "claim.lost"
     with pytest.raises(Conflict, match="attempt 1"):
-        scene.completing.heartbeat(run_id, 1)
+        scene.heartbeat(run_id, 1)
     assert scene.names(run_id)[-2:] == ["claim.lost", "claim.lost"]
     assert scene.run(run_id) == before
-    assert scene.completing.complete(run_id, 2, DONE).status == "succeeded"
+    assert scene.complete(run_id, 2, DONE).status == "succeeded"
 
 
-def test_a_callback_that_is_repeated_hears_what_holds(scene: Scene) -> None:
-    """X-05: also when the first answer was lost; the run stays as it ended."""
+def test_a_repeated_callback_is_refused_with_the_runs_status(scene: Scene) -> None:
+    """X-05: also when the answer to the first was lost; the run stays as it ended."""
     trigger, values = scene.accepting()
     run_id = scene.accepted(scene.runner(), trigger, **values)
-    run = scene.completing.complete(run_id, 1, DONE)
+    run = scene.complete(run_id, 1, DONE)
     with pytest.raises(Conflict, match="the run is succeeded in attempt 1"):
-        scene.completing.complete(run_id, 1, BROKEN)
+        scene.complete(run_id, 1, BROKEN)
     assert scene.run(run_id) == run
 
 
-def test_a_callback_counts_whoever_watches_the_run_now(scene: Scene) -> None:
-    """X-05, X-10: another claim on the same attempt, as after a restart of the controller."""
+def test_a_callback_counts_whichever_runner_holds_the_claim(scene: Scene) -> None:
+    """X-05, X-10: the claim on the attempt changes when the controller restarts."""
     trigger, values = scene.accepting()
     run_id = scene.accepted(scene.runner(), trigger, **values)
     with scene.database.write() as connection:
         claims.take_over(connection, [scene.run(run_id)], scene.clock.now(), claimed_by="other", lease=LEASE)
-    assert scene.completing.complete(run_id, 1, DONE).status == "succeeded"
+    assert scene.complete(run_id, 1, DONE).status == "succeeded"
 
 
-def test_a_controller_that_stops_leaves_accepted_work_to_the_next(scene: Scene) -> None:
-    """X-07, X-10: nothing is asked for twice, the log goes on, and the callback ends the run."""
+def test_a_runner_that_stops_leaves_accepted_work_to_the_next(scene: Scene) -> None:
+    """X-07, X-10: no request is sent twice, the log goes on, and the callback ends the run."""
     trigger, values = scene.accepting()
     first = scene.runner()
     run_id = scene.accepted(first, trigger, **values)
@@ -216,25 +222,25 @@ def test_a_controller_that_stops_leaves_accepted_work_to_the_next(scene: Scene) 
     assert following.run_pass().adopted == 1
     assert (scene.run(run_id).attempt, scene.run(run_id).claim) == (1, 2)
     assert scene.service.keys == [f"{run_id}/1"]
-    assert scene.completing.complete(run_id, 1, DONE).status == "succeeded"
-    scene.look(following)
+    assert scene.complete(run_id, 1, DONE).status == "succeeded"
+    scene.sync(following)
     assert following.live == 0
     assert scene.log(run_id) == b"HTTP/1.1 202 Accepted\nqueued\n"
 
 
-def test_a_callback_while_no_controller_works_is_not_lost(scene: Scene) -> None:
-    """X-10: it is stored; the next worker finds nothing to do, and clears away what was left."""
+def test_a_callback_while_no_runner_works_is_stored(scene: Scene) -> None:
+    """X-10: the next runner adopts nothing, and removes what the attempt left."""
     trigger, values = scene.accepting()
     first = scene.runner()
     run_id = scene.accepted(first, trigger, **values)
     first.stop(timedelta(0))
-    scene.completing.complete(run_id, 1, DONE)
+    scene.complete(run_id, 1, DONE)
     assert scene.runner().run_pass().adopted == 0
     assert {path.name for path in (scene.folder / "here").iterdir()} == {"instances", "installation"}
 
 
 def test_a_request_under_way_is_handed_back_under_the_same_key(scene: Scene) -> None:
-    """X-07: a controller that stops uses no attempt; a service that knows the key does nothing twice."""
+    """X-07: a runner that stops uses no attempt; a service that knows the key does nothing twice."""
     trigger = scene.trigger("sleep")
     ready = scene.folder / "ready"
     run_id = scene.rows.run(trigger, input=f'{{"ready":"{ready}"}}')
@@ -249,7 +255,7 @@ def test_a_request_under_way_is_handed_back_under_the_same_key(scene: Scene) -> 
 
 
 def test_a_service_that_never_calls_back_times_out(scene: Scene) -> None:
-    """X-05: the attempt's timeout is the worker's, and the lease is kept until then."""
+    """X-05: the runner enforces the attempt's timeout, and keeps the lease until then."""
     trigger, values = scene.accepting()
     runner = scene.runner()
     run_id = scene.accepted(runner, trigger, max_attempts=1, **values)
@@ -260,37 +266,37 @@ def test_a_service_that_never_calls_back_times_out(scene: Scene) -> None:
     assert (run.status, run.error) == ("timed_out", "timed out: the service had accepted and had not called back")
 
 
-def test_a_sign_of_life_prolongs_the_lease_within_the_timeout(scene: Scene) -> None:
-    """X-05: while no worker renews it, too; after the timeout the run can be taken over."""
+def test_a_heartbeat_prolongs_the_lease_within_the_timeout(scene: Scene) -> None:
+    """X-05: also while no runner renews it; after the timeout the run can be taken over."""
     trigger, values = scene.accepting()
     run_id = scene.accepted(scene.runner(), trigger, **values)
     began = scene.clock.now()
     scene.clock.advance(50 * SECOND)
-    assert scene.completing.heartbeat(run_id, 1).cancel_requested_at is None
+    assert scene.heartbeat(run_id, 1).cancel_requested_at is None
     assert scene.run(run_id).lease_until == began + 50 * SECOND + LEASE
     with scene.database.write() as connection:
         run_orders.request_cancel(connection, run_id, scene.clock.now(), "ann")
-    assert scene.completing.heartbeat(run_id, 1).cancel_requested_at == scene.clock.now()
+    assert scene.heartbeat(run_id, 1).cancel_requested_at == scene.clock.now()
     scene.clock.advance(timedelta(minutes=10))
-    scene.completing.heartbeat(run_id, 1)
+    scene.heartbeat(run_id, 1)
     assert scene.run(run_id).lease_until == began + 50 * SECOND + LEASE
 
 
-def test_a_callback_at_the_failure_limit_deactivates_the_trigger(scene: Scene) -> None:
+def test_a_reported_failure_at_the_limit_deactivates_the_trigger(scene: Scene) -> None:
     """X-07: as any other failure does."""
     trigger, values = scene.accepting(deactivate_after=1)
     run_id = scene.accepted(scene.runner(), trigger, max_attempts=1, **values)
-    assert scene.completing.complete(run_id, 1, BROKEN).status == "failed"
+    assert scene.complete(run_id, 1, BROKEN).status == "failed"
     with scene.database.read() as connection:
         found = triggers.by_id(connection, trigger.trigger_id)
     assert found is not None
     assert (found.active, found.revision) == (False, 2)
 
 
-def test_a_run_that_is_not_there(scene: Scene) -> None:
-    """R-18: neither callback makes one."""
+def test_an_unknown_run_is_not_found(scene: Scene) -> None:
+    """R-18: neither callback creates one."""
     unknown = "01KJ0000000000000000000000"
     with pytest.raises(NotFound):
-        scene.completing.complete(unknown, 1, DONE)
+        scene.complete(unknown, 1, DONE)
     with pytest.raises(NotFound):
-        scene.completing.heartbeat(unknown, 1)
+        scene.heartbeat(unknown, 1)

@@ -1,11 +1,11 @@
-"""What a task is told when an attempt is launched, from plain values."""
+"""The input document of an attempt, from plain values."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from reconcile.runs.launch import document
+from reconcile.runs.launch import input_document
 from revisions.history.chain import canonical
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunSource, RunStatus
@@ -61,7 +61,7 @@ def run_of(*, attempt: int = 1, source: RunSource = RunSource.SCHEDULE, input: A
     )
 
 
-def told(
+def document_of(
     run: Run | None = None, *, last_success_at: datetime | None = None, state: str | None = None, **spec: Any
 ) -> dict[str, Any]:
     """The document of a run whose trigger has this spec."""
@@ -74,7 +74,7 @@ def told(
         last_success_at=last_success_at,
         state=state,
     )
-    return document(claimed, NOW, {"token": "s3cr3t"})
+    return input_document(claimed, NOW, {"token": "s3cr3t"})
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_run_is_the_first_until_one_has_succeeded(
     attempt: int, last_success_at: datetime | None, is_first_run: bool
 ) -> None:
     """X-03: an attempt that failed made nothing of the first run."""
-    found = told(run_of(attempt=attempt), last_success_at=last_success_at)
+    found = document_of(run_of(attempt=attempt), last_success_at=last_success_at)
     assert found["is_first_run"] is is_first_run
     assert found["last_success_at"] == ("2026-03-01T08:00:00Z" if last_success_at else None)
     assert found["run"]["attempt"] == attempt
@@ -110,12 +110,12 @@ def test_an_input_may_be_the_time_of_the_occurrence(
     schedule: dict[str, Any], input: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """X-03: the name that the schedule gives it wins over what the trigger wrote there."""
-    assert told(run_of(input=input), schedule={"every": "1h", **schedule})["input"] == expected
+    assert document_of(run_of(input=input), schedule={"every": "1h", **schedule})["input"] == expected
 
 
 def test_a_task_is_told_what_it_may_need() -> None:
     """X-03, X-06, X-12, E-15."""
-    found = told(run_of(source=RunSource("webhook")), state='{"cursor":7}', allow_destructive=True)
+    found = document_of(run_of(source=RunSource("webhook")), state='{"cursor":7}', allow_destructive=True)
     assert found["run"] == {
         "id": "R1",
         "project": "acme",
@@ -130,4 +130,8 @@ def test_a_task_is_told_what_it_may_need() -> None:
     }
     assert (found["state"], found["now"], found["event"]) == ({"cursor": 7}, "2026-03-02T08:00:05Z", None)
     assert (found["secrets"], found["untrusted"], found["allow_destructive"]) == ({"token": "s3cr3t"}, True, True)
-    assert (told()["state"], told()["untrusted"], told()["allow_destructive"]) == (None, False, False)
+    assert (document_of()["state"], document_of()["untrusted"], document_of()["allow_destructive"]) == (
+        None,
+        False,
+        False,
+    )

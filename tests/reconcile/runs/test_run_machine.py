@@ -1,4 +1,4 @@
-"""Random claims, signs of life, ends, reapers and cancellations, on both databases."""
+"""State machine of runs: random claims, renewals, ends, lapsed leases and cancellations, on both databases."""
 
 from collections import Counter, defaultdict
 from datetime import timedelta
@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.runs.attempt import Ended
-from reconcile.runs.endings import Ending, Settled
-from reconcile.runs.settle import settle, settle_all, stop
+from reconcile.runs.endings import EndedAttempt, Settled
+from reconcile.runs.settle import apply_stop, settle, settle_all
 from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.errors import Conflict
@@ -40,14 +40,14 @@ ENDS = st.builds(Ended, st.sampled_from(AttemptOutcome), output=st.sampled_from(
 
 
 class Machine(RuleBasedStateMachine):
-    """Two workers, of which either may stall for longer than its lease and come back; runs fired by hand."""
+    """Two workers, each of which may stall for longer than its lease and come back, and manual runs."""
 
     database: ClassVar[Database]
     clock: ClassVar[HandClock]
 
     @initialize()
     def begin(self) -> None:
-        with self.database.write() as connection:  # an earlier example's runs are over
+        with self.database.write() as connection:  # of an earlier example
             connection.execute(table.delete())
         self.world = World(self.database, self.clock)
         self.round = next(ROUNDS)
@@ -55,14 +55,14 @@ class Machine(RuleBasedStateMachine):
         self.world.register(f"w{self.round}", concurrency={"limit": 2})
         for name, spec in SPECS.items():
             version = f"w{self.round}" if name == "tasked" else f"v{self.round}"
-            self.world.create(self._called(name), **spec | {"task_version": version})
+            self.world.create(self._versioned(name), **spec | {"task_version": version})
         self.held: list[Run] = []
         self.costs: dict[str, float] = defaultdict(float)
 
     @rule(name=st.sampled_from(NAMES))
     def fire(self, name: str) -> None:
         try:
-            self.world.firing.fire(key(self._called(name)), None, Caller("ann"), "allow")
+            self.world.fire(key(self._versioned(name)), None, Caller("ann"), "allow")
         except Conflict:
             assert name == "budgeted"
 
@@ -72,35 +72,35 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def beat(self, data: st.DataObject) -> None:
-        if run := self._one(data):
+        if run := self._draw_held(data):
             with self.database.write() as connection:
                 now = self.database.clock.now(connection)
                 claims.renew(connection, [run], now, LEASE)
 
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
-        """Some at once; also by a worker whose claim is no longer its own: then nothing is changed."""
+        """Settle some held runs at once; a worker whose claim is not its own any more changes nothing."""
         if not self.held:
             return
-        some = data.draw(st.lists(st.sampled_from(self.held), min_size=1, max_size=3, unique_by=CLAIM))
-        before = {CLAIM(run): self._get(run) for run in some}
-        endings = [Ending(run, data.draw(ENDS)) for run in some]
-        self.held = [run for run in self.held if run not in some]
-        ours = set()
+        chosen = data.draw(st.lists(st.sampled_from(self.held), min_size=1, max_size=3, unique_by=CLAIM))
+        before = {CLAIM(run): self._get(run) for run in chosen}
+        endings = [EndedAttempt(run, data.draw(ENDS)) for run in chosen]
+        self.held = [run for run in self.held if run not in chosen]
+        changed = set()
         for ending, settled in zip(endings, self._settle(*endings), strict=True):
-            run, was = ending.run, before[CLAIM(ending.run)]
-            assert (settled.decision is not None) == (was.status == "running" and was.claim == run.claim)
+            run, stored = ending.run, before[CLAIM(ending.run)]
+            assert (settled.decision is not None) == (stored.status == "running" and stored.claim == run.claim)
             if settled.decision is not None:
-                ours.add(run.id)
+                changed.add(run.id)
                 if ending.ended.outcome is not AttemptOutcome.HANDED_BACK:
                     self.costs[run.trigger_id] += (ending.ended.output or {}).get("cost", 0.0)
-        assert all(self._get(run) == before[CLAIM(run)] for run in some if run.id not in ours)
+        assert all(self._get(run) == before[CLAIM(run)] for run in chosen if run.id not in changed)
 
-    def _settle(self, *endings: Ending) -> list[Settled]:
+    def _settle(self, *endings: EndedAttempt) -> list[Settled]:
         settled = settle_all(self.database, self.world.observations, endings)
-        for ending, one in zip(endings, settled, strict=True):
-            if one.stop:
-                stop(self.world.database, self.world.observations, ending.run, one.stop)
+        for ending, result in zip(endings, settled, strict=True):
+            if result.stop:
+                apply_stop(self.world.database, self.world.observations, ending.run, result.stop)
         return settled
 
     @rule()
@@ -122,33 +122,33 @@ class Machine(RuleBasedStateMachine):
         self.world.advance(seconds=seconds)
 
     @invariant()
-    def nothing_is_claimed_without_a_lease(self) -> None:
-        """X-05: what runs has a worker and a lease, what does not has neither."""
+    def every_running_run_has_a_worker_and_a_lease(self) -> None:
+        """X-05: and no other run has either."""
         for run in self._live():
             claimed = run.status == "running"
             assert (run.lease_until is not None, run.claimed_by is not None) == (claimed, claimed)
 
     @invariant()
     def no_limit_is_exceeded(self) -> None:
-        """X-04: of the whole, of a trigger, of a task; no key is held twice."""
+        """X-04: neither the global one nor a trigger's or a task's, and no key is held twice."""
         running = Counter(run.trigger_id for run in self._live() if run.status == "running")
-        of = {name: running[self.world.id(self._called(name))] for name in NAMES}
+        by_name = {name: running[self.world.id(self._versioned(name))] for name in NAMES}
         assert running.total() <= MOST_RUNNING
-        assert of["keyed"] + of["twin"] <= 1
-        assert of["bounded"] <= 2
-        assert of["tasked"] <= 2
+        assert by_name["keyed"] + by_name["twin"] <= 1
+        assert by_name["bounded"] <= 2
+        assert by_name["tasked"] <= 2
 
     @invariant()
-    def nothing_is_overspent(self) -> None:
-        """X-08: no attempt costs more than the estimate, so the budget holds; and what was said is what is summed."""
-        named = self._called("budgeted")
-        assert self.costs[self.world.id(named)] <= 1 + 1e-9
-        assert self.costs[self.world.id(named)] == pytest.approx(sum(run.cost or 0.0 for run in self.world.runs(named)))
+    def no_budget_is_overspent(self) -> None:
+        """X-08: since no attempt costs more than the estimate; a run's cost is the sum of its attempts' costs."""
+        name = self._versioned("budgeted")
+        assert self.costs[self.world.id(name)] <= 1 + 1e-9
+        assert self.costs[self.world.id(name)] == pytest.approx(sum(run.cost or 0.0 for run in self.world.runs(name)))
 
-    def _called(self, name: str) -> str:
+    def _versioned(self, name: str) -> str:
         return f"{name}-{self.round}"
 
-    def _one(self, data: st.DataObject) -> Run | None:
+    def _draw_held(self, data: st.DataObject) -> Run | None:
         return data.draw(st.sampled_from(self.held)) if self.held else None
 
     def _get(self, run: Run) -> Run:
@@ -163,12 +163,12 @@ class Machine(RuleBasedStateMachine):
         return [run for run in found if run.status in runs.LIVE]
 
 
-def test_random_lives_of_runs(database: Database, clock: HandClock) -> None:
-    """X-04, X-05, X-08: whatever comes in whatever order, the invariants hold."""
+def test_invariants_hold_in_random_histories_of_runs(database: Database, clock: HandClock) -> None:
+    """X-04, X-05, X-08: in any order of claims, ends, lapses and cancellations."""
 
-    class Here(Machine):
+    class BoundMachine(Machine):
         pass
 
-    Here.database, Here.clock = database, clock
+    BoundMachine.database, BoundMachine.clock = database, clock
     examples = settings(max_examples=10, stateful_step_count=25, suppress_health_check=list(HealthCheck))
-    run_state_machine_as_test(Here, settings=examples)
+    run_state_machine_as_test(BoundMachine, settings=examples)

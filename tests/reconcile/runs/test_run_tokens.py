@@ -1,4 +1,4 @@
-"""The token of a run: made with its claim where access is controlled, good as long as that claim holds."""
+"""Tokens of runs: created with the claim under access control, valid as long as the claim is held."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ ACME = Reach(frozenset({"acme"}))
 
 
 class Scene:
-    """A trigger of a token's, and a runner."""
+    """Triggers, a runner, and credentials for people."""
 
     def __init__(self, database: Database, folder: Path) -> None:
         self.database, self.folder, self.rows = database, folder, Rows(database)
@@ -33,16 +33,16 @@ class Scene:
         return Runner(self.database, Observations(), launchers, settings=settings)
 
     def grant(self, role: Role, name: str = "ci") -> str:
-        """Makes a token and answers its id."""
-        made = create_token(self.database, Observations(), name, Grant(role, ACME), None, EVERYWHERE, Caller("root"))
-        return made.token.token_id
+        """Create a token for a person and return its id."""
+        created = create_token(self.database, Observations(), name, Grant(role, ACME), None, EVERYWHERE, Caller("root"))
+        return created.token.token_id
 
-    def shown(self) -> str | None:
-        """What the newest attempt was given."""
+    def token(self) -> str | None:
+        """Return the token that the newest attempt was given."""
         return self.launcher.last.launch.environment.get("TRIGGERCTL_TOKEN")
 
     def principal(self, token: str | None) -> Principal | None:
-        """Whom it stands for, asked of another process."""
+        """Authenticate a token as another process would, from the database alone."""
         assert token is not None
         return principal_of_run(self.database, token)
 
@@ -52,45 +52,45 @@ def scene(database: Database, tmp_path: Path) -> Scene:
     return Scene(database, tmp_path)
 
 
-def test_without_controlled_access_there_is_none(scene: Scene) -> None:
-    """X-13: tasks are told the address alone."""
+def test_without_access_control_a_run_has_no_token(scene: Scene) -> None:
+    """X-13: its task gets the address of the API only."""
     scene.rows.run(scene.rows.trigger())
     scene.runner().run_pass()
-    assert scene.shown() is None
+    assert scene.token() is None
     assert scene.launcher.last.launch.environment["TRIGGERCTL_URL"] == "http://here"
 
 
 @pytest.mark.parametrize("by", ["setting", "token"])
-def test_it_stands_for_the_run_within_its_project(scene: Scene, by: str) -> None:
-    """X-13, O-06: a deployer of the one project; where a trigger has no author nothing else limits it."""
+def test_a_token_authenticates_the_run_within_its_project(scene: Scene, by: str) -> None:
+    """X-13, O-06: as a deployer of that project; a trigger without an author limits it no further."""
     if by == "token":
         scene.grant(Role.VIEWER)
     run_id = scene.rows.run(scene.rows.trigger())
     scene.runner(guarded=by == "setting").run_pass()
-    asking = scene.principal(scene.shown())
-    assert asking is not None
-    assert asking.cause is not None
-    assert (asking.actor, asking.cause.run_id) == (f"run:{run_id} of acme/production/report/morning", run_id)
-    assert [asking.rights.role_in(project) for project in ("acme", "other")] == [Role.DEPLOYER, None]
+    principal = scene.principal(scene.token())
+    assert principal is not None
+    assert principal.cause is not None
+    assert (principal.actor, principal.cause.run_id) == (f"run:{run_id} of acme/production/report/morning", run_id)
+    assert [principal.rights.role_in(project) for project in ("acme", "other")] == [Role.DEPLOYER, None]
 
 
-def test_each_run_has_its_own(scene: Scene) -> None:
-    """X-13: also of two that are claimed at once."""
+def test_each_run_has_its_own_token(scene: Scene) -> None:
+    """X-13: also two runs that are claimed together."""
     trigger = scene.rows.trigger()
     runs = {scene.rows.run(trigger), scene.rows.run(trigger)}
     scene.runner(guarded=True).run_pass()
     tokens = {work.launch.environment["TRIGGERCTL_TOKEN"] for work in scene.launcher.works}
-    found = {scene.principal(token) for token in tokens}
-    assert {asking.cause.run_id for asking in found if asking and asking.cause} == runs
+    principals = {scene.principal(token) for token in tokens}
+    assert {principal.cause.run_id for principal in principals if principal and principal.cause} == runs
 
 
 @pytest.mark.parametrize("end", ["succeeds", "fails", "is retried", "is handed back"])
-def test_it_dies_with_the_attempt(scene: Scene, clock: HandClock, end: str) -> None:
-    """X-13: settled, waiting for its next attempt or handed back, a run has no token; the next attempt has another."""
+def test_a_token_is_invalid_once_its_attempt_ended(scene: Scene, clock: HandClock, end: str) -> None:
+    """X-13: settled, waiting for its next attempt or handed back, a run has none; the next attempt gets another."""
     scene.rows.run(scene.rows.trigger(), max_attempts=2 if end == "is retried" else 1)
     runner = scene.runner(guarded=True)
     runner.run_pass()
-    token = scene.shown()
+    token = scene.token()
     assert scene.principal(token)
     if end == "succeeds":
         scene.launcher.last.succeed()
@@ -104,35 +104,35 @@ def test_it_dies_with_the_attempt(scene: Scene, clock: HandClock, end: str) -> N
     if end == "is retried":
         clock.advance(timedelta(seconds=5))
         runner.run_pass()
-        assert scene.shown() != token
-        assert scene.principal(scene.shown())
+        assert scene.token() != token
+        assert scene.principal(scene.token())
         assert scene.principal(token) is None
 
 
-def test_it_is_good_after_a_restart_and_not_beyond_the_timeout(scene: Scene, clock: HandClock) -> None:
-    """X-13: its hash is in the database, so any controller knows it; a run that nobody ends any more loses it."""
+def test_a_token_is_valid_in_any_process_until_the_timeout(scene: Scene, clock: HandClock) -> None:
+    """X-13: its hash is in the database; a run that nobody ends loses it after the task's timeout."""
     scene.rows.run(scene.rows.trigger())
     scene.runner(guarded=True).run_pass()
-    token = scene.shown()
+    token = scene.token()
     clock.advance(timedelta(minutes=10))
     assert scene.principal(token)
     clock.advance(timedelta(minutes=2))
     assert scene.principal(token) is None
 
 
-def test_it_never_is_more_than_the_author_is_now(scene: Scene, clock: HandClock) -> None:
-    """X-13, X-15: a run of an author who became a viewer may look, one of an author who is gone nothing."""
+def test_a_token_grants_no_more_than_the_author_has_now(scene: Scene, clock: HandClock) -> None:
+    """X-13, X-15: a run of an author who became a viewer may read, one of an author who is gone nothing."""
     granted = scene.grant(Role.ADMIN)
     trigger = scene.rows.trigger(author="ci")
     scene.rows.run(trigger)
     scene.runner().run_pass()
-    token = scene.shown()
+    token = scene.token()
 
     def role() -> Role | None:
-        asking = scene.principal(token)
-        assert asking is not None
-        assert asking.scopes == scopes_of("token:ci")
-        return asking.rights.role_in("acme")
+        principal = scene.principal(token)
+        assert principal is not None
+        assert principal.scopes == scopes_of("token:ci")
+        return principal.rights.role_in("acme")
 
     assert role() is Role.DEPLOYER
     revoke_token(scene.database, Observations(), granted, EVERYWHERE, Caller("root"))

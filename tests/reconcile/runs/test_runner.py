@@ -1,16 +1,13 @@
-"""The worker's passes, by hand: claim, launch, lease, settle; what happens when it stalls, loses, stops."""
+"""Passes of a runner, run by hand: claims, launches, leases and ends; stalls, lost claims and shutdown."""
 
 import errno
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from threading import Condition
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
-from sqlalchemy import select
 
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.launchers.process import launcher as process
@@ -25,21 +22,21 @@ from reconcile.observations.runs import (
     RunSettled,
     RunStarted,
 )
-from reconcile.protocols import Launch, LaunchError, Lost
+from reconcile.protocols import Launch, LaunchError, Lost, WorkProgress
 from reconcile.runs.attempt import Ended
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.settle import settle
 from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
-from revisions.errors import Conflict, Unavailable
+from revisions.errors import Unavailable
 from revisions.history.triggers import StopReason
-from revisions.store import claims, counts, installations, logs, run_orders, runs, status, tables, triggers
-from revisions.store.database import Connection, Database
+from revisions.store import claims, counts, installations, logs, run_orders, runs, status, triggers
+from revisions.store.database import Database
 from revisions.store.runs import Run
 from tests.observing import only
-from tests.reconcile import scripted
 from tests.reconcile.scripted import ScriptedLauncher, ScriptedWork
+from tests.reconcile.unreliable import UnreliableDatabase
 from tests.rows import Rows
 from tests.waiting import eventually
 
@@ -48,10 +45,10 @@ MINUTE = timedelta(minutes=1)
 
 
 class Scene:
-    """A database with one trigger, and machines with a runner each."""
+    """A trigger, and runners of any number of machines over a database whose connection can be cut."""
 
     def __init__(self, database: Database, clock: HandClock, folder: Path) -> None:
-        self.database = database
+        self.database = UnreliableDatabase(database)
         self.clock = clock
         self.folder = folder
         self.rows = Rows(database)
@@ -71,14 +68,14 @@ class Scene:
         )
 
     def stopped_for(self) -> str | None:
-        """The reason for which the system deactivated the trigger, None while it is active."""
+        """Return the reason for which the system deactivated the trigger, None while it is active."""
         with self.database.read() as connection:
             trigger = triggers.by_id(connection, self.trigger.trigger_id)
         assert trigger is not None
         return trigger.stopped_for
 
     def started(self, runner: Runner, **values: Any) -> tuple[str, ScriptedWork]:
-        """A run that is under way."""
+        """Create a run and start it with one pass; return its id and its work."""
         run_id = self.rows.run(self.trigger, **values)
         assert runner.run_pass().claimed == 1
         return run_id, self.launcher.last
@@ -94,7 +91,7 @@ class Scene:
             run_orders.request_cancel(connection, run_id, self.clock.now(), "ann")
 
     def advance(self, by: timedelta, *runners: Runner, step: timedelta = 10 * SECOND) -> None:
-        """Time goes on, with passes as often as `step`."""
+        """Advance the clock in steps, with a pass of each runner after each step."""
         for _ in range(int(by / step)):
             self.clock.advance(step)
             for runner in runners:
@@ -103,47 +100,9 @@ class Scene:
     def names(self) -> list[str]:
         return [observation.name for observation in self.seen]
 
-    @contextmanager
-    def answer_lost(self, monkeypatch: pytest.MonkeyPatch, written: str) -> Iterator[None]:
-        """The connection dies when the commit is done, once, of a transaction that gives a run this status."""
-        real, lost = self.database.write, False
-
-        def count() -> int:
-            with self.database.read() as connection:
-                found = connection.execute(select(tables.runs.c.status)).scalars()
-                return list(found).count(written)
-
-        before = count()
-
-        @contextmanager
-        def write() -> Iterator[Connection]:
-            nonlocal lost
-            with real() as connection:
-                yield connection
-            if count() > before and not lost:
-                lost = True
-                raise Unavailable("the connection died")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(self.database, "write", write)
-            yield
-        assert lost
-
-    def settled(self) -> list[str]:
-        """Statuses with which runs were observed to end."""
+    def observed_ends(self) -> list[str]:
+        """Return the statuses of the observed ends of runs."""
         return [observation.status for observation in only(RunSettled, self.seen)]
-
-    @contextmanager
-    def database_gone(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        @contextmanager
-        def gone() -> Iterator[None]:
-            raise Unavailable("gone")
-            yield
-
-        with monkeypatch.context() as patch:
-            patch.setattr(self.database, "read", gone)
-            patch.setattr(self.database, "write", gone)
-            yield
 
 
 @pytest.fixture
@@ -151,8 +110,8 @@ def scene(database: Database, clock: HandClock, tmp_path: Path) -> Scene:
     return Scene(database, clock, tmp_path)
 
 
-def test_a_run_goes_from_pending_to_succeeded(scene: Scene) -> None:
-    """X-04, X-06: claimed, launched, settled; nothing of the attempt stays."""
+def test_a_pending_run_is_claimed_launched_and_settled(scene: Scene) -> None:
+    """X-04, X-06: and nothing of the attempt is left behind."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     run = scene.run(run_id)
@@ -167,30 +126,29 @@ def test_a_run_goes_from_pending_to_succeeded(scene: Scene) -> None:
     assert work.forgotten
 
 
-def test_an_attempt_bears_the_installations_id(scene: Scene) -> None:
-    """X-10: by which its work elsewhere is known."""
+def test_a_launch_carries_the_installations_id(scene: Scene) -> None:
+    """X-10: work in another system is recognised by it."""
     with scene.database.read() as connection:
-        mine = installations.current(connection)
+        installation = installations.current(connection)
     _, work = scene.started(scene.runner())
-    assert work.launch.installation == mine
+    assert work.launch.installation == installation
 
 
-def test_what_is_told_of_a_run_bears_its_triggers_name(scene: Scene) -> None:
-    """O-05: beside the ids; a log is read by people."""
+def test_observations_of_a_run_carry_its_triggers_name(scene: Scene) -> None:
+    """O-05: beside the ids, because people read the log."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     work.succeed()
     runner.run_pass()
-    told = [one.facts() for one in scene.seen if isinstance(one, RunStarted | RunSettled)]
-    wanted = (scene.trigger.key, scene.trigger.trigger_id, run_id)
-    assert {(facts["trigger"], facts["trigger_id"], facts["run_id"]) for facts in told} == {wanted}
-    assert len(told) == 2
+    facts = [observed.facts() for observed in scene.seen if isinstance(observed, RunStarted | RunSettled)]
+    expected = (scene.trigger.key, scene.trigger.trigger_id, run_id)
+    assert [(fact["trigger"], fact["trigger_id"], fact["run_id"]) for fact in facts] == [expected] * 2
     assert scene.names() == ["run.claimed", "launch.tried", "run.started", "attempt.ended", "run.settled"]
     assert runner.run_pass().claimed == 0
 
 
-def test_the_task_sees_what_the_contract_says(scene: Scene) -> None:
-    """X-03: the whole document and the environment; the scheduled time also as the named input."""
+def test_the_task_gets_the_document_and_the_environment_of_the_contract(scene: Scene) -> None:
+    """X-03: with the scheduled time also as the input that `kickoff_time_input` names."""
     runner = scene.runner(url="http://localhost:8080")
     run_id, work = scene.started(runner, input='{"region":"emea"}', scheduled_at=scene.clock.now() - SECOND)
     assert work.launch.input == {
@@ -226,14 +184,14 @@ def test_the_task_sees_what_the_contract_says(scene: Scene) -> None:
     assert work.launch.input["last_success_at"] == "2026-03-02T08:00:00Z"
 
 
-def test_without_a_url_there_is_none(scene: Scene) -> None:
-    """X-03: no empty TRIGGERCTL_URL."""
+def test_without_a_url_the_variable_is_left_out(scene: Scene) -> None:
+    """X-03: TRIGGERCTL_URL is never empty."""
     _, work = scene.started(scene.runner())
     assert work.launch.environment.keys() == {"TRIGGERCTL_RUN_ID"}
 
 
 def test_a_failed_attempt_is_retried_after_its_backoff(scene: Scene) -> None:
-    """X-07: 2, then 4 seconds, then the run has failed; the trigger keeps the last error."""
+    """X-07: after 2, then 4 seconds; then the run has failed, and the trigger's status keeps the error."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     for attempt, seconds in ((1, 2), (2, 4)):
@@ -258,7 +216,7 @@ def test_a_failed_attempt_is_retried_after_its_backoff(scene: Scene) -> None:
 
 
 def test_five_failed_runs_deactivate_the_trigger(scene: Scene) -> None:
-    """X-07: with the reason, once the limit is reached."""
+    """X-07: with the reason, as soon as the limit is reached."""
     runner = scene.runner()
     for _ in range(5):
         assert scene.stopped_for() is None
@@ -268,30 +226,26 @@ def test_five_failed_runs_deactivate_the_trigger(scene: Scene) -> None:
     assert scene.stopped_for() == StopReason.FAILURES
 
 
-def test_a_deactivation_that_fails_stops_nobody(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L-16: the scanner finishes it; the runner goes on."""
-
-    def refuse(*_: Any) -> None:
-        raise Conflict("changed")
-
-    monkeypatch.setattr("reconcile.runs.settle.stop_trigger", refuse)
+def test_a_deactivation_that_fails_does_not_stop_the_runner(scene: Scene) -> None:
+    """L-16: it is observed, and the scanner deactivates the trigger later."""
     scene.trigger = scene.rows.redeploy(scene.trigger, deactivate_after=1)
     runner = scene.runner()
     _, work = scene.started(runner, max_attempts=1)
     work.fail()
-    assert runner.run_pass().settled == 1
-    assert scene.names()[-1] == "deactivation.failed"
+    with scene.database.away_after(RunSettled, scene.observations), pytest.raises(Unavailable):
+        runner.run_pass()
+    assert (scene.names()[-1], scene.stopped_for()) == ("deactivation.failed", None)
 
 
-def test_what_cannot_be_launched_fails(scene: Scene) -> None:
-    """X-10, L-13: a refused launch, a launcher that breaks, a missing task; each fails its own run with the reason."""
+def test_a_run_that_cannot_be_launched_fails_alone(scene: Scene) -> None:
+    """X-10, L-13: with the reason, for a launcher that refuses or raises, a missing task and an unknown launcher."""
     runner = scene.runner()
-    for error, words in ((LaunchError("no such command"), "no such command"), (KeyError("x"), "KeyError('x')")):
+    for error, message in ((LaunchError("no such command"), "no such command"), (KeyError("x"), "KeyError('x')")):
         with scene.launcher.refusing(error):
             run_id = scene.rows.run(scene.trigger, max_attempts=1)
             assert runner.run_pass().live == 0
         assert scene.run(run_id).status == "failed"
-        assert words in (scene.run(run_id).error or "")
+        assert message in (scene.run(run_id).error or "")
     run_id = scene.rows.run(scene.trigger, max_attempts=1, task_version="v9")
     runner.run_pass()
     assert scene.run(run_id).error == "there is no task report in version v9"
@@ -301,16 +255,16 @@ def test_what_cannot_be_launched_fails(scene: Scene) -> None:
     assert scene.run(run_id).error == "no launcher 'celery'; there are scripted"
 
 
-def test_a_block_that_its_launcher_cannot_read_fails_the_run(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: also one that was stored by an older version; the fault is named with its place."""
-    monkeypatch.setattr(scene.launcher, "read", process.read)
+def test_a_block_that_its_launcher_cannot_read_fails_the_run(scene: Scene) -> None:
+    """X-10: an older release may have stored it; the error names the fault's path."""
+    scene.launcher.reader = process
     run_id = scene.rows.run(scene.trigger, max_attempts=1)
     assert scene.runner().run_pass().live == 0
     assert scene.run(run_id).error == "scripted.command: is missing"
 
 
-def test_no_more_than_max_running_over_all_workers(scene: Scene) -> None:
-    """X-04: the global limit and this worker's own capacity."""
+def test_max_running_limits_all_runners_and_capacity_each_one(scene: Scene) -> None:
+    """X-04: the global limit and the runner's own."""
     for _ in range(5):
         scene.rows.run(scene.trigger)
     here, there = scene.runner(max_running=4, capacity=3), scene.runner("there", max_running=4, capacity=3)
@@ -322,8 +276,8 @@ def test_no_more_than_max_running_over_all_workers(scene: Scene) -> None:
     assert (report.settled, report.claimed, report.live) == (1, 1, 3)
 
 
-def test_a_long_run_is_renewed_and_not_reaped(scene: Scene) -> None:
-    """X-05: 25 minutes alive under a lease of 60 s, with another worker looking for lapsed ones."""
+def test_a_long_run_keeps_its_claim(scene: Scene) -> None:
+    """X-05: for 25 minutes under a lease of 60 s, while another runner looks for lapsed claims."""
     here, there = scene.runner(), scene.runner("there")
     run_id, work = scene.started(here)
     there.run_pass()
@@ -338,16 +292,16 @@ def test_a_long_run_is_renewed_and_not_reaped(scene: Scene) -> None:
     assert "run.lost" not in scene.names()
 
 
-def test_leases_are_renewed_every_third_of_their_time(scene: Scene) -> None:
-    """X-05: not at every pass."""
+def test_leases_are_renewed_after_a_third_of_their_time(scene: Scene) -> None:
+    """X-05: and not at every pass."""
     runner = scene.runner()
     scene.started(runner)
     scene.advance(2 * MINUTE, runner, step=SECOND)
     assert scene.names().count("lease.renewed") in (6, 7)
 
 
-def test_a_dead_workers_run_is_reaped_and_uses_an_attempt(scene: Scene) -> None:
-    """X-05, X-07: nobody renews; after the lease another worker gives it its next attempt."""
+def test_a_run_of_a_dead_runner_is_lost_and_uses_an_attempt(scene: Scene) -> None:
+    """X-05, X-07: nobody renews the lease; once it lapsed, another runner makes the next attempt."""
     dead, there = scene.runner(), scene.runner("there")
     run_id, _ = scene.started(dead)
     scene.advance(59 * SECOND, there, step=SECOND)
@@ -361,26 +315,26 @@ def test_a_dead_workers_run_is_reaped_and_uses_an_attempt(scene: Scene) -> None:
     assert (run.status, run.attempt) == ("running", 2)
 
 
-def test_whoever_comes_back_stops_its_work_and_changes_nothing(scene: Scene) -> None:
-    """X-05: a worker that stalled for two minutes finds its claim lost, by looking or by settling."""
+def test_a_runner_that_stalled_ends_its_work_and_changes_nothing(scene: Scene) -> None:
+    """X-05: after two minutes its claims are lost; it finds out by renewing one and by settling the other."""
     stalled, there = scene.runner(), scene.runner("there")
-    looked, looked_work = scene.started(stalled)
-    settled, settled_work = scene.started(stalled)
+    running, running_work = scene.started(stalled)
+    ended, ended_work = scene.started(stalled)
     scene.advance(2 * MINUTE, there)
-    settled_work.succeed()
-    before = [scene.run(looked), scene.run(settled)]
+    ended_work.succeed()
+    before = [scene.run(running), scene.run(ended)]
     assert [run.attempt for run in before] == [2, 2]
     stalled.run_pass()
     assert stalled.live == 0
-    assert looked_work.cancelled == [True]
-    assert looked_work.forgotten
-    assert settled_work.forgotten
-    assert [scene.run(looked), scene.run(settled)] == before
+    assert running_work.cancelled == [True]
+    assert running_work.forgotten
+    assert ended_work.forgotten
+    assert [scene.run(running), scene.run(ended)] == before
     assert scene.names().count("claim.lost") == 2
 
 
-def test_what_a_lost_claim_goes_on_to_print_is_kept_nowhere(scene: Scene) -> None:
-    """X-05: the log of the attempt is of whoever took the run over."""
+def test_the_log_of_a_lost_claim_is_not_stored(scene: Scene) -> None:
+    """X-05: the attempt's log belongs to the runner that took the run over."""
     stalled = scene.runner()
     run_id, work = scene.started(stalled)
     with scene.database.write() as connection:
@@ -393,8 +347,8 @@ def test_what_a_lost_claim_goes_on_to_print_is_kept_nowhere(scene: Scene) -> Non
         assert logs.sizes(connection, [(run_id, 1)]) == {}
 
 
-def test_a_worker_may_claim_anew_what_it_lost(scene: Scene) -> None:
-    """X-05: the old claim's work is stopped, the new one's goes on, though both are of one run."""
+def test_a_runner_may_claim_a_run_that_it_lost(scene: Scene) -> None:
+    """X-05: the old claim's work is ended and the new one's goes on, though both belong to one run."""
     runner, there = scene.runner(), scene.runner("there", capacity=0)
     run_id, old = scene.started(runner)
     scene.advance(MINUTE, there)
@@ -407,8 +361,8 @@ def test_a_worker_may_claim_anew_what_it_lost(scene: Scene) -> None:
     assert scene.run(run_id).status == "succeeded"
 
 
-def test_pending_and_running_are_cancelled(scene: Scene) -> None:
-    """X-11: what waits never starts, what runs is asked to end, and no attempt follows."""
+def test_pending_and_running_runs_are_cancelled(scene: Scene) -> None:
+    """X-11: a pending run never starts, the work of a running one is asked to end, and no attempt follows."""
     runner = scene.runner(max_running=1)
     running, work = scene.started(runner)
     pending = scene.rows.run(scene.trigger)
@@ -423,8 +377,8 @@ def test_pending_and_running_are_cancelled(scene: Scene) -> None:
     assert len(scene.launcher.works) == 1
 
 
-def test_a_timeout_ends_the_work_by_force_if_need_be(scene: Scene) -> None:
-    """X-05, X-07: asked at the timeout, forced ten seconds later, the lease renewed until it is over."""
+def test_work_is_asked_to_end_at_its_timeout_and_forced_ten_seconds_later(scene: Scene) -> None:
+    """X-05, X-07: the lease is renewed until the work has ended."""
     scene.rows.task(version="v2", timeout="90s")
     runner = scene.runner()
     run_id, work = scene.started(runner, task_version="v2", max_attempts=1)
@@ -443,7 +397,7 @@ def test_a_timeout_ends_the_work_by_force_if_need_be(scene: Scene) -> None:
 
 
 def test_the_log_is_stored_while_it_grows_and_at_the_end(scene: Scene) -> None:
-    """X-17: for `--follow` within a second; of 2 MiB head and tail."""
+    """X-17: within a second, for `--follow`; of 2 MiB only head and tail."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     whole = bytes(range(256)) * 8192
@@ -463,29 +417,29 @@ def test_the_log_is_stored_while_it_grows_and_at_the_end(scene: Scene) -> None:
     assert text == logs.LogText(printed[: logs.HEAD], len(printed) - logs.HEAD - logs.TAIL, printed[-logs.TAIL :])
 
 
-def test_an_end_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-02, X-06: it was written; who tries again sees that, tells it as settled, and nothing happens twice."""
+def test_an_end_whose_commit_was_not_confirmed_is_observed_once(scene: Scene) -> None:
+    """O-02, X-06: the next pass sees that it was committed, emits its observations, and writes nothing twice."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     work.log.data = b"done\n"
     work.succeed(cost=2)
-    with scene.answer_lost(monkeypatch, "succeeded"), pytest.raises(Unavailable):
+    with scene.database.losing_commit("succeeded"), pytest.raises(Unavailable):
         runner.run_pass()
     ended_at = scene.run(run_id).finished_at
     scene.clock.advance(SECOND)
     assert runner.run_pass().settled == 1
     assert runner.run_pass().live == 0
-    assert (scene.settled(), only(AttemptOver, scene.seen)) == (["succeeded"], [])
+    assert (scene.observed_ends(), only(AttemptOver, scene.seen)) == (["succeeded"], [])
     assert [ended.at for ended in only(AttemptEnded, scene.seen)] == [ended_at]
     assert (scene.run(run_id).finished_at, scene.run(run_id).cost) == (ended_at, 2)
 
 
-def test_a_retry_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-02, X-07: the run waits for its next attempt once."""
+def test_a_retry_whose_commit_was_not_confirmed_is_observed_once(scene: Scene) -> None:
+    """O-02, X-07: and the run is made pending once."""
     runner = scene.runner()
     run_id, work = scene.started(runner, max_attempts=2)
     work.fail()
-    with scene.answer_lost(monkeypatch, "pending"), pytest.raises(Unavailable):
+    with scene.database.losing_commit("pending"), pytest.raises(Unavailable):
         runner.run_pass()
     assert runner.run_pass().settled == 1
     assert [retried.error for retried in only(RunRetried, scene.seen)] == ["broken"]
@@ -493,10 +447,8 @@ def test_a_retry_whose_answer_was_lost_is_told_once(scene: Scene, monkeypatch: p
     assert (scene.run(run_id).status, scene.run(run_id).attempt) == ("pending", 1)
 
 
-def test_a_run_that_cannot_start_is_told_once_although_the_answer_was_lost(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """O-02, X-08, L-16: nobody watches it any more; what follows for its trigger is done, too."""
+def test_a_launch_failure_whose_commit_was_not_confirmed_is_observed_once(scene: Scene) -> None:
+    """O-02, X-08, L-16: no attempt is polled for it; its trigger is still deactivated."""
     runner = scene.runner()
     with scene.launcher.refusing():
         for _ in range(4):
@@ -504,33 +456,32 @@ def test_a_run_that_cannot_start_is_told_once_although_the_answer_was_lost(
             runner.run_pass()
         scene.seen.clear()
         scene.rows.run(scene.trigger, max_attempts=1)
-        with scene.answer_lost(monkeypatch, "failed"), pytest.raises(Unavailable):
+        with scene.database.losing_commit("failed"), pytest.raises(Unavailable):
             runner.run_pass()
         assert runner.run_pass().settled == 1
-    assert scene.settled() == ["failed"]
+    assert scene.observed_ends() == ["failed"]
     assert scene.stopped_for() == StopReason.FAILURES
 
 
-def test_an_end_that_was_not_written_is_no_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-02, X-05: somebody else ended the run meanwhile, and tells of it himself."""
+def test_an_end_that_was_not_committed_is_not_observed(scene: Scene) -> None:
+    """O-02, X-05: somebody else settled the run meanwhile and emits its observations."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     work.succeed()
-    with scene.database_gone(monkeypatch), pytest.raises(Unavailable):
+    with scene.database.away(), pytest.raises(Unavailable):
         runner.run_pass()
-    ours = scene.run(run_id)
-    settle(scene.database, Observations(), ours, Ended(AttemptOutcome.SUCCEEDED))
+    settle(scene.database, Observations(), scene.run(run_id), Ended(AttemptOutcome.SUCCEEDED))
     scene.clock.advance(SECOND)
     assert runner.run_pass().settled == 0
-    assert (scene.settled(), len(only(AttemptOver, scene.seen))) == ([], 1)
+    assert (scene.observed_ends(), len(only(AttemptOver, scene.seen))) == ([], 1)
 
 
-def test_what_prints_without_end_keeps_its_room_small(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-17: what lies between head and tail is given back, however long the database is away; no byte kept changes."""
+def test_the_middle_of_a_long_log_is_given_back(scene: Scene) -> None:
+    """X-17: also while the database is away, and without changing a byte of head and tail."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     printed = bytes(range(256)) * 4096
-    with scene.database_gone(monkeypatch):
+    with scene.database.away():
         for _ in range(4):
             work.log.data += printed
             with pytest.raises(Unavailable):
@@ -543,15 +494,11 @@ def test_what_prints_without_end_keeps_its_room_small(scene: Scene, monkeypatch:
     assert text == logs.LogText(printed[: logs.HEAD], 3 * len(printed), printed[-logs.TAIL :])
 
 
-def test_a_log_whose_room_cannot_be_given_back_is_told_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-17, X-10: the work goes on, and its head and tail are kept."""
+def test_a_log_whose_middle_cannot_be_given_back_is_observed_once(scene: Scene) -> None:
+    """X-17, X-10: the work goes on, and head and tail are stored."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
-
-    def refuse(start: int, end: int) -> None:
-        raise OSError(errno.ENOTSUP, "Operation not supported")
-
-    monkeypatch.setattr(work.log, "drop", refuse)
+    work.log.refuses_to_drop = OSError(errno.ENOTSUP, "Operation not supported")
     for _ in range(3):
         work.log.data += bytes(3 * logs.HEAD)
         runner.run_pass()
@@ -562,7 +509,7 @@ def test_a_log_whose_room_cannot_be_given_back_is_told_once(scene: Scene, monkey
 
 
 def test_lost_work_is_tried_again(scene: Scene) -> None:
-    """X-07: killed with its supervisor, it uses an attempt."""
+    """X-07: work that was killed together with its supervisor uses an attempt."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     work.progress = Lost("gone")
@@ -570,13 +517,13 @@ def test_lost_work_is_tried_again(scene: Scene) -> None:
     assert (scene.run(run_id).status, scene.run(run_id).error, scene.run(run_id).attempt) == ("pending", "gone", 1)
 
 
-def test_work_goes_on_while_the_database_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-05: ten minutes without a database; then whoever comes first does not take the other's claims for lapsed."""
+def test_work_goes_on_while_the_database_is_away(scene: Scene) -> None:
+    """X-05: after ten minutes the first runner to come back does not take the other's claims over."""
     here, there = scene.runner(), scene.runner("there")
     goes_on, _ = scene.started(here)
     ends, work = scene.started(here)
     there.run_pass()
-    with scene.database_gone(monkeypatch):
+    with scene.database.away():
         work.succeed(answer=1)
         for _ in range(10):
             scene.clock.advance(MINUTE)
@@ -592,8 +539,8 @@ def test_work_goes_on_while_the_database_is_gone(scene: Scene, monkeypatch: pyte
     assert (run.status, run.claim, run.lease_until) == ("running", 1, scene.clock.now() + MINUTE)
 
 
-def test_a_clock_set_ahead_reaps_nobody(scene: Scene) -> None:
-    """L-12: the leases lapsed by that alone; those whose workers are really gone are taken a lease later."""
+def test_a_clock_that_is_set_ahead_costs_no_claim(scene: Scene) -> None:
+    """L-12: leases that lapsed by that alone are spared for one lease; those of dead runners are taken over then."""
     here, there = scene.runner(), scene.runner("there")
     run_id, _ = scene.started(here)
     there.run_pass()
@@ -606,65 +553,60 @@ def test_a_clock_set_ahead_reaps_nobody(scene: Scene) -> None:
     assert "run.lost" in scene.names()
 
 
-def test_a_claim_whose_answer_was_lost_is_handed_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Invariant 5: the commit came through, the answer did not; the run is not stuck, and no attempt is used."""
+def test_a_claim_whose_commit_was_not_confirmed_is_handed_back(scene: Scene) -> None:
+    """Invariant 5: the run starts at the next pass, and no attempt is used."""
     runner = scene.runner()
     runner.run_pass()
     run_id = scene.rows.run(scene.trigger)
-    write = scene.database.write
-
-    @contextmanager
-    def answer_lost() -> Iterator[Any]:
-        with write() as connection:
-            yield connection
-        raise Unavailable("connection reset")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(scene.database, "write", answer_lost)
-        with pytest.raises(Unavailable):
-            runner.run_pass()
+    with scene.database.losing_commit("running"), pytest.raises(Unavailable):
+        runner.run_pass()
     assert scene.run(run_id).status == "running"
     assert runner.run_pass().claimed == 1
     run = scene.run(run_id)
     assert (run.status, run.attempt, len(scene.launcher.works)) == ("running", 1, 1)
 
 
-def test_an_end_that_cannot_be_written_keeps_nobody(scene: Scene) -> None:
-    """L-13: one run's poison is set aside and tried again; the other's end is written."""
+def test_an_end_that_cannot_be_stored_does_not_hold_up_others(scene: Scene) -> None:
+    """L-13: the other end is stored; this one is tried again 30 seconds later."""
     runner = scene.runner()
-    poisoned, bad = scene.started(runner)
+    unstorable, bad = scene.started(runner)
     other, good = scene.started(runner)
     bad.succeed(answer=object())
     good.succeed()
     runner.run_pass()
-    assert (scene.run(other).status, scene.run(poisoned).status) == ("succeeded", "running")
+    assert (scene.run(other).status, scene.run(unstorable).status) == ("succeeded", "running")
     assert scene.names().count("settle.failed") == 1
     bad.succeed(answer=1)
     scene.advance(30 * SECOND, runner)
-    assert scene.run(poisoned).status == "succeeded"
+    assert scene.run(unstorable).status == "succeeded"
 
 
-class Unreadable:
-    """Work whose launcher breaks at whatever is asked of it."""
+class Unreadable(ScriptedWork):
+    """Work whose every method raises; `calls` are the names of the methods that were called."""
 
     def __init__(self, launch: Launch) -> None:
-        self.launch = launch
-        self.asked: list[str] = []
+        super().__init__(launch)
+        self.calls: list[str] = []
 
-    def __getattr__(self, name: str) -> Any:
-        def broken(*_: Any, **options: Any) -> Any:
-            self.asked.append(f"{name} by force" if options.get("force") else name)
-            raise KeyError(name)
+    def poll(self) -> WorkProgress:
+        return self._refuse("poll")
 
-        return broken
+    def cancel(self, *, force: bool = False) -> None:
+        self._refuse("cancel by force" if force else "cancel")
+
+    def forget(self) -> None:
+        self._refuse("forget")
+
+    def _refuse(self, call: str) -> NoReturn:
+        self.calls.append(call)
+        raise KeyError(call)
 
 
-def test_work_that_cannot_be_looked_at_keeps_nobody(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-05, X-10: others start, are renewed and end; its own timeout ends it, by force, and then it is given up."""
+def test_work_that_cannot_be_read_does_not_hold_up_others(scene: Scene) -> None:
+    """X-05, X-10: other runs go on; its own timeout ends it by force, and then it is given up."""
     scene.rows.task(version="v2", timeout="90s")
     runner = scene.runner()
-    with monkeypatch.context() as patched:
-        patched.setattr(scripted, "ScriptedWork", Unreadable)
+    with scene.launcher.starting(Unreadable):
         broken, work = scene.started(runner, task_version="v2", max_attempts=1)
     other, good = scene.started(runner)
     scene.advance(89 * SECOND, runner, step=SECOND)
@@ -672,29 +614,28 @@ def test_work_that_cannot_be_looked_at_keeps_nobody(scene: Scene, monkeypatch: p
     runner.run_pass()
     assert (scene.run(other).status, scene.run(broken).status) == ("succeeded", "running")
     assert isinstance(work, Unreadable)
-    assert "cancel" not in work.asked
+    assert "cancel" not in work.calls
     scene.advance(21 * SECOND, runner, step=SECOND)
-    assert [name for name in work.asked if name.startswith("cancel")][:2] == ["cancel", "cancel by force"]
+    assert [name for name in work.calls if name.startswith("cancel")][:2] == ["cancel", "cancel by force"]
     run = scene.run(broken)
-    assert (run.status, run.error) == ("timed_out", "timed out: cannot be looked at: KeyError('poll')")
+    assert (run.status, run.error) == ("timed_out", "timed out: its progress cannot be read: KeyError('poll')")
     assert runner.run_pass().live == 0
     assert set(scene.names()) >= {"work.unreadable", "attempt.left_behind"}
     assert "runner.failed" not in scene.names()
 
 
-def test_work_that_cannot_be_asked_to_end_is_cancelled(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-11: for nobody waits for a launcher that breaks."""
+def test_a_run_whose_launcher_raises_can_be_cancelled(scene: Scene) -> None:
+    """X-11: ten seconds after the forced end the run counts as cancelled."""
     runner = scene.runner()
-    with monkeypatch.context() as patched:
-        patched.setattr(scripted, "ScriptedWork", Unreadable)
+    with scene.launcher.starting(Unreadable):
         broken, _ = scene.started(runner)
     scene.cancel(broken)
     scene.advance(22 * SECOND, runner, step=SECOND)
     assert scene.run(broken).status == "cancelled"
 
 
-def test_stopping_hands_back_what_does_not_end_in_time(scene: Scene) -> None:
-    """X-07: a hand-back on SIGTERM uses no attempt; the next worker begins it anew."""
+def test_stopping_hands_back_runs_that_do_not_end_in_time(scene: Scene) -> None:
+    """X-07: a hand-back on SIGTERM uses no attempt; the next runner begins the attempt anew."""
     runner = scene.runner()
     run_id, work = scene.started(runner, max_attempts=1)
     work.log.data = b"half"
@@ -716,8 +657,8 @@ def test_stopping_hands_back_what_does_not_end_in_time(scene: Scene) -> None:
     assert (run.status, run.attempt) == ("succeeded", 1)
 
 
-def test_stopping_waits_for_nothing_once_all_is_handed_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-07: the pass that hands the last work back is the last thing a stop does."""
+def test_stopping_does_not_wait_once_all_runs_are_handed_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-07: `stop` returns after the pass that handed the last run back."""
     runner = scene.runner()
     run_id, _ = scene.started(runner)
     live_while_waiting: list[int] = []
@@ -727,8 +668,8 @@ def test_stopping_waits_for_nothing_once_all_is_handed_back(scene: Scene, monkey
     assert all(live_while_waiting)
 
 
-def test_stopping_lets_work_end_within_the_grace(scene: Scene) -> None:
-    """X-07: what ends in time is settled as it ended; nothing new is claimed meanwhile."""
+def test_stopping_lets_work_end_within_the_grace_period(scene: Scene) -> None:
+    """X-07: it is settled as it ended, and no run is claimed meanwhile."""
     runner = scene.runner()
     run_id, work = scene.started(runner)
     waiting = scene.rows.run(scene.trigger)
@@ -739,10 +680,10 @@ def test_stopping_lets_work_end_within_the_grace(scene: Scene) -> None:
     assert (scene.run(run_id).status, scene.run(waiting).status) == ("succeeded", "pending")
 
 
-def test_the_thread_survives_the_database(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_survives_a_database_failure(scene: Scene) -> None:
     """L-16: it backs off, and goes on when the database is back."""
     runner = scene.runner()
-    with scene.database_gone(monkeypatch):
+    with scene.database.away():
         runner.start()
         eventually(lambda: scene.names().count("runner.unavailable") >= 3)
     run_id = scene.rows.run(scene.trigger)
@@ -751,8 +692,8 @@ def test_the_thread_survives_the_database(scene: Scene, monkeypatch: pytest.Monk
     runner.stop(timedelta(0))
 
 
-def test_the_claim_of_what_a_task_spec_breaks_does_not_end_the_thread(scene: Scene) -> None:
-    """L-13: a stored spec nobody can read fails its runs alone."""
+def test_a_task_spec_that_cannot_be_read_fails_its_run_alone(scene: Scene) -> None:
+    """L-13: also a spec that is stored already."""
     scene.rows.task(version="v2", timeout="soon")
     runner = scene.runner()
     run_id = scene.rows.run(scene.trigger, task_version="v2", max_attempts=1)
@@ -761,8 +702,8 @@ def test_the_claim_of_what_a_task_spec_breaks_does_not_end_the_thread(scene: Sce
     assert json.loads(scene.run(run_id).input) == {}
 
 
-def test_a_run_finds_the_state_that_the_one_before_answered(scene: Scene) -> None:
-    """X-03, X-06: the next run, and the next attempt of the same one, go on from there."""
+def test_a_run_reads_the_state_that_the_previous_one_returned(scene: Scene) -> None:
+    """X-03, X-06: so does the next attempt of the same run."""
     runner = scene.runner()
     _, work = scene.started(runner)
     assert work.launch.input["state"] is None
@@ -782,7 +723,7 @@ def test_a_run_finds_the_state_that_the_one_before_answered(scene: Scene) -> Non
 
 
 def test_a_run_that_waited_too_long_expires(scene: Scene) -> None:
-    """X-18: at its instant it still starts, later it never does; that is told, and its key is free."""
+    """X-18: at its `start_by` it still starts, later it never does; the end is observed, and is no failure."""
     runner = scene.runner(max_running=1)
     _, work = scene.started(runner)
     by = scene.clock.now() + MINUTE
@@ -804,8 +745,8 @@ def test_a_run_that_waited_too_long_expires(scene: Scene) -> None:
     assert row.consecutive_failures == 0
 
 
-def test_a_run_expires_although_there_is_no_room_for_it(scene: Scene) -> None:
-    """X-18: while all places are taken, and under a freeze, time goes on."""
+def test_a_run_expires_while_no_run_can_start(scene: Scene) -> None:
+    """X-18: while all places are taken, and under a freeze."""
     runner = scene.runner(capacity=1)
     scene.started(runner)
     waiting = scene.rows.run(scene.trigger, start_by=scene.clock.now() + 5 * SECOND)
@@ -817,8 +758,8 @@ def test_a_run_expires_although_there_is_no_room_for_it(scene: Scene) -> None:
     assert scene.run(frozen).status == "expired"
 
 
-def test_what_began_in_time_never_expires(scene: Scene) -> None:
-    """X-18: neither a run between two attempts nor one that a stopped controller gave back."""
+def test_a_run_that_started_in_time_never_expires(scene: Scene) -> None:
+    """X-18: neither between two attempts nor after a stopping runner handed it back."""
     runner = scene.runner()
     retried, work = scene.started(runner, start_by=scene.clock.now() + SECOND)
     work.fail()

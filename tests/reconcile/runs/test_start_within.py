@@ -1,4 +1,4 @@
-"""How long a run may wait for its start, from the manifest to the ledger; what the worker does is in test_runner."""
+"""`start_within` from the manifest to the ledger; expiry as a runner sees it is in test_runner."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from reconcile.decide import changes
 from reconcile.decide.terms import terms
-from reconcile.runs.claiming import take
+from reconcile.runs.claim import claim_runs
 from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid
 from revisions.history.chain import canonical
@@ -17,16 +17,16 @@ from revisions.store import occurrences
 from tests.world import World, key, trigger_document
 
 
-def pass_of_claims(world: World) -> list[str]:
-    """The runs that a worker gets now."""
+def claimed_ids(world: World) -> list[str]:
+    """Claim for one worker and return the ids of the runs."""
     lease = timedelta(minutes=1)
-    taken = take(world.database, world.observations, claimed_by="w", lease=lease, limit=10, max_running=10)
-    return [one.run.id for one in taken.claimed]
+    batch = claim_runs(world.database, world.observations, claimed_by="w", lease=lease, limit=10, max_running=10)
+    return [claim.run.id for claim in batch.claimed]
 
 
 @pytest.mark.parametrize("text", ["1s", "10m", "PT1H", "365d"])
-def test_a_span_that_can_be_waited(text: str) -> None:
-    """X-18: any span from a second to a year."""
+def test_start_within_accepts_a_second_to_a_year(text: str) -> None:
+    """X-18: in each notation of a span."""
     assert changes.faults(TriggerManifest.read(trigger_document(start_within=text))) == []
 
 
@@ -38,49 +38,49 @@ def test_a_span_that_can_be_waited(text: str) -> None:
         ("soon", "'soon' is not a span of time"),
     ],
 )
-def test_a_span_that_cannot(text: str, message: str) -> None:
-    """X-18, R-18: refused with the path."""
+def test_start_within_refuses_other_spans(text: str, message: str) -> None:
+    """X-18, R-18: with the field's path."""
     with pytest.raises(Invalid) as refused:
         TriggerManifest.read(trigger_document(start_within=text))
     [fault] = refused.value.errors
     assert (fault.path, fault.message) == ("spec.start_within", message)
 
 
-def test_without_one_a_run_may_wait_for_ever(world: World) -> None:
-    """X-18: nothing is stored."""
-    found = terms(canonical(trigger_document()["spec"]), "{}")
-    assert found.start_by(world.start) is None
+def test_without_start_within_a_run_waits_for_ever(world: World) -> None:
+    """X-18: no `start_by` is stored."""
+    trigger_terms = terms(canonical(trigger_document()["spec"]), "{}")
+    assert trigger_terms.start_by(world.start) is None
     world.create()
     world.advance(minutes=1)
     world.resync()
     assert [run.start_by for run in world.runs()] == [None]
 
 
-def test_scheduled_and_manual_runs_are_made_with_it(world: World) -> None:
-    """X-18: counted from when the run was made, also for one that is late; a later revision changes nothing of it."""
+def test_scheduled_and_manual_runs_have_a_start_by(world: World) -> None:
+    """X-18: counted from when the run was created; a later revision does not change it."""
     world.create(schedule={"every": "1h"}, start_within="10m", overlap="allow")
     world.advance(minutes=60, seconds=30)
     world.resync()
-    world.firing.fire(key("tick"), None, Caller("ann"), overlap="allow")
+    world.fire(key("tick"), None, Caller("ann"), overlap="allow")
     world.update("tick", 1, schedule={"every": "1h"}, start_within="1m", overlap="allow")
     by = world.start + timedelta(minutes=70, seconds=30)
     assert [(run.source, run.start_by) for run in world.runs()] == [("schedule", by), ("manual", by)]
 
 
-def test_an_expired_run_no_longer_stands_in_the_way(world: World) -> None:
-    """X-18, X-09, E-05: under `skip` the next one starts; the ledger and the metrics say what became of the first."""
+def test_an_expired_run_does_not_block_the_next_one(world: World) -> None:
+    """X-18, X-09, E-05: under `skip` the next one starts; ledger and metrics show that the first expired."""
     metrics = Metrics(world.database, lambda: False, Settings())
     world.observations.subscribe(metrics.count)
     world.create(schedule={"every": "10m"}, start_within="5m")
     world.advance(minutes=10)
     world.resync()
     world.advance(minutes=5, seconds=1)
-    assert pass_of_claims(world) == []
+    assert claimed_ids(world) == []
     world.advance(minutes=5)
     world.resync()
     first, second = world.runs()
     assert (first.status, second.status) == ("expired", "pending")
-    assert pass_of_claims(world) == [second.id]
+    assert claimed_ids(world) == [second.id]
     with world.database.read() as connection:
         ledger = occurrences.ledger(connection, world.id("tick"), None, 10)
     assert [(line.outcome, line.run_id) for line in ledger] == [("started", second.id), ("expired", first.id)]
@@ -88,15 +88,15 @@ def test_an_expired_run_no_longer_stands_in_the_way(world: World) -> None:
     assert metrics.registry.get_sample_value("triggerctl_runs_total", labels) == 1
 
 
-def test_a_queue_goes_on_past_those_that_expired(world: World) -> None:
-    """X-18, X-09: `queue_all` keeps their order, and a head that is gone holds nobody up."""
+def test_a_queue_goes_on_past_expired_runs(world: World) -> None:
+    """X-18, X-09: under `queue_all` the others keep their order."""
     world.create(schedule={"every": "1m"}, start_within="90s", overlap="queue_all")
     for _ in range(3):
         world.advance(minutes=1)
         world.resync()
     first, second, third = world.runs()
-    assert pass_of_claims(world) == [second.id]
+    assert claimed_ids(world) == [second.id]
     world.advance(minutes=2)
-    assert pass_of_claims(world) == []
+    assert claimed_ids(world) == []
     assert [run.status for run in world.runs()] == ["expired", "running", "expired"]
     assert third.id != first.id

@@ -12,7 +12,7 @@ from reconcile.decide.preconditions import Expected
 from reconcile.queries.doctor import Examining
 from reconcile.queries.explain import Explaining
 from reconcile.report.installation_checks import Check, Level
-from reconcile.runs.manual.orders import Approving
+from reconcile.runs.manual.fire import fire_triggers
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token, principal_of_person, revoke_token
@@ -180,7 +180,7 @@ def test_by_hand_it_starts_nothing_either(world: World, tmp_path: Path) -> None:
     """X-15, X-11: fire, fire of many, backfill and retry are refused, whoever asks, with the way out."""
     token = grant(world)
     create(world)
-    run = world.firing.fire(key("tick"), None, Caller("root"))
+    run = world.fire(key("tick"), None, Caller("root"))
     launcher = ScriptedLauncher()
     runner = Runner(
         world.database, world.observations, {"process": launcher}, settings=RunnerSettings(tmp_path, tmp_path)
@@ -192,13 +192,15 @@ def test_by_hand_it_starts_nothing_either(world: World, tmp_path: Path) -> None:
         world.advance(seconds=10)
     revoke(world, token)
     with pytest.raises(Forbidden, match=r"may start nothing: its author token:ci has no access"):
-        world.firing.fire(key("tick"), None, Caller("root"))
-    [fired] = world.firing.fire_all([key("tick")], None, Caller("root"), None, lambda done, total: None)
+        world.fire(key("tick"), None, Caller("root"))
+    [fired] = fire_triggers(
+        world.database, world.observations, [key("tick")], None, Caller("root"), None, lambda done, total: None
+    )
     assert isinstance(fired.outcome, Forbidden)
     with pytest.raises(Forbidden):
         world.backfill(-5, 0)
     with pytest.raises(Forbidden):
-        world.retrying.retry(run.id, Caller("root"))
+        world.retry(run.id, Caller("root"))
 
 
 def test_what_waits_for_approval_is_not_let_go_either(world: World) -> None:
@@ -209,11 +211,10 @@ def test_what_waits_for_approval_is_not_let_go_either(world: World) -> None:
     [parked] = world.runs()
     assert parked.status == "parked"
     revoke(world, token)
-    approving = Approving(world.database, world.observations)
     with pytest.raises(Forbidden, match="token:ci has no access"):
-        approving.approve(parked.id, Caller("root"))
+        world.approve(parked.id, Caller("root"))
     grant(world)
-    assert approving.approve(parked.id, Caller("root")).status == "pending"
+    assert world.approve(parked.id, Caller("root")).status == "pending"
 
 
 def test_who_deploys_the_same_again_takes_over_where_the_author_is_gone(world: World) -> None:

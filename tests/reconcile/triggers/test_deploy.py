@@ -208,7 +208,7 @@ def test_deleting_a_task_takes_its_triggers_and_what_waits(world: World) -> None
     """R-14: a deleted version deletes its triggers, each with a revision, and cancels pending runs; it may return."""
     world.create("a")
     world.create("b")
-    world.firing.fire(key("a"), None, Caller())
+    world.fire(key("a"), None, Caller())
     version = world.register().task.key
     delete_task(world.database, world.observations, version, Caller("bob"))
     assert [(world.history(name)[0].action, world.history(name)[0].actor) for name in "ab"] == [("DELETE", "bob")] * 2

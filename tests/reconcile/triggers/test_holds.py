@@ -107,7 +107,7 @@ def test_a_manual_fire_is_refused_with_reason_and_end(world: World) -> None:
     holds.freeze(world.database, world.observations, "acme", world.start + timedelta(hours=1), ANN)
     frozen = "acme is frozen until 2026-03-02T09:00:00Z by ann, so nothing is started: maintenance"
     with pytest.raises(Conflict, match=frozen) as refused:
-        world.firing.fire(key("tick"), None, Caller("bob"))
+        world.fire(key("tick"), None, Caller("bob"))
     assert "unfreeze" in refused.value.errors[0].hint
 
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import literal_column, select, text, update
 
 from reconcile.observations.observation import Observations
-from reconcile.runs import claiming
+from reconcile.runs.claim import claim_runs
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
 from revisions.outcomes import RunStatus
@@ -34,7 +34,7 @@ def rows(database: Database) -> Rows:
 
 
 def claim(database: Database, by: str = "worker", limit: int = 100, max_running: int = 100) -> list[Claimed]:
-    taken = claiming.take(database, Observations(), claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
+    taken = claim_runs(database, Observations(), claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
     return [*taken.claimed]
 
 

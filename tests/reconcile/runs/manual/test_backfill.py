@@ -1,7 +1,7 @@
-"""Runs for a time that has passed: what is made, what is left alone, and what is refused (X-11)."""
+"""Backfills: which runs are created, which occurrences are left alone, and what is refused (X-11)."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -12,26 +12,28 @@ from reconcile.observations.runs import RunsBackfilled
 from reconcile.queries.audit import Auditing
 from reconcile.queries.explain import Explaining
 from reconcile.report.audit import AuditResult
-from reconcile.runs.manual import backfill
-from reconcile.runs.manual.backfill import Backfilled, BackfillRequest
+from reconcile.runs.manual.backfill import Backfilled, BackfillRequest, backfill_trigger, preview_backfill
 from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store import occurrences
+from revisions.store.runs import Run
 from tests.observing import only
 from tests.world import UNLIMITED, World, key
 
 MINUTE = timedelta(minutes=1)
-LEASE = timedelta(seconds=60)
+EVERY_SECOND = {"every": "1s"}
+"""Schedule whose occurrences fill several batches within minutes."""
 
 
 def minutes(world: World) -> list[int]:
-    """The scheduled minutes of the runs, counted from eight o'clock."""
+    """Return the scheduled times of all runs, in minutes after eight o'clock."""
     return [round((run.scheduled_at - world.start) / MINUTE) for run in world.runs()]
 
 
-def ids(done: Backfilled) -> list[str]:
-    return [fire.id for fire, _ in done.made]
+def ids(result: Backfilled) -> list[str]:
+    """Return the ids of the occurrences that got a run."""
+    return [fire.id for fire, _ in result.made]
 
 
 def is_clean(world: World) -> bool:
@@ -39,66 +41,66 @@ def is_clean(world: World) -> bool:
 
 
 def claimed(world: World, number: int = 10) -> list[int]:
-    """The scheduled minutes of what a worker gets that asks for some runs."""
+    """Claim runs, and return their scheduled times in minutes after eight o'clock."""
     return [round((run.scheduled_at - world.start) / MINUTE) for run in world.claim(limit=number)]
 
 
-def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backfill, "BATCH", 3)
+def seconds(runs: Iterable[Run], world: World) -> list[int]:
+    """Return the scheduled times of runs, in seconds after eight o'clock."""
+    return [round((run.scheduled_at - world.start).total_seconds()) for run in runs]
 
 
-def test_each_occurrence_of_the_time_gets_its_run(world: World) -> None:
-    """X-02, X-11: from the first instant up to the last, which is out; by whom, for when, and one after the other."""
+def test_each_occurrence_of_the_range_gets_a_run(world: World) -> None:
+    """X-02, X-11: from the first instant to the last, which is excluded; with its actor, one after the other."""
     world.create(input={"region": "emea", "size": 1})
     world.deactivate("tick", 1)
     world.advance(minutes=10)
-    done = world.backfill(1, 4, input={"size": 2})
-    assert [fire.at for fire, _ in done.made] == [world.start + minute * MINUTE for minute in (1, 2, 3)]
-    assert (minutes(world), done.existing, done.undecided) == ([1, 2, 3], 0, 0)
+    result = world.backfill(1, 4, input={"size": 2})
+    assert [fire.at for fire, _ in result.made] == [world.start + minute * MINUTE for minute in (1, 2, 3)]
+    assert (minutes(world), result.existing, result.undecided) == ([1, 2, 3], 0, 0)
     [first, *_] = world.runs()
-    assert (first.id, first.occurrence_id) == (done.made[0][1], "every/2026-03-02T08:01:00Z")
+    assert (first.id, first.occurrence_id) == (result.made[0][1], "every/2026-03-02T08:01:00Z")
     assert (first.source, first.actor, first.overlap, first.revision) == ("backfill", "ann", "queue_all", 2)
     assert (first.input, first.created_at) == ('{"region":"emea","size":2}', world.clock_now())
-    assert (world.status().run_count, world.status().last_run_id) == (3, done.made[-1][1])
+    assert (world.status().run_count, world.status().last_run_id) == (3, result.made[-1][1])
     assert claimed(world) == [1]
 
 
-def test_a_time_before_the_trigger_was_there(world: World) -> None:
-    """X-11: the current schedule says what belongs to it; the audit of the trigger's own life stays clean."""
+def test_a_range_before_the_trigger_existed_can_be_backfilled(world: World) -> None:
+    """X-11: by its current schedule; the audit of the trigger's own lifetime stays clean."""
     world.create()
     assert len(world.backfill(-60, 0).made) == 60
     assert minutes(world)[0] == -60
     assert is_clean(world)
 
 
-def test_once_more_makes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-01, X-11: what has its run keeps it, whoever made it; in batches of any size."""
-    in_parts(monkeypatch)
-    world.create(overlap="allow")
+def test_repeating_a_backfill_creates_nothing(world: World) -> None:
+    """X-01, X-11: an occurrence keeps the run that it has, whoever created it; also in several batches."""
+    world.create(schedule=EVERY_SECOND, overlap="allow")
     world.advance(minutes=2)
     world.resync()
     [by_loop] = world.runs()
-    first = world.backfill(-6, 3)
-    assert (len(first.made), first.existing) == (8, 1)
-    again = world.backfill(-6, 3)
-    assert (again.made, again.existing) == ([], 9)
+    first = world.backfill(-8, 3)
+    assert (len(first.made), first.existing) == (600, 1)
+    again = world.backfill(-8, 3)
+    assert (again.made, again.existing) == ([], 601)
     assert by_loop in world.runs()
-    assert len(world.runs()) == 9
+    assert len(world.runs()) == 601
 
 
-def test_nothing_later_than_now(world: World) -> None:
-    """X-11: what is still to come is the schedule's own; under a spread it comes later than its nominal time."""
+def test_the_range_ends_now(world: World) -> None:
+    """X-11: future occurrences belong to the loop; under a spread they come after their nominal time."""
     world.create()
     world.advance(minutes=3)
-    done = world.backfill(1, 60)
+    result = world.backfill(1, 60)
     assert minutes(world) == [1, 2, 3]
-    assert done.until == world.clock_now()
+    assert result.until == world.clock_now()
     world.create("wide", schedule={"every": "1h", "spread": "59m"})
     assert world.backfill(0, 60, "wide").made == []
 
 
-def test_what_was_not_decided_yet_is_not_made_twice(world: World) -> None:
-    """X-11, S-05: the loop finds the runs that a backfill made of what is due, and counts each once."""
+def test_the_loop_finds_backfilled_runs_of_due_occurrences(world: World) -> None:
+    """X-11, S-05: it creates no second run, and counts each once."""
     world.create(catchup={"policy": "all"}, overlap="allow")
     world.advance(minutes=30)
     world.backfill(1, 20)
@@ -108,14 +110,14 @@ def test_what_was_not_decided_yet_is_not_made_twice(world: World) -> None:
     assert is_clean(world)
 
 
-def test_a_schedule_that_counts_its_starts_keeps_what_is_undecided(world: World) -> None:
-    """S-07, X-11: a backfill is no start of the schedule's; what that has still to decide is left to it, and told."""
+def test_undecided_occurrences_of_a_counting_schedule_are_left_to_the_loop(world: World) -> None:
+    """S-07, X-11: backfilled runs are no starts of the schedule; the number left is reported."""
     world.create(schedule={"every": "1m", "count": 3}, catchup={"policy": "all"}, overlap="allow")
     world.advance(minutes=2)
     world.resync()
     world.advance(minutes=3)
-    done = world.backfill(-2, 6)
-    assert (len(done.made), done.existing, done.undecided) == (3, 2, 3)
+    result = world.backfill(-2, 6)
+    assert (len(result.made), result.existing, result.undecided) == (3, 2, 3)
     assert len(world.backfill(3, 6, force=True).made) == 3
     world.resync()
     scheduled = [run for run in world.runs() if run.source == "schedule"]
@@ -123,28 +125,28 @@ def test_a_schedule_that_counts_its_starts_keeps_what_is_undecided(world: World)
     assert is_clean(world)
 
 
-def test_what_was_skipped_may_be_made_up_for(world: World) -> None:
-    """X-11, E-05: the ledger tells both, the audit the skip with the later run, the explanation the run."""
+def test_skipped_occurrences_can_be_backfilled(world: World) -> None:
+    """X-11, E-05: the ledger shows both, the audit the skip with the later run, the explanation the run."""
     world.create(overlap="allow")
     world.advance(minutes=5)
     world.resync()
     assert [(skip.outcome, skip.count) for skip in world.skips()] == [("missed", 4)]
     world.backfill(2, 3)
-    [made, _] = world.runs()
+    [backfilled, _] = world.runs()
     with world.database.read() as connection:
         ledger = occurrences.ledger(connection, world.id("tick"), None, 10)
     assert [line.outcome for line in ledger] == ["started", "started", "missed"]
     audited = Auditing(world.database, Pace().grace).audit(key("tick"), world.start, None, 10)
-    [line] = [line for line in audited.lines if line.at == made.scheduled_at]
-    assert (line.kind, line.outcome, line.run_id) == (AuditResult.SKIPPED, "missed", made.id)
+    [line] = [line for line in audited.lines if line.at == backfilled.scheduled_at]
+    assert (line.kind, line.outcome, line.run_id) == (AuditResult.SKIPPED, "missed", backfilled.id)
     assert is_clean(world)
-    told = Explaining(world.database).explain(key("tick"), made.scheduled_at).explanation.sentences[0]
-    assert told.startswith(f"Run {made.id} was made by ann at 2026-03-02T08:05:00Z")
-    assert told.endswith("(backfill).")
+    sentence = Explaining(world.database).explain(key("tick"), backfilled.scheduled_at).explanation.sentences[0]
+    assert sentence.startswith(f"Run {backfilled.id} was made by ann at 2026-03-02T08:05:00Z")
+    assert sentence.endswith("(backfill).")
 
 
-def test_force_makes_new_ones(world: World) -> None:
-    """S-05, X-11: under ids of their own, which name the occurrence; once more makes them once more."""
+def test_force_creates_another_run_for_each_occurrence(world: World) -> None:
+    """S-05, X-11: under an id of its own that names the occurrence, each time."""
     world.create()
     world.advance(minutes=2)
     world.backfill(1, 3)
@@ -157,8 +159,8 @@ def test_force_makes_new_ones(world: World) -> None:
     assert is_clean(world)
 
 
-def test_a_forced_backfill_is_recognised_by_its_key(world: World) -> None:
-    """R-04, X-11: a repetition makes nothing more; with another input it is another request."""
+def test_a_forced_backfill_is_recognised_by_its_idempotency_key(world: World) -> None:
+    """R-04, X-11: a repetition creates nothing; with another input it is another request."""
     world.create()
     world.advance(minutes=2)
     ann = Caller("ann", idempotency_key="k")
@@ -170,30 +172,30 @@ def test_a_forced_backfill_is_recognised_by_its_key(world: World) -> None:
     assert len(world.runs()) == 2
 
 
-def test_a_look_makes_nothing(world: World) -> None:
-    """X-11: a dry run answers what would be made, also under a freeze."""
+def test_a_preview_creates_nothing(world: World) -> None:
+    """X-11: it returns what would be created, also under a freeze."""
     world.create()
     world.advance(minutes=5)
     world.backfill(2, 3)
     holds.freeze(world.database, world.observations, None, None, Caller("ann", "x"))
-    wish = BackfillRequest(world.start + MINUTE, world.start + 4 * MINUTE)
-    seen = world.backfilling.preview(key("tick"), wish, Caller("ann"))
-    assert ids(seen) == ["every/2026-03-02T08:01:00Z", "every/2026-03-02T08:03:00Z"]
-    assert ([run_id for _, run_id in seen.made], seen.existing) == ([None, None], 1)
+    request = BackfillRequest(world.start + MINUTE, world.start + 4 * MINUTE)
+    preview = preview_backfill(world.database, key("tick"), request, Caller("ann"))
+    assert ids(preview) == ["every/2026-03-02T08:01:00Z", "every/2026-03-02T08:03:00Z"]
+    assert ([run_id for _, run_id in preview.made], preview.existing) == ([None, None], 1)
     assert len(world.runs()) == 1
 
 
-def test_local_times_bear_their_own_ids(world: World) -> None:
-    """S-04, S-05: the hour that comes twice is two occurrences, as it is for the schedule."""
+def test_a_repeated_hour_has_two_occurrences(world: World) -> None:
+    """S-04, S-05: with an id each, as for the schedule."""
     world.create(schedule={"cron": "30 2 * * *", "timezone": "Europe/Berlin", "fold": "both"})
     day = (world.start.replace(month=10, day=25, year=2025, hour=23) - timedelta(days=2) - world.start) / MINUTE
-    done = world.backfill(day, day + 3 * 24 * 60)
-    assert "cron/2025-10-26T02:30:00/Europe/Berlin" in ids(done)
-    assert "cron/2025-10-26T02:30:00/Europe/Berlin/2" in ids(done)
+    result = world.backfill(day, day + 3 * 24 * 60)
+    assert "cron/2025-10-26T02:30:00/Europe/Berlin" in ids(result)
+    assert "cron/2025-10-26T02:30:00/Europe/Berlin/2" in ids(result)
 
 
-def test_runs_side_by_side_when_asked(world: World) -> None:
-    """X-09, X-11: `allow` starts them beside each other; what has no meaning for many at once is refused."""
+def test_backfilled_runs_start_together_on_request(world: World) -> None:
+    """X-09, X-11: under `allow`; policies that mean nothing for many runs at once are refused."""
     world.create()
     world.advance(minutes=3)
     world.backfill(1, 4, overlap="allow")
@@ -202,8 +204,8 @@ def test_runs_side_by_side_when_asked(world: World) -> None:
         world.backfill(1, 4, overlap="skip")
 
 
-def test_the_limit_of_running_runs_holds(world: World) -> None:
-    """X-09, L-10: the rate does not limit a backfill, `max_running` does."""
+def test_max_running_limits_backfilled_runs(world: World) -> None:
+    """X-09, L-10: and the execution rate does not."""
     world.loop = world.another_loop(Pace(execution_qps=0.001, execution_burst=1))
     world.create()
     world.advance(minutes=9)
@@ -212,29 +214,29 @@ def test_the_limit_of_running_runs_holds(world: World) -> None:
 
 
 @pytest.mark.parametrize(("first", "end"), [(4, 4), (5, 4)])
-def test_a_time_that_is_none(world: World, first: int, end: int) -> None:
+def test_an_empty_range_is_refused(world: World, first: int, end: int) -> None:
     """X-11: it must end after it begins."""
     world.create()
     with pytest.raises(Invalid, match="lies not before"):
         world.backfill(first, end)
 
 
-def test_more_than_one_call_takes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-11: refused as a whole, and told how far one call goes; the parts together make the whole."""
-    monkeypatch.setattr(backfill, "MOST", 10)
-    world.create()
-    world.advance(minutes=20)
-    with pytest.raises(Invalid, match="more than 10 occurrences") as refused:
-        world.backfill(1, 21)
-    assert refused.value.errors[0].hint == "go up to 2026-03-02T08:11:00Z first, then on from there"
+def test_too_many_occurrences_are_refused(world: World) -> None:
+    """X-11: as a whole, with how far one request may go; a second request covers the rest."""
+    world.create(schedule=EVERY_SECOND)
+    world.advance(minutes=200)
+    with pytest.raises(Invalid, match="more than 10,000 occurrences") as refused:
+        world.backfill(0, 180)
+    assert refused.value.errors[0].hint == "go up to 2026-03-02T10:46:40Z first, then on from there"
     assert world.runs() == []
-    world.backfill(1, 11)
-    world.backfill(11, 21)
-    assert minutes(world) == list(range(1, 21))
+    edge, until = world.start + timedelta(seconds=10_000), world.start + 180 * MINUTE
+    requests = BackfillRequest(world.start, edge), BackfillRequest(edge, until)
+    parts = [preview_backfill(world.database, key("tick"), request, Caller("ann")) for request in requests]
+    assert [len(part.made) for part in parts] == [10_000, 800]
 
 
-def test_who_may_not_be_backfilled(world: World) -> None:
-    """X-11: a trigger that never was, and one that is deleted."""
+def test_an_unknown_or_deleted_trigger_cannot_be_backfilled(world: World) -> None:
+    """X-11: the error names the revision of the deletion."""
     with pytest.raises(NotFound):
         world.backfill(1, 2)
     world.create()
@@ -244,7 +246,7 @@ def test_who_may_not_be_backfilled(world: World) -> None:
 
 
 def test_a_freeze_refuses_a_backfill(world: World) -> None:
-    """S-13: as it refuses a fire, with reason and owner."""
+    """S-13: as it refuses a fire, with owner and reason."""
     world.create()
     world.advance(minutes=5)
     holds.freeze(world.database, world.observations, "acme", None, Caller("bob", "stocktaking"))
@@ -253,8 +255,8 @@ def test_a_freeze_refuses_a_backfill(world: World) -> None:
     assert world.runs() == []
 
 
-def test_an_input_that_the_task_does_not_declare(world: World) -> None:
-    """X-11: refused before anything is made."""
+def test_an_undeclared_input_is_refused(world: World) -> None:
+    """X-11: before any run is created."""
     world.register("v2", inputs={"since": {"type": "string"}})
     world.create(task_version="v2")
     with pytest.raises(Invalid, match="is not an input of the task"):
@@ -262,71 +264,73 @@ def test_an_input_that_the_task_does_not_declare(world: World) -> None:
     assert len(world.backfill(-2, 0, input={"since": "x"}).made) == 2
 
 
-def test_a_schedule_that_changes_on_the_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L-15: each batch goes by the revision that is in force when it is made."""
-    in_parts(monkeypatch)
-    world.create()
+def test_each_batch_uses_the_schedule_in_force(world: World) -> None:
+    """L-15: a deploy between two batches applies to the second."""
+    world.create(schedule=EVERY_SECOND)
     world.advance(minutes=10)
 
     def deploy(done: int, total: int) -> None:
         if world.status().revision == 1:
-            world.update("tick", 1, schedule={"every": "2m"})
+            world.update("tick", 1, schedule={"every": "10s"})
 
-    world.backfilling.backfill(
-        key("tick"), BackfillRequest(world.start, world.start + 9 * MINUTE), Caller("ann"), deploy
+    request = BackfillRequest(world.start, world.start + 10 * MINUTE)
+    backfill_trigger(world.database, world.observations, key("tick"), request, Caller("ann"), deploy)
+    by_revision = {number: [run for run in world.runs() if run.revision == number] for number in (1, 2)}
+    assert seconds(by_revision[1], world) == list(range(500))
+    assert seconds(by_revision[2], world) == list(range(500, 600, 10))
+
+
+def test_progress_and_batches_are_reported(world: World) -> None:
+    """U-01, O-05: progress after each batch, and an observation of each batch that created runs."""
+    world.create(schedule=EVERY_SECOND)
+    world.backfill(-5, -4)
+    progress: list[tuple[int, int]] = []
+    request = BackfillRequest(world.start - 10 * MINUTE, world.start)
+    backfill_trigger(
+        world.database,
+        world.observations,
+        key("tick"),
+        request,
+        Caller("bob"),
+        lambda *counts: progress.append(counts),
     )
-    assert [(run.revision, round((run.scheduled_at - world.start) / MINUTE)) for run in world.runs()] == [
-        (1, 0),
-        (1, 1),
-        (1, 2),
-        (2, 4),
-        (2, 6),
-        (2, 8),
-    ]
+    assert progress == [(500, 600), (600, 600)]
+    batches = only(RunsBackfilled, world.observed)
+    assert [(batch.actor, batch.number) for batch in batches] == [("ann", 60), ("bob", 440), ("bob", 100)]
 
 
-def test_how_far_it_is_and_what_came_of_it_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-01, O-05: progress batch by batch for who waits, an observation of each that made something."""
-    in_parts(monkeypatch)
-    world.create()
-    world.backfill(-5, -3)
-    heard: list[tuple[int, int]] = []
-    wish = BackfillRequest(world.start - 5 * MINUTE, world.start + 3 * MINUTE)
-    world.backfilling.backfill(key("tick"), wish, Caller("bob"), lambda *told: heard.append(told))
-    assert heard == [(3, 6), (6, 6)]
-    told = only(RunsBackfilled, world.observed)
-    assert [(backfilled.actor, backfilled.number) for backfilled in told] == [("ann", 2), ("bob", 1), ("bob", 3)]
-
-
-def test_two_at_once_make_each_run_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-01, X-11: whoever is first makes a run, and nobody the second; a loop beside them changes nothing."""
-    monkeypatch.setattr(backfill, "BATCH", 7)
-    world.create(overlap="allow", catchup={"policy": "all"})
-    world.advance(minutes=60)
+def test_concurrent_backfills_create_each_run_once(world: World) -> None:
+    """X-01, X-11: two backfills and a loop at the same time leave one run per occurrence."""
+    world.create(schedule=EVERY_SECOND, overlap="allow", catchup={"policy": "all"})
+    world.advance(minutes=10)
     barrier = threading.Barrier(3)
-    done: list[Backfilled] = []
-    wish = BackfillRequest(world.start - 60 * MINUTE, world.start + 61 * MINUTE)
+    results: list[Backfilled] = []
+    request = BackfillRequest(world.start - 10 * MINUTE, world.start + 11 * MINUTE)
 
-    def one() -> None:
+    def backfill() -> None:
         barrier.wait()
-        done.append(world.backfilling.backfill(key("tick"), wish, Caller("ann"), lambda *told: None))
+        results.append(
+            backfill_trigger(
+                world.database, world.observations, key("tick"), request, Caller("ann"), lambda *counts: None
+            )
+        )
 
     def loop() -> None:
         barrier.wait()
         world.another_loop(UNLIMITED).resync()
 
-    in_threads(one, one, loop)
+    in_threads(backfill, backfill, loop)
     world.resync()
-    assert minutes(world) == list(range(-60, 61))
+    assert seconds(world.runs(), world) == list(range(-600, 601))
     by_hand = [run for run in world.runs() if run.source == "backfill"]
-    assert sum(len(one.made) for one in done) == len(by_hand)
-    assert all(len(one.made) + one.existing == 121 for one in done)
-    assert world.status().run_count == 121
+    assert sum(len(result.made) for result in results) == len(by_hand)
+    assert all(len(result.made) + result.existing == 1201 for result in results)
+    assert world.status().run_count == 1201
     assert is_clean(world)
 
 
-def in_threads(*work: Callable[[], Any]) -> None:
-    threads = [threading.Thread(target=one) for one in work]
+def in_threads(*functions: Callable[[], Any]) -> None:
+    threads = [threading.Thread(target=function) for function in functions]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from reconcile.decide.preconditions import Expected
-from reconcile.runs.manual.state import Seeding
+from reconcile.runs.manual.state import seed_state
 from reconcile.triggers import holds
 from reconcile.triggers.calendars import deploy_calendar
 from reconcile.triggers.caller import Caller
@@ -53,7 +53,7 @@ def lived(world: World) -> World:
     world.delete("gone", 1)
     world.deactivate("quiet", 1, reason="quiet")
     holds.freeze(world.database, world.observations, "other", None, Caller("ann", "moving"))
-    Seeding(world.database, world.observations).seed(key("tick"), {"cursor": "ü"}, Caller("ann"))
+    seed_state(world.database, world.observations, key("tick"), {"cursor": "ü"}, Caller("ann"))
     deploy_calendar(world.database, world.observations, CALENDAR, Expected(absent=True), Caller("ann"))
     with world.database.write() as connection:
         run_id = world.runs()[0].id

@@ -1,4 +1,4 @@
-"""Runs that are carried out elsewhere, from claim to end: a worker, a database, and a cluster on a real socket."""
+"""Runs in another system, from claim to end: a runner, a database, and a Kubernetes API on a real socket."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.observation import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import Completing
+from reconcile.runs.callbacks import complete_run
 from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.clock import HandClock
 from revisions.history.triggers import Trigger
@@ -48,7 +48,7 @@ while True:
 
 
 class Scene:
-    """A trigger whose task a cluster carries out, and runners of one machine."""
+    """A trigger whose task runs as a Job, and runners of any number of machines."""
 
     def __init__(self, database: Database, clock: HandClock, folder: Path, cluster: Cluster) -> None:
         self.database, self.clock, self.folder, self.cluster = database, clock, folder, cluster
@@ -68,7 +68,7 @@ class Scene:
         return runner
 
     def running(self, runner: Runner, **values: Any) -> str:
-        """A run whose pod is up, until `go` is there."""
+        """Create a run and start it; return its id once its pod runs, which ends when the file `go` exists."""
         run_id = self.rows.run(self.trigger(UNTIL, str(self.folder / "go")), **values)
         runner.run_pass()
         eventually(lambda: (log := self.folder / "here" / f"{run_id}-1" / "log").exists() and log.stat().st_size)
@@ -95,8 +95,8 @@ def scene(database: Database, clock: HandClock, tmp_path: Path, monkeypatch: pyt
             runner.stop(timedelta(0))
 
 
-def test_what_a_task_answers_elsewhere_settles_like_any_answer(scene: Scene) -> None:
-    """X-06, X-10: its cost is the run's, its state is kept for the next run."""
+def test_the_output_of_a_pod_settles_its_run(scene: Scene) -> None:
+    """X-06, X-10: with its cost, and its state for the next run."""
     trigger = scene.trigger(ANSWER)
     run_id = scene.rows.run(trigger)
     runner = scene.runner()
@@ -104,12 +104,12 @@ def test_what_a_task_answers_elsewhere_settles_like_any_answer(scene: Scene) -> 
     run = scene.settled(runner, run_id)
     assert (run.status, run.cost) == ("succeeded", 2.0)
     with scene.database.read() as connection:
-        kept = states.get(connection, trigger.trigger_id)
-    assert kept is not None
-    assert kept.state == '{"cursor":7}'
+        state = states.get(connection, trigger.trigger_id)
+    assert state is not None
+    assert state.state == '{"cursor":7}'
 
 
-def test_a_controller_that_stops_leaves_its_work_to_the_next(scene: Scene) -> None:
+def test_a_runner_that_stops_leaves_its_job_to_the_next(scene: Scene) -> None:
     """X-07, X-10: one Job from beginning to end, one log, one attempt."""
     first = scene.runner()
     run_id = scene.running(first)
@@ -126,17 +126,17 @@ def test_a_controller_that_stops_leaves_its_work_to_the_next(scene: Scene) -> No
         assert logs.read(connection, run_id, 1).head == b"up\n"
 
 
-def test_another_machine_finds_the_work_of_one_that_is_gone(scene: Scene, database_url: str) -> None:
-    """X-05, X-10: a controller's disk goes with its pod; when the lease lapses the next finds the Job by its name."""
+def test_a_runner_on_another_machine_finds_the_job_by_its_name(scene: Scene, database_url: str) -> None:
+    """X-05, X-10: once the lease lapsed, although the first machine's disk is gone."""
     run_id = scene.rows.run(scene.trigger(UNTIL, str(scene.folder / "go")))
     arguments = [sys.executable, "-c", CONTROLLER, database_url, str(scene.folder)]
     with subprocess.Popen(arguments, cwd=Path(plugins.__file__).parents[1]) as controller, ExitStack() as stack:
-        stack.callback(controller.kill)  # also when a look fails: nothing else ends it
+        stack.callback(controller.kill)  # also when an assertion fails: nothing else ends it
         eventually(lambda: scene.cluster.pods)
-    begun = scene.run(run_id)
-    assert begun.lease_until is not None
+    running = scene.run(run_id)
+    assert running.lease_until is not None
     with scene.database.read() as connection:
-        scene.clock.advance(begun.lease_until - scene.clock.now(connection) + timedelta(seconds=1))
+        scene.clock.advance(running.lease_until - scene.clock.now(connection) + timedelta(seconds=1))
     other = scene.runner()
     assert other.run_pass().adopted == 1
     (scene.folder / "go").touch()
@@ -147,8 +147,8 @@ def test_another_machine_finds_the_work_of_one_that_is_gone(scene: Scene, databa
         assert logs.read(connection, run_id, 1).head == b"up\n"
 
 
-def test_a_timeout_ends_the_work_elsewhere(scene: Scene) -> None:
-    """X-05, X-10: the run has timed out when the cluster has ended it."""
+def test_a_timeout_ends_the_job(scene: Scene) -> None:
+    """X-05, X-10: the run has timed out when the cluster has ended its Job."""
     runner = scene.runner()
     run_id = scene.running(runner, max_attempts=1)
     scene.clock.advance(timedelta(minutes=11))
@@ -158,12 +158,14 @@ def test_a_timeout_ends_the_work_elsewhere(scene: Scene) -> None:
 
 
 def test_a_callback_from_a_pod_ends_its_run(scene: Scene) -> None:
-    """X-10: for an output that a termination message cannot hold; the Job goes with it."""
+    """X-10: for an output that does not fit into a termination message; the Job is removed too."""
     runner = scene.runner()
     run_id = scene.running(runner)
-    vault, place = Vault(), scene.folder / "here"
-    completing = Completing(scene.database, scene.observations, LEASE, vault=vault, work_dir=place)
-    assert completing.complete(run_id, 1, Ended(AttemptOutcome.SUCCEEDED, output={"rows": 7})).status == "succeeded"
+    ended = Ended(AttemptOutcome.SUCCEEDED, output={"rows": 7})
+    run = complete_run(
+        scene.database, scene.observations, run_id, 1, ended, vault=Vault(), work_dir=scene.folder / "here"
+    )
+    assert run.status == "succeeded"
     scene.clock.advance(timedelta(seconds=2))
     runner.run_pass()
     assert runner.live == 0

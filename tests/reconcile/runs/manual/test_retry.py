@@ -1,4 +1,4 @@
-"""Runs that ended badly, run again by hand (X-11), and those that failed for good (X-16)."""
+"""Retrying runs that ended badly (X-11), and the list of runs that failed for good (X-16)."""
 
 from datetime import timedelta
 
@@ -23,11 +23,11 @@ BROKEN, DONE = Ended(AttemptOutcome.FAILED, "broken"), Ended(AttemptOutcome.SUCC
 
 
 def fired(world: World, name: str = "tick") -> Run:
-    return world.firing.fire(key(name), None, ANN, "allow")
+    return world.fire(key(name), None, ANN, "allow")
 
 
 def attempted(world: World, ended: Ended, printed: bytes = b"") -> Run:
-    """The run whose turn it is, claimed and settled at once."""
+    """Claim the next run of the queue, settle it, and return it."""
     world.advance(minutes=10)
     (run,) = world.claim(limit=1)
     settle(world.database, world.observations, run, ended, [LogPiece(0, printed)])
@@ -35,7 +35,7 @@ def attempted(world: World, ended: Ended, printed: bytes = b"") -> Run:
 
 
 def failed(world: World, name: str = "tick") -> Run:
-    """One that has used up its single attempt."""
+    """Return a run that failed in its only attempt."""
     fired(world, name)
     return attempted(world, BROKEN)
 
@@ -52,15 +52,15 @@ def dead(world: World) -> list[str]:
         return [run.id for run in runs.page(connection, None, 100, dead=True)]
 
 
-def test_a_failed_run_has_as_many_attempts_again(world: World) -> None:
-    """X-07, X-11: the same run, as its own revision allows it; the numbers go on, so that each log stays apart."""
+def test_a_retried_run_gets_all_its_attempts_again(world: World) -> None:
+    """X-07, X-11: as its own revision allows; attempt numbers go on, so that each has its own log."""
     world.create(retry={"max_attempts": 2})
     run = fired(world)
     attempted(world, BROKEN, b"first")
     assert attempted(world, BROKEN, b"second").status == "failed"
-    again = world.retrying.retry(run.id, ANN)
-    assert (again.id, again.status, again.attempt, again.max_attempts) == (run.id, "pending", 2, 4)
-    assert (again.available_at, again.finished_at) == (world.clock_now(), None)
+    retried = world.retry(run.id, ANN)
+    assert (retried.id, retried.status, retried.attempt, retried.max_attempts) == (run.id, "pending", 2, 4)
+    assert (retried.available_at, retried.finished_at) == (world.clock_now(), None)
     assert attempted(world, BROKEN, b"third").status == "pending"
     assert attempted(world, BROKEN, b"fourth").status == "failed"
     with world.database.read() as connection:
@@ -68,77 +68,77 @@ def test_a_failed_run_has_as_many_attempts_again(world: World) -> None:
     assert printed == [b"first", b"second", b"third", b"fourth"]
 
 
-def test_it_may_succeed_then(world: World) -> None:
-    """X-06, X-11: and the trigger's failures are over."""
+def test_a_retried_run_may_succeed(world: World) -> None:
+    """X-06, X-11: that resets the trigger's failures."""
     world.create(retry={"max_attempts": 1})
     run = failed(world)
     assert world.status().consecutive_failures == 1
-    world.retrying.retry(run.id, ANN)
+    world.retry(run.id, ANN)
     assert attempted(world, DONE).status == "succeeded"
     assert (world.status().consecutive_failures, world.status().last_error) == (0, None)
 
 
-def test_a_cancelled_run_is_no_longer_to_be_cancelled(world: World) -> None:
-    """X-11: it runs to its end once more, with all its attempts."""
+def test_retrying_a_cancelled_run_clears_the_cancellation(world: World) -> None:
+    """X-11: it runs again with all its attempts."""
     world.create()
     run = fired(world)
     with world.database.write() as connection:
         run_orders.request_cancel(connection, run.id, world.clock.now(connection), "bob")
-    again = world.retrying.retry(run.id, ANN)
-    assert (again.cancel_requested_at, again.cancel_requested_by, again.max_attempts) == (None, None, 3)
+    retried = world.retry(run.id, ANN)
+    assert (retried.cancel_requested_at, retried.cancel_requested_by, retried.max_attempts) == (None, None, 3)
     assert attempted(world, BROKEN).status == "pending"
 
 
-def test_what_goes_on_or_succeeded_is_left_alone(world: World) -> None:
-    """X-11: pending, running and succeeded runs; so that a second retry of one run is a conflict too."""
+def test_a_live_or_succeeded_run_cannot_be_retried(world: World) -> None:
+    """X-11: so a second retry of one run is a conflict too."""
     world.create(retry={"max_attempts": 1})
     run = fired(world)
     with pytest.raises(Conflict, match="is pending"):
-        world.retrying.retry(run.id, ANN)
+        world.retry(run.id, ANN)
     attempted(world, BROKEN)
-    world.retrying.retry(run.id, ANN)
+    world.retry(run.id, ANN)
     with pytest.raises(Conflict, match="is pending"):
-        world.retrying.retry(run.id, ANN)
+        world.retry(run.id, ANN)
     attempted(world, DONE)
     with pytest.raises(Conflict, match="has succeeded"):
-        world.retrying.retry(run.id, ANN)
+        world.retry(run.id, ANN)
 
 
-def test_whose_run_may_not_be_retried(world: World) -> None:
-    """X-11, S-13: one of an inactive trigger may; not one that is not there, of a deleted one, or under a freeze."""
+def test_a_retry_needs_an_existing_trigger_and_no_freeze(world: World) -> None:
+    """X-11, S-13: an inactive trigger is enough."""
     world.create(retry={"max_attempts": 1})
     run, other = failed(world), failed(world)
     world.deactivate("tick", 1)
-    assert world.retrying.retry(run.id, ANN).status == "pending"
+    assert world.retry(run.id, ANN).status == "pending"
     holds.freeze(world.database, world.observations, "acme", None, Caller("bob", "stocktaking"))
     with pytest.raises(Conflict, match="stocktaking"):
-        world.retrying.retry(other.id, ANN)
+        world.retry(other.id, ANN)
     holds.unfreeze(world.database, world.observations, "acme", ANN)
     world.delete("tick", 2)
     with pytest.raises(NotFound, match="deleted"):
-        world.retrying.retry(other.id, ANN)
+        world.retry(other.id, ANN)
     with pytest.raises(NotFound):
-        world.retrying.retry("01KJ0000000000000000000000", ANN)
+        world.retry("01KJ0000000000000000000000", ANN)
 
 
-def test_it_does_not_start_beside_another_where_that_was_not_allowed(world: World) -> None:
-    """X-09: what is skipped beside a live run by schedule waits for that one's end when it is retried."""
+def test_a_retried_run_waits_when_it_may_not_run_beside_others(world: World) -> None:
+    """X-09: under `skip` the schedule would skip it; retried, it waits for the live run."""
     world.create(retry={"max_attempts": 1})
     world.advance(minutes=1)
     world.resync()
     [run] = world.runs()
     assert attempted(world, BROKEN).status == "failed"
-    world.firing.fire(key("tick"), None, ANN)
+    world.fire(key("tick"), None, ANN)
     world.claim(limit=1, by="w")
-    assert world.retrying.retry(run.id, ANN).overlap == "queue_all"
+    assert world.retry(run.id, ANN).overlap == "queue_all"
     assert world.claim(limit=1) == []
 
 
-def test_who_retried_is_told(world: World) -> None:
-    """Invariant 7: with the trigger's name, the attempt that was its last, and how that ended."""
+def test_a_retry_is_observed_with_its_actor(world: World) -> None:
+    """Invariant 7: with the trigger's name, and the last attempt and status before."""
     world.create(retry={"max_attempts": 1})
     run = failed(world)
-    world.retrying.retry(run.id, ANN)
+    world.retry(run.id, ANN)
     [retried] = only(RunRetriedByHand, world.observed)
     assert retried.facts() == {
         "trigger": key("tick"),
@@ -150,8 +150,8 @@ def test_who_retried_is_told(world: World) -> None:
 
 
 @pytest.mark.parametrize("ended", ["expired", "cancelled"])
-def test_what_never_began_has_its_time_to_start_within_anew(world: World, ended: str) -> None:
-    """X-16, X-18: what came too late once is not too late again; it begins when there is room."""
+def test_start_within_counts_again_after_a_retry(world: World, ended: str) -> None:
+    """X-16, X-18: a run that expired, or was cancelled before it started, is not too late again."""
     world.create(start_within="5m", retry={"max_attempts": 1})
     run = fired(world)
     if ended == "cancelled":
@@ -160,13 +160,13 @@ def test_what_never_began_has_its_time_to_start_within_anew(world: World, ended:
     world.advance(minutes=6)
     assert world.claim() == []
     assert get(world, run).status == ended
-    again = world.retrying.retry(run.id, ANN)
-    assert (again.status, again.start_by) == ("pending", world.clock_now() + timedelta(minutes=5))
-    assert [one.id for one in world.claim()] == [run.id]
+    retried = world.retry(run.id, ANN)
+    assert (retried.status, retried.start_by) == ("pending", world.clock_now() + timedelta(minutes=5))
+    assert [claimed.id for claimed in world.claim()] == [run.id]
 
 
-def test_dead_letters_are_what_failed_for_good(world: World) -> None:
-    """X-16: newest first; not what was cancelled, what succeeded, and what was retried since."""
+def test_dead_letters_are_runs_that_failed_for_good(world: World) -> None:
+    """X-16: newest first; not the cancelled, the succeeded, and those retried since."""
     world.create(retry={"max_attempts": 1})
     first, second = failed(world), failed(world)
     fired(world)
@@ -177,5 +177,5 @@ def test_dead_letters_are_what_failed_for_good(world: World) -> None:
     with world.database.write() as connection:
         run_orders.request_cancel(connection, cancelled.id, world.clock.now(connection), "bob")
     assert dead(world) == [late.id, second.id, first.id]
-    world.retrying.retry(second.id, ANN)
+    world.retry(second.id, ANN)
     assert dead(world) == [late.id, first.id]

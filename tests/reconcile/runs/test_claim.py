@@ -1,4 +1,4 @@
-"""Keys and limits at the claim."""
+"""Serialize keys and concurrency limits when runs are claimed."""
 
 import threading
 from collections import Counter
@@ -28,18 +28,18 @@ def registered(world: World) -> None:
 
 
 def fire(world: World, name: str, number: int = 1) -> list[str]:
-    """Runs by hand, beside each other as far as keys and limits let them."""
-    return [world.firing.fire(key(name), None, Caller("ann"), "allow").id for _ in range(number)]
+    """Create manual runs that may run at the same time, as far as keys and limits allow, and return their ids."""
+    return [world.fire(key(name), None, Caller("ann"), "allow").id for _ in range(number)]
 
 
 def names(world: World, claimed: list[Run]) -> list[str]:
     with world.database.read() as connection:
-        found = triggers.keys(connection, [run.trigger_id for run in claimed])
-    return [found[run.trigger_id].name for run in claimed]
+        keys = triggers.keys(connection, [run.trigger_id for run in claimed])
+    return [keys[run.trigger_id].name for run in claimed]
 
 
 def test_runs_that_share_a_key_run_one_at_a_time(world: World) -> None:
-    """X-04: over triggers, oldest first; a run without the key is not held up."""
+    """X-04: also over triggers, oldest first; a run without the key does not wait."""
     world.create("a", serialize_key="acme-report")
     world.create("b", serialize_key="acme-report")
     world.create("free")
@@ -52,25 +52,25 @@ def test_runs_that_share_a_key_run_one_at_a_time(world: World) -> None:
 
 
 def test_a_key_is_free_between_two_attempts(world: World) -> None:
-    """X-04, X-07: a run that waits for its next attempt holds no key."""
+    """X-04, X-07: a run that waits for its next attempt does not hold it."""
     world.create("a", serialize_key="k")
     first, second = fire(world, "a", 2)
     (run,) = world.claim()
     assert run.id == first
     world.settle(run, AttemptOutcome.FAILED)
-    assert [one.id for one in world.claim()] == [second]
+    assert [run.id for run in world.claim()] == [second]
 
 
-def test_a_key_means_something_in_its_project_alone(world: World) -> None:
-    """X-04: a key of one project holds nobody up in another."""
+def test_projects_do_not_share_keys(world: World) -> None:
+    """X-04: the same key in two projects is two keys."""
     world.create("a", serialize_key="k")
     (other,) = queue(world, project="other", a=1)
-    mine = fire(world, "a")
-    assert [run.id for run in world.claim()] == [other, *mine]
+    own = fire(world, "a")
+    assert [run.id for run in world.claim()] == [other, *own]
 
 
-def test_no_two_runs_hold_a_key_whoever_wrote_them(world: World) -> None:
-    """X-04: the database refuses it, too."""
+def test_the_database_refuses_a_second_run_with_a_key(world: World) -> None:
+    """X-04: whatever statement writes it."""
     world.create("a", serialize_key="k")
     fire(world, "a", 2)
     world.claim()
@@ -78,8 +78,8 @@ def test_no_two_runs_hold_a_key_whoever_wrote_them(world: World) -> None:
         connection.execute(table.update().values(status="running", serialize_key="k"))
 
 
-def test_a_trigger_and_a_task_have_their_limits(world: World) -> None:
-    """X-04: `concurrency.limit` of a trigger bounds its own runs, that of a task version the runs of all."""
+def test_triggers_and_tasks_limit_their_runs(world: World) -> None:
+    """X-04: `concurrency.limit` of a trigger limits its own runs, that of a task version all runs of the version."""
     world.create("a", concurrency={"limit": 1})
     world.create("b", task_version="v2")
     world.create("c", task_version="v2")
@@ -92,8 +92,8 @@ def test_a_trigger_and_a_task_have_their_limits(world: World) -> None:
     assert names(world, world.claim()) == ["a"]
 
 
-def test_what_waits_behind_a_full_key_does_not_hold_up_the_rest(world: World) -> None:
-    """X-04: however deep the queue before it is."""
+def test_runs_that_wait_for_a_key_do_not_hold_up_others(world: World) -> None:
+    """X-04: however many of them wait before the others."""
     world.create("a", serialize_key="k")
     world.create("b", concurrency={"limit": 1})
     world.create("free")
@@ -104,7 +104,7 @@ def test_what_waits_behind_a_full_key_does_not_hold_up_the_rest(world: World) ->
 
 
 def test_limits_and_keys_are_exact_under_twenty_claimers(world: World) -> None:
-    """X-04: twenty threads that claim and settle never exceed a limit nor double a key, and leave nothing behind."""
+    """X-04: twenty threads that claim and settle exceed no limit, share no key, and leave no run behind."""
     world.create("a", serialize_key="one")
     world.create("b", concurrency={"limit": 2})
     world.create("c", task_version="v2")
@@ -142,8 +142,8 @@ def limit(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("overlap", ["allow", "queue_all"])
-def test_a_lowered_limit_holds_at_once_for_what_waits(world: World, overlap: str) -> None:
-    """X-04: whichever revision made the runs; what runs goes on, and nothing follows until it is below the limit."""
+def test_a_lowered_limit_applies_to_pending_runs_at_once(world: World, overlap: str) -> None:
+    """X-04: whichever revision made them; running ones go on, and none starts until they are below the limit."""
     world.create("a", overlap=overlap, **limit(3))
     fire(world, "a", 6)
     running = world.claim()
@@ -155,8 +155,8 @@ def test_a_lowered_limit_holds_at_once_for_what_waits(world: World, overlap: str
     assert len(world.claim()) == 1
 
 
-def test_a_raised_or_removed_limit_frees_what_waits(world: World) -> None:
-    """X-04: and a rollback brings it back; a pause, a name and a deletion leave it as it is."""
+def test_a_raised_or_removed_limit_frees_pending_runs(world: World) -> None:
+    """X-04: a rollback brings the limit back; a pause, a rename and a deletion do not change it."""
     world.create("a", **limit(1))
     fire(world, "a", 9)
     assert len(world.claim()) == 1
@@ -174,8 +174,8 @@ def test_a_raised_or_removed_limit_frees_what_waits(world: World) -> None:
         assert explain.told(connection, world.runs("b")[-1], world.clock_now()).endswith("(concurrency.limit 1)")
 
 
-def test_a_key_that_is_given_or_taken_away_counts_for_what_waits(world: World) -> None:
-    """X-04: what runs holds what it was claimed under."""
+def test_a_changed_key_applies_to_pending_runs(world: World) -> None:
+    """X-04: a running run keeps the key with which it was claimed."""
     world.create("a")
     world.create("b", serialize_key="k")
     fire(world, "a", 3)
@@ -191,46 +191,48 @@ def test_a_key_that_is_given_or_taken_away_counts_for_what_waits(world: World) -
     assert names(world, world.claim()) == ["b"]
 
 
-def test_an_attempt_that_follows_keeps_to_the_limit_in_force(world: World) -> None:
-    """X-04, X-07: between two attempts a run waits like any other, and so does one that is run again by hand."""
+def test_later_attempts_keep_to_the_current_limit(world: World) -> None:
+    """X-04, X-07: between two attempts and after a manual retry a run waits like any other."""
     world.create("a", retry={"max_attempts": 2})
     first, second, _ = fire(world, "a", 3)
     failing, failed, _ = world.claim()
     world.settle(failing, AttemptOutcome.FAILED)
     world.settle(failed, AttemptOutcome.CANCELLED)
     world.update("a", 1, **limit(1))
-    world.retrying.retry(second, Caller("ann"))
+    world.retry(second, Caller("ann"))
     world.advance(seconds=5)
     assert world.claim() == []
     assert {run.id for run in world.runs("a") if run.status == "pending"} == {first, second}
 
 
-def test_nothing_is_claimed_under_a_limit_that_was_lowered(world: World) -> None:
-    """X-04: a deploy of another limit waits for the claimer that is at it, and whoever comes after sees the new one."""
+def test_no_run_is_claimed_under_a_limit_that_was_lowered(world: World) -> None:
+    """X-04: a deploy waits for a claim in progress, and the next claim sees the new limit."""
     world.create("a")
     fire(world, "a", 2)
     with ThreadPoolExecutor(1) as other:
         with world.database.write() as connection:
             runs.lock_queue(connection)
             lowering = other.submit(world.update, "a", 1, **limit(1))
-            eventually(lambda: somebody_waits_for_the_queue(world))
+            eventually(lambda: is_queue_lock_awaited(world))
             assert not lowering.done()
         assert lowering.result().changed
     assert len(world.claim()) == 1
 
 
-def somebody_waits_for_the_queue(world: World) -> bool:
-    """On SQLite all writers wait for each other."""
+def is_queue_lock_awaited(world: World) -> bool:
+    """Return whether a transaction waits for the queue's lock; on SQLite every writer waits for the current one."""
     if world.database.is_sqlite:
         return True
     with world.database.read() as connection:
-        asked = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-        return bool(connection.execute(asked).scalar())
+        waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        return bool(connection.execute(waiting).scalar())
 
 
-def test_a_task_version_bounds_its_own_runs_by_those_of_all_versions(world: World) -> None:
-    """X-04, R-23: each version keeps the limit it was registered with, and counts what runs of the task; so one of a
-    stricter version waits for those of a laxer one, and they do not wait for it."""
+def test_a_task_versions_limit_counts_the_runs_of_all_versions(world: World) -> None:
+    """X-04, R-23: each version keeps the limit with which it was registered.
+
+    Runs of a stricter version wait for those of a laxer one, which do not wait for them.
+    """
     world.register("v3", concurrency={"limit": 1})
     world.create("lax", task_version="v2")
     world.create("strict", task_version="v3")
@@ -244,8 +246,8 @@ def test_a_task_version_bounds_its_own_runs_by_those_of_all_versions(world: Worl
     assert world.claim() == []
 
 
-def test_a_run_keeps_the_task_version_and_the_overlap_it_was_made_under(world: World) -> None:
-    """X-04, X-09: a deploy changes neither for what waits; `concurrency.limit` is what holds at once."""
+def test_a_run_keeps_the_task_version_and_the_overlap_policy_of_its_revision(world: World) -> None:
+    """X-04, X-09: a deploy changes neither for pending runs, unlike `concurrency.limit`."""
     world.create("a", task_version="v2", overlap="allow")
     world.advance(minutes=1)
     world.resync()
@@ -256,13 +258,13 @@ def test_a_run_keeps_the_task_version_and_the_overlap_it_was_made_under(world: W
 
 
 def queue(world: World, *, task_limit: int | None = None, project: str = "acme", **numbers: int) -> list[str]:
-    """So many runs of each trigger, by name; answers their ids."""
+    """Create pending runs, the given number for each trigger, and return their ids."""
     with world.database.write() as connection:
-        found = {name: triggers.get(connection, key(name)) for name in numbers}
+        by_name = {name: triggers.get(connection, key(name)) for name in numbers}
         now = world.clock.now(connection)
         new = [
             new_run(trigger, now, task_limit=task_limit, project=project)
-            for name, trigger in found.items()
+            for name, trigger in by_name.items()
             for _ in range(numbers[name])
             if trigger
         ]
