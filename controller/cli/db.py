@@ -53,12 +53,12 @@ def current(context: typer.Context) -> None:
 @app.command()
 def separate(context: typer.Context) -> None:
     """Make a copy of a database an installation of its own, before anything runs on it."""
-    from reconcile.loop.restore import separate
+    from reconcile.loop.restore import separate_installation
 
     session = _direct(context)
     with _database(session) as database:
         database.check_schema()
-        separate(database, session.settings().resync_interval)
+        separate_installation(database, session.settings().resync_interval)
         _current(session, database)
 
 

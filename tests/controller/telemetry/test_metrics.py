@@ -9,7 +9,7 @@ from controller.telemetry.installation_metrics import OTHERS, PROJECTS, lateness
 from controller.telemetry.metrics import Metrics
 from reconcile.decide.admission import Pace
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.loop import budget_survey
+from reconcile.loop import surveys
 from reconcile.runs.manual.backlogs import Backlogs
 from reconcile.runs.manual.fire import Firing
 from reconcile.triggers.caller import Caller
@@ -271,7 +271,7 @@ def test_budgets_are_looked_at_a_part_at_a_time(
     world: World, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-08, O-02: so that alarms are not kept waiting; nothing is told before the last part."""
-    monkeypatch.setattr(budget_survey, "AT_ONCE", 2)
+    monkeypatch.setattr(surveys, "PART", 2)
     for name, most in (("a", 10), ("b", 20), ("c", 40)):
         world.create(name, overlap="allow", limits={"max_cost": most, "estimate": 1})
         world.firing.fire(key(name), None, Caller("ann"))

@@ -44,9 +44,9 @@ def test_an_alarm_waits_for_the_next_fire(world: World) -> None:
     world.create()
     world.advance(seconds=20)
     world.resync()
-    ring = world.loop.timers.next_ring(world.id("tick"))
+    ring = world.loop.timers.next_alarm(world.id("tick"))
     world.loop.timers.set("reference", 1, timedelta(seconds=40))
-    reference = world.loop.timers.next_ring("reference")
+    reference = world.loop.timers.next_alarm("reference")
     assert ring is not None
     assert reference is not None
     assert abs(ring - reference) < timedelta(seconds=10)
@@ -442,7 +442,7 @@ def test_stopping_waits_for_the_pass_that_is_under_way(world: World, monkeypatch
     assert deciding.wait(PATIENCE)
     stop = threading.Thread(target=world.loop.stop)
     stop.start()
-    while world.loop._bell.open:
+    while world.loop.due_queue.is_open:
         stop.join(0.001)
     stopping.set()
     stop.join(PATIENCE)

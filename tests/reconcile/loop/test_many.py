@@ -51,7 +51,7 @@ def test_what_is_due_in_three_years_does_not_fire_now(world: World) -> None:
     ids = [world.id("tick"), world.id("yearly")]
     assert world.loop.due(ids) == 0
     for trigger_id in ids:
-        ring = world.loop.timers.next_ring(trigger_id)
+        ring = world.loop.timers.next_alarm(trigger_id)
         assert ring is not None
     world.advance(days=3 * 365 - 1)
     world.resync()
