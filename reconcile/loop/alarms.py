@@ -10,6 +10,9 @@ from reconcile.observations.passes import FeedRead
 from revisions.store import feed, status
 from revisions.store.database import Database
 
+StoredAlarm = tuple[str, int, datetime | None]
+"""Trigger id, revision and next fire of an active trigger."""
+
 PAGE = 1_000
 """Entries of the change feed that are read at once."""
 
@@ -43,7 +46,9 @@ class Alarms:
             position = feed.end(connection)
             alarms = status.desired_alarms(connection)
             now = self._database.clock.now(connection)
-        changes = self._replace_jobs(alarms, self._timers.jobs(), now)
+        changes = _job_changes(alarms, self._timers.jobs())
+        differing = {*changes.added, *changes.replaced}
+        self._apply(changes, [alarm for alarm in alarms if alarm[0] in differing], now)
         self._position = position
         return changes
 
@@ -58,32 +63,25 @@ class Alarms:
                 position, more = page.position, page.more
             alarms = status.desired_alarms(connection, sorted(changed)) if changed else []
         jobs = self._timers.jobs()
-        changes = self._replace_jobs(alarms, {trigger: jobs[trigger] for trigger in changed if trigger in jobs}, now)
-        # Also where the job has this revision already: the next fire moves without a revision when a calendar or a
-        # hold changes.
-        for trigger, revision, at in alarms:
-            self._set(trigger, revision, at, now)
+        changes = _job_changes(alarms, {trigger: jobs[trigger] for trigger in changed if trigger in jobs})
+        # All of them, also those whose job has this revision already: a rebuild announces revisions again.
+        self._apply(changes, alarms, now)
         self._position = position
         self._emit_lag(changed, now)
         return changes
 
-    def _replace_jobs(
-        self, alarms: Sequence[tuple[str, int, datetime | None]], jobs: Mapping[str, int], now: datetime
-    ) -> JobChanges:
-        changes = diff({trigger: revision for trigger, revision, _ in alarms}, jobs)
-        differing = {*changes.added, *changes.replaced}
-        for trigger, revision, at in alarms:
-            if trigger in differing:
-                self._set(trigger, revision, at, now)
-        for trigger in changes.removed:
-            self._timers.remove(trigger)
-        return changes
-
-    def _set(self, trigger_id: str, revision: int, next_fire_at: datetime | None, now: datetime) -> None:
-        self._timers.set(trigger_id, revision, next_fire_at - now if next_fire_at else self._interval)
+    def _apply(self, changes: JobChanges, alarms: Sequence[StoredAlarm], now: datetime) -> None:
+        for trigger_id, revision, next_fire_at in alarms:
+            self._timers.set(trigger_id, revision, next_fire_at - now if next_fire_at else self._interval)
+        for trigger_id in changes.removed:
+            self._timers.remove(trigger_id)
 
     def _emit_lag(self, changed: Mapping[str, datetime], now: datetime) -> None:
         """Report the age of the oldest change that is new; the feed may repeat changes that were seen before."""
         new = [at for at in changed.values() if at > self._newest_change_at]
         self._newest_change_at = max([self._newest_change_at, *new])
         self._observations.emit(FeedRead((now - min(new)).total_seconds() if new else 0.0))
+
+
+def _job_changes(alarms: Sequence[StoredAlarm], jobs: Mapping[str, int]) -> JobChanges:
+    return diff({trigger_id: revision for trigger_id, revision, _ in alarms}, jobs)

@@ -84,6 +84,8 @@ def test_replicas_demand_and_findings(world: World, metrics: Metrics) -> None:
     world.resync()
     assert value(metrics, "asked_rate") == 0.1
     assert value(metrics, "replicas") == 1
+    world.another_loop().resync()
+    assert value(metrics, "replicas") == 2
     world.advance(minutes=3)
     world.loop.scan()
     assert value(metrics, "findings_total", kind="overdue") == 1
