@@ -12,10 +12,7 @@ from benchmarks.subjects import task, trigger
 from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
-from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
-from reconcile.loop.pruning import Pruning
-from reconcile.loop.replica import Replica
 from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
@@ -43,10 +40,7 @@ def measure() -> list[Ratio]:
             deploy_trigger(
                 database, observations, trigger(f"t{number}", overlap="allow"), Expected(absent=True), Caller("bench")
             )
-        deciding = Deciding(database, observations, Pace(execution_qps=0))
-        replica = Replica(database, observations, "bench")
-        pruning = Pruning(database, observations, Retention())
-        loop = Loop(database, deciding, observations, replica, pruning)
+        loop = Loop(database, observations, Pace(execution_qps=0), Retention(), "bench")
         loop.timers.start()  # the cost of setting alarms is part of the measurement
         loop.resync()
         with psycopg.connect(bare_url(database)) as connection:

@@ -8,10 +8,7 @@ from benchmarks.subjects import task, trigger
 from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
-from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
-from reconcile.loop.pruning import Pruning
-from reconcile.loop.replica import Replica
 from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
@@ -37,16 +34,7 @@ def gather(database: Database, number: int, **spec: Any) -> None:
 
 def loop_over(database: Database, pace: Pace | None = None) -> Loop:
     """Return a loop whose passes the benchmark calls itself; without `pace` it has no rate limit."""
-    observations = Observations()
-    deciding = Deciding(database, observations, pace or Pace(execution_qps=0))
-    replica = Replica(database, observations, "bench")
-    return Loop(
-        database,
-        deciding,
-        observations,
-        replica,
-        Pruning(database, observations, Retention()),
-    )
+    return Loop(database, Observations(), pace or Pace(execution_qps=0), Retention(), "bench")
 
 
 _ID = "lpad('T' || n, 26, '0')"

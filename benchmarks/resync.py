@@ -7,7 +7,7 @@ from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
 from reconcile.decide.preconditions import Expected
-from reconcile.loop.demand import AT_ONCE
+from reconcile.loop.surveys import PART
 from reconcile.observations.observation import Observations
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
@@ -28,7 +28,7 @@ def _rate(number: int) -> float:
         gather(database, number, **QUIET)
         loop = loop_over(database)
         loop.timers.start()
-        for _ in range(1 + number // AT_ONCE):  # each computes a part of their demand
+        for _ in range(1 + number // PART):  # each computes a part of their demand
             loop.resync()
         seconds = []
         for round in range(ROUNDS):

@@ -24,11 +24,8 @@ from controller.telemetry.metrics import Metrics
 from controller.version import VERSION
 from controller.web import pages
 from reconcile.decide.authority import Role
-from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
-from reconcile.loop.pruning import Pruning
-from reconcile.loop.replica import Replica
-from reconcile.loop.restore import Restoring
+from reconcile.loop.restore import declare_baseline
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.passes import PassDecided
 from reconcile.observations.process import ControllerStarted, ControllerStopped, ControllerStopping, SettingUnknown
@@ -94,7 +91,7 @@ def run(settings: Settings, without: Collection[str] = (), *, is_restored: bool 
         for variable, meant in mistyped_variables(Settings.model_fields).items():
             observations.emit(SettingUnknown(variable, meant))
         if is_restored:
-            Restoring(database, observations).begin_anew(settings.resync_interval)
+            declare_baseline(database, observations, settings.resync_interval)
             if set(without) == set(PARTS):
                 return
         process = Process(settings, database, observations, without, spans)
@@ -127,10 +124,7 @@ class Process:
         self._runner: Runner | None = None
         self._listener: Listener | None = None
         if settings.enabled and "loop" not in without:
-            deciding = Deciding(database, observations, settings.pace)
-            replica = Replica(database, observations, VERSION)
-            pruning = Pruning(database, observations, settings.retention)
-            self._loop = Loop(database, deciding, observations, replica, pruning)
+            self._loop = Loop(database, observations, settings.pace, settings.retention, VERSION)
         if "runner" not in without:
             traceparent = spans.traceparent if spans else stored_traceparent
             self._runner = _runner(settings, database, observations, traceparent)

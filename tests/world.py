@@ -8,10 +8,7 @@ from reconcile.decide.authority import Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
-from reconcile.loop.pruning import Pruning
-from reconcile.loop.replica import Replica
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.passes import TriggerQuarantined
 from reconcile.runs.attempt import Ended
@@ -81,10 +78,7 @@ class World:
 
     def another_loop(self, pace: Pace = UNLIMITED) -> Loop:
         """Return the loop of another replica, or of the same one after a restart."""
-        deciding = Deciding(self.database, self.observations, pace)
-        replica = Replica(self.database, self.observations, "test")
-        pruning = Pruning(self.database, self.observations, Retention())
-        return Loop(self.database, deciding, self.observations, replica, pruning)
+        return Loop(self.database, self.observations, pace, Retention(), "test")
 
     def another_loop_without_catch_up(self) -> Loop:
         """Return a loop that catches up nothing, so that backlogs stay."""

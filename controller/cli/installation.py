@@ -108,12 +108,12 @@ def current(context: typer.Context) -> None:
 @schema_commands.command()
 def separate(context: typer.Context) -> None:
     """Turn a copied database into an installation of its own, before a controller runs on it."""
-    from reconcile.loop.restore import separate
+    from reconcile.loop.restore import separate_installation
 
     session = _database_session(context)
     with _open_database(session) as database:
         database.check_schema()
-        separate(database, session.settings().resync_interval)
+        separate_installation(database, session.settings().resync_interval)
         _print_schema(session, database)
 
 

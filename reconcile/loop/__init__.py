@@ -1,1 +1,1 @@
-"""The reconcile loop and its passes."""
+"""Reconcile loop: decides what is due and keeps the database in order."""

@@ -1,4 +1,4 @@
-"""One alarm for each active trigger, kept in line with the database through its change feed (L-01, L-03)."""
+"""Keep one alarm for each active trigger, by comparing the jobs with the database (L-01, L-03)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,12 +10,18 @@ from reconcile.observations.passes import FeedRead
 from revisions.store import feed, status
 from revisions.store.database import Database
 
+StoredAlarm = tuple[str, int, datetime | None]
+"""Trigger id, revision and next fire of an active trigger."""
+
 PAGE = 1_000
-"""Changes read from the feed at once."""
+"""Entries of the change feed that are read at once."""
 
 
 class Alarms:
-    """Follows the active triggers: what it costs goes with what changed, not with how many there are."""
+    """Follows the change feed, so that a comparison costs as much as there are changes, not triggers.
+
+    State: the position in the feed, and the newest change that was seen.
+    """
 
     def __init__(self, database: Database, timers: Timers, observations: Observations, interval: timedelta) -> None:
         self._database = database
@@ -23,24 +29,30 @@ class Alarms:
         self._observations = observations
         self._interval = interval
         self._position: feed.Position | None = None
-        self._told_until = datetime.min.replace(tzinfo=UTC)
+        self._newest_change_at = datetime.min.replace(tzinfo=UTC)
 
-    def follow(self, *, full: bool = False) -> JobChanges:
-        """Brings the jobs to what the database says: what changed, or everything on start and when asked to."""
+    def update(self, *, full: bool = False) -> JobChanges:
+        """Set and remove jobs so that they are those of the database, and return what was changed.
+
+        Compares the triggers that changed since the last call; with `full`, and at the first call, all of them.
+        """
         if full or self._position is None:
-            return self._compare_all()
-        return self._compare_changed(self._position)
+            return self._update_all()
+        return self._update_changed(self._position)
 
-    def _compare_all(self) -> JobChanges:
+    def _update_all(self) -> JobChanges:
         with self._database.read() as connection:
+            # The position comes before the triggers: what commits in between is read again, and not missed.
             position = feed.end(connection)
             alarms = status.desired_alarms(connection)
             now = self._database.clock.now(connection)
-        changes = self._set(alarms, self._timers.jobs(), now)
+        changes = _job_changes(alarms, self._timers.jobs())
+        differing = {*changes.added, *changes.replaced}
+        self._apply(changes, [alarm for alarm in alarms if alarm[0] in differing], now)
         self._position = position
         return changes
 
-    def _compare_changed(self, position: feed.Position) -> JobChanges:
+    def _update_changed(self, position: feed.Position) -> JobChanges:
         changed: dict[str, datetime] = {}
         more = True
         with self._database.read() as connection:
@@ -51,27 +63,25 @@ class Alarms:
                 position, more = page.position, page.more
             alarms = status.desired_alarms(connection, sorted(changed)) if changed else []
         jobs = self._timers.jobs()
-        changes = self._set(alarms, {trigger: jobs[trigger] for trigger in changed if trigger in jobs}, now)
-        for trigger, revision, at in alarms:  # the same revision told again: when it fires next was moved
-            self._timers.set(trigger, revision, at - now if at else self._interval)
+        changes = _job_changes(alarms, {trigger: jobs[trigger] for trigger in changed if trigger in jobs})
+        # All of them, also those whose job has this revision already: a rebuild announces revisions again.
+        self._apply(changes, alarms, now)
         self._position = position
-        self._tell_lag(changed, now)
+        self._emit_lag(changed, now)
         return changes
 
-    def _set(
-        self, alarms: Sequence[tuple[str, int, datetime | None]], jobs: Mapping[str, int], now: datetime
-    ) -> JobChanges:
-        changes = diff({trigger: revision for trigger, revision, _ in alarms}, jobs)
-        touched = {*changes.added, *changes.replaced}
-        for trigger, revision, at in alarms:
-            if trigger in touched:
-                self._timers.set(trigger, revision, at - now if at else self._interval)
-        for trigger in changes.removed:
-            self._timers.remove(trigger)
-        return changes
+    def _apply(self, changes: JobChanges, alarms: Sequence[StoredAlarm], now: datetime) -> None:
+        for trigger_id, revision, next_fire_at in alarms:
+            self._timers.set(trigger_id, revision, next_fire_at - now if next_fire_at else self._interval)
+        for trigger_id in changes.removed:
+            self._timers.remove(trigger_id)
 
-    def _tell_lag(self, changed: Mapping[str, datetime], now: datetime) -> None:
-        """How long the oldest change that was not known yet had waited; the feed may repeat the others."""
-        new = [at for at in changed.values() if at > self._told_until]
-        self._told_until = max([self._told_until, *new])
+    def _emit_lag(self, changed: Mapping[str, datetime], now: datetime) -> None:
+        """Report the age of the oldest change that is new; the feed may repeat changes that were seen before."""
+        new = [at for at in changed.values() if at > self._newest_change_at]
+        self._newest_change_at = max([self._newest_change_at, *new])
         self._observations.emit(FeedRead((now - min(new)).total_seconds() if new else 0.0))
+
+
+def _job_changes(alarms: Sequence[StoredAlarm], jobs: Mapping[str, int]) -> JobChanges:
+    return diff({trigger_id: revision for trigger_id, revision, _ in alarms}, jobs)

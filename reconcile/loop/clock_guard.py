@@ -1,46 +1,55 @@
-"""Whether the clock can be believed: a step forward is acted on only once it was seen twice (L-12, invariant 6)."""
+"""Guard against a database clock that jumps ahead: acted on only after two resyncs saw it (L-12, invariant 6)."""
 
 import threading
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
-LONGEST: Final = timedelta(minutes=5)
+TOLERANCE: Final = timedelta(minutes=5)
 """How far `now` may run ahead of the time that went by on the monotonic clock."""
 
 
-class Jumps:
-    """Compares each `now` with the one before and the monotonic time between; a step back is believed at once.
+class ClockReading(NamedTuple):
+    """Both clocks at one moment; `monotonic` in seconds."""
 
-    What was decided under a later time stays decided, so going back fires nothing twice.
+    now: datetime
+    monotonic: float
+
+    def is_jump_after(self, earlier: "ClockReading | None") -> bool:
+        """Return True if `now` moved on by more than the monotonic time and the tolerance."""
+        if earlier is None:
+            return False
+        return self.now - earlier.now > timedelta(seconds=self.monotonic - earlier.monotonic) + TOLERANCE
+
+
+class ClockGuard:
+    """Compares each reading of the clock with the last accepted one.
+
+    A step back is accepted at once: watermarks do not move back with it, so nothing fires twice. State: the last
+    accepted reading and the last refused one. Threads may share it, because batches are decided in several.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._believed: tuple[datetime, float] | None = None
-        self._doubted: tuple[datetime, float] | None = None
+        self._accepted: ClockReading | None = None
+        self._refused: ClockReading | None = None
 
-    def believes(self, now: datetime, monotonic: float) -> bool:
-        """Whether a pass may act on this time."""
+    def accepts(self, now: datetime, monotonic: float) -> bool:
+        """Return True if a pass may act on this time."""
+        reading = ClockReading(now, monotonic)
         with self._lock:
-            if _ran_ahead(self._believed, now, monotonic):
+            if reading.is_jump_after(self._accepted):
                 return False
-            self._believed, self._doubted = (now, monotonic), None
+            self._accepted, self._refused = reading, None
             return True
 
-    def confirms(self, now: datetime, monotonic: float) -> bool:
-        """As `believes`, for a resync: the second one that sees the same step believes it."""
-        if self.believes(now, monotonic):
+    def accepts_at_resync(self, now: datetime, monotonic: float) -> bool:
+        """Return True as `accepts` does, and for a jump that the resync before this one saw too."""
+        if self.accepts(now, monotonic):
             return True
+        reading = ClockReading(now, monotonic)
         with self._lock:
-            seen_before = self._doubted is not None and not _ran_ahead(self._doubted, now, monotonic)
-            self._doubted = (now, monotonic)
-            if seen_before:
-                self._believed, self._doubted = (now, monotonic), None
-        return seen_before
-
-
-def _ran_ahead(since: tuple[datetime, float] | None, now: datetime, monotonic: float) -> bool:
-    if since is None:
-        return False
-    before, then = since
-    return now - before > timedelta(seconds=monotonic - then) + LONGEST
+            if self._refused is None or reading.is_jump_after(self._refused):
+                self._refused = reading
+                return False
+            self._accepted, self._refused = reading, None
+            return True

@@ -1,6 +1,7 @@
-"""What a pass writes, gathered so that each table gets one statement."""
+"""Rows that a pass writes, gathered so that each table gets one statement."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from reconcile.triggers.append import skip_of
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunSource
+from revisions.spec.trigger import OverlapPolicy
 from revisions.store import backlogs as backlog_store
 from revisions.store import notices, occurrences, run_orders
 from revisions.store import runs as run_store
@@ -25,12 +27,12 @@ from revisions.store.run_orders import Displacement
 from revisions.store.runs import NewRun, Run
 
 
-class Records:
-    """Runs, skips, backlogs and status rows of one pass, decided at one instant; `waited` are seconds for a token.
+class DecisionRows:
+    """Runs, skips, backlogs and status rows of one pass, all decided at `now`.
 
-    `made`: the runs whose occurrence had none yet, once they are stored; `changes`: what the change that made a
-    trigger's revision was part of, where that was something. `cancelled`: waiting runs that gave way to new ones, each
-    by its trigger's name.
+    `runs` are the starts decided; `made`, set by `store`, are those of them whose occurrence had no run yet. `waited`
+    has the seconds that starts had waited for a rate token. `changes` has the traceparent of the change that made a
+    trigger's revision, by trigger id. `cancelled`, set by `store`, are waiting runs that gave way to new ones.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -45,59 +47,86 @@ class Records:
         self._displaced: list[Displacement] = []
         self._statuses: list[dict[str, Any]] = []
 
-    def add(self, case: TriggerCase, plan: CatchupPlan, **moved: datetime | None) -> None:
-        """A trigger's decision; `moved` are the status columns that go with it."""
-        row, left = case.status, (*plan.skips, *plan.then)
-        runs = [self._run(case, fire) for fire in plan.starts]
-        if runs and case.facts.live_runs and case.terms.overlap in DISPLACING:
-            self._displaced.append(Displacement(row.trigger_id, runs[-1].id, case.terms.overlap == "terminate"))
-        told = (row.last_outcome, row.last_outcome_at)
-        if runs:
-            told = (outcome_of(runs[-1]), self.now)
-        elif left:
-            told = (left[-1].outcome, self.now)
-        self.runs += runs
-        if runs and row.traceparent:
-            self.changes[row.trigger_id] = row.traceparent
-        if runs and row.rate_waiting_since:
-            self.waited.append((self.now - row.rate_waiting_since).total_seconds())
-        self.skips += [skip_of(row.trigger_id, row.revision, self.now, part) for part in left]
-        self._statuses.append(
-            {
-                "trigger_id": row.trigger_id,
-                "last_fired_at": self.now if runs else row.last_fired_at,
-                "last_outcome": told[0],
-                "last_outcome_at": told[1],
-                "last_run_id": runs[-1].id if runs else row.last_run_id,
-                "run_count": row.run_count + len(runs),
-                "started_count": row.started_count + len(runs),
-                "asked_fire_at": None if plan.is_asked else row.asked_fire_at,
-                "asked_by_run_id": None if plan.is_asked else row.asked_by_run_id,
-                **moved,
-            }
-        )
-        if plan.backlog:
-            after, until = plan.backlog
-            # served_at: never yet, so before any backlog that was; among those, the oldest first
-            self.backlogs.append(Backlog(row.trigger_id, after, until, self.now, served_at=after))
+    def add_due(
+        self,
+        case: TriggerCase,
+        granted: CatchupPlan,
+        next_fire_at: datetime | None,
+        rate_waiting_since: datetime | None,
+    ) -> None:
+        """Add the decision of a due pass, which moves the watermark."""
+        moved = {
+            "watermark": granted.watermark,
+            "next_fire_at": next_fire_at,
+            "rate_waiting_since": rate_waiting_since,
+        }
+        self._add(case, granted, moved)
+
+    def add_backlog_part(self, case: TriggerCase, granted: CatchupPlan) -> None:
+        """Add a decided part of a backlog, which lies before the watermark and leaves it where it is."""
+        self._add(case, granted, {})
 
     def store(self, connection: Connection) -> None:
-        if over := run_orders.displace(connection, self._displaced, self.now):
-            names = trigger_store.keys(connection, {run.trigger_id for run in over})
-            self.cancelled = [(run, names.get(run.trigger_id)) for run in over]
+        """Write all rows; the caller holds the locks of the status rows."""
+        if cancelled := run_orders.displace(connection, self._displaced, self.now):
+            names = trigger_store.keys(connection, {run.trigger_id for run in cancelled})
+            self.cancelled = [(run, names.get(run.trigger_id)) for run in cancelled]
         self.made = self.runs
         if run_store.create(connection, self.runs) < len(self.runs):
-            firsts = run_store.firsts(connection, self.runs)
-            self.made = [run for run in self.runs if firsts[run.id] == run.id]
-            kept = Counter(run.trigger_id for run in self.runs if firsts[run.id] != run.id)  # counted when it was made
-            for status in self._statuses:
-                status["last_run_id"] = firsts.get(status["last_run_id"], status["last_run_id"])
-                status["run_count"] -= kept[status["trigger_id"]]
+            self._keep_earlier_runs(connection)
         occurrences.record(connection, self.skips)
         backlog_store.add(connection, self.backlogs)
         status_store.save(connection, self._statuses)
         if self.runs:
             notices.runs_pending(connection)
+
+    def _add(self, case: TriggerCase, granted: CatchupPlan, moved: Mapping[str, datetime | None]) -> None:
+        row, skipped = case.status, (*granted.skips, *granted.then)
+        runs = [self._run(case, fire) for fire in granted.starts]
+        if runs and case.facts.live_runs and case.terms.overlap in DISPLACING:
+            is_forced = case.terms.overlap is OverlapPolicy.TERMINATE
+            self._displaced.append(Displacement(row.trigger_id, runs[-1].id, is_forced))
+        last_outcome, last_outcome_at = row.last_outcome, row.last_outcome_at
+        if runs:
+            last_outcome, last_outcome_at = outcome_of(runs[-1]), self.now
+        elif skipped:
+            last_outcome, last_outcome_at = skipped[-1].outcome, self.now
+        self.runs += runs
+        if runs and row.traceparent:
+            self.changes[row.trigger_id] = row.traceparent
+        if runs and row.rate_waiting_since:
+            self.waited.append((self.now - row.rate_waiting_since).total_seconds())
+        self.skips += [skip_of(row.trigger_id, row.revision, self.now, part) for part in skipped]
+        self._statuses.append(
+            {
+                "trigger_id": row.trigger_id,
+                "last_fired_at": self.now if runs else row.last_fired_at,
+                "last_outcome": last_outcome,
+                "last_outcome_at": last_outcome_at,
+                "last_run_id": runs[-1].id if runs else row.last_run_id,
+                "run_count": row.run_count + len(runs),
+                "started_count": row.started_count + len(runs),
+                "asked_fire_at": None if granted.is_asked else row.asked_fire_at,
+                "asked_by_run_id": None if granted.is_asked else row.asked_by_run_id,
+                **moved,
+            }
+        )
+        if granted.backlog:
+            after, until = granted.backlog
+            # Not served yet, so its turn comes before every backlog that was; among new ones the oldest goes first.
+            self.backlogs.append(Backlog(row.trigger_id, after, until, self.now, served_at=after))
+
+    def _keep_earlier_runs(self, connection: Connection) -> None:
+        """Correct the rows of occurrences that had a run already: the unique key kept it, counted already (X-01).
+
+        A backfill that ran ahead of a backlog makes such runs.
+        """
+        first_ids = run_store.firsts(connection, self.runs)
+        self.made = [run for run in self.runs if first_ids[run.id] == run.id]
+        kept = Counter(run.trigger_id for run in self.runs if first_ids[run.id] != run.id)
+        for status in self._statuses:
+            status["last_run_id"] = first_ids.get(status["last_run_id"], status["last_run_id"])
+            status["run_count"] -= kept[status["trigger_id"]]
 
     def _run(self, case: TriggerCase, fire: Fire) -> NewRun:
         return new_run(

@@ -1,4 +1,4 @@
-"""What a pass knows of each trigger that it decides, read under the locks of their status rows."""
+"""Facts that a pass decides from, read for a batch of triggers whose status rows are locked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,124 +26,163 @@ from revisions.store.trigger_facts import TriggerFacts
 
 @dataclass(frozen=True, slots=True)
 class TriggerCase:
-    """One trigger: its rows, its terms, its situation in nominal time, and how much later than that it fires (S-12)."""
+    """A trigger to decide: its rows, terms and situation.
+
+    `situation` is in nominal time, that is earlier by `delay`, the trigger's part of its schedule's spread (S-12).
+    """
 
     status: StatusRow
     facts: TriggerFacts
     terms: Terms
     situation: Situation
-    late: timedelta
+    delay: timedelta
     spending: Spending | None
 
     @property
     def reserve(self) -> float | None:
-        """What is set aside for each run that starts; None without a budget."""
+        """Cost that is reserved in the budget for each run that starts, None without a budget."""
         budget = self.terms.budget
         return expected(budget, self.spending) if budget and self.spending else None
 
-    def stop(self, now: datetime) -> Stop | None:
-        """Whether nothing may start any more in this period."""
+    def budget_stop(self, now: datetime) -> Stop | None:
+        """Return the stop until the budget's next period, if the budget is used up."""
         budget = self.terms.budget
         if budget and self.spending and is_used_up(budget, self.spending):
             return Stop(StopReason.BUDGET, budget.until(now))
         return None
 
 
+class HeldTrigger(NamedTuple):
+    """A trigger that a freeze or its quarantine holds until an instant, None while the freeze has no end."""
+
+    status: StatusRow
+    until_at: datetime | None
+
+
 @dataclass(slots=True)
 class CaseBatch:
-    """The cases of a batch, and those of it that are none: unreadable (why), to be stopped, or held until an instant by
-    a freeze or in quarantine.
+    """Triggers of a batch to decide, and those that are not decided now.
 
-    `waiting` is how many of the batch have waited for a token, `tried_again` are cases that were in quarantine.
+    `unreadable` has the error by trigger id, `stops` the reason to deactivate a trigger. `retried` are the ids of cases
+    whose quarantine ended. `waiting` is the number of cases that wait for a rate token.
     """
 
     cases: list[TriggerCase] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
-    stopping: dict[str, Stop] = field(default_factory=dict)
-    held: list[tuple[StatusRow, datetime | None]] = field(default_factory=list)
-    tried_again: list[str] = field(default_factory=list)
+    stops: dict[str, Stop] = field(default_factory=dict)
+    held: list[HeldTrigger] = field(default_factory=list)
+    retried: list[str] = field(default_factory=list)
     waiting: int = 0
 
 
-def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace: timedelta) -> CaseBatch:
-    """What there is to decide of triggers whose status rows are locked; a trigger that is not active is left out."""
-    found = CaseBatch()
-    if not rows:
-        return found
-    facts = facts_store.read(connection, [row.trigger_id for row in rows])
-    holding = holds.lasting(connection, min(row.watermark for row in rows))
-    apart = quarantines.get(connection, [row.trigger_id for row in rows])
-    given = author_rights.rights_of_authors(connection, (of.scopes for of in facts.values()), now)
-    known: list[_Known] = []
-    for row in rows:
-        of = facts.get(row.trigger_id)
-        if of is None or not of.active:
-            continue
-        if (quarantine := apart.get(row.trigger_id)) and quarantine.until_at > now:
-            found.held.append((row, quarantine.until_at))
-            continue
-        over = [hold for hold in holding if _covers(hold, of)]
-        freezes = [hold for hold in over if hold.kind == HoldKind.FREEZE and hold.is_on(now)]
-        if freezes:
-            ends = [hold.until_at for hold in freezes]
-            found.held.append((row, None if None in ends else max(end for end in ends if end)))
-            continue
-        try:
-            terms = trigger_calendars.read_terms(connection, of.project, of.spec, of.resolved)
-        except ValueError as error:
-            found.unreadable[row.trigger_id] = str(error)
-            continue
-        if stop := worn_out(terms.spec, row.consecutive_failures, row.success_count):
-            found.stopping[row.trigger_id] = stop
-            continue
-        if quarantine:
-            found.tried_again.append(row.trigger_id)
-        found.waiting += row.rate_waiting_since is not None
-        denied = authority.refusal(terms.spec.scopes, of.scopes, of.project, given)
-        known.append(_Known(row, of, terms, over, denied))
-    spendings = budget_spending.read(connection, {of.row.trigger_id: b for of in known if (b := of.terms.budget)}, now)
-    live = runs.count_live(connection, [of.row.trigger_id for of in known if of.terms.spec.limits.max_runs])
-    found.cases = [
-        _case(one, spendings.get(one.row.trigger_id), live.get(one.row.trigger_id, 0), now, grace) for one in known
-    ]
-    return found
+class _ReadableTrigger(NamedTuple):
+    """Part of a case that is known before its spending is read."""
 
-
-class _Known(NamedTuple):
-    """What is read of a case before what it has spent."""
-
-    row: StatusRow
+    status: StatusRow
     facts: TriggerFacts
     terms: Terms
-    over: Sequence[Hold]
+    holds: Sequence[Hold]
     denied: str | None
 
 
-def _case(known: _Known, spending: Spending | None, live: int, now: datetime, grace: timedelta) -> TriggerCase:
-    row, facts, terms, over, denied = known
-    most = terms.spec.limits.max_runs
-    late = terms.delay("/".join((facts.project, facts.domain, facts.task, facts.name)))
-    blackouts = (
-        Blackout(hold.from_at, hold.until_at, HoldMode(hold.mode))
-        for hold in over
-        if hold.kind == HoldKind.BLACKOUT and hold.until_at is not None
-    )
-    asked = None
-    if row.asked_fire_at is not None:
-        asked = Fire(row.asked_fire_at, f"next/{row.asked_by_run_id}", row.asked_fire_at)
+def read_batch(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace: timedelta) -> CaseBatch:
+    """Read the facts of triggers whose status rows are locked.
+
+    A trigger that is not active is left out: it was paused or deleted after it had become due, and time in a pause has
+    no occurrences. `grace` is the age up to which an occurrence is live (L-06).
+    """
+    batch = CaseBatch()
+    if not rows:
+        return batch
+    ids = [row.trigger_id for row in rows]
+    facts = facts_store.read(connection, ids)
+    lasting_holds = holds.lasting(connection, min(row.watermark for row in rows))
+    quarantined = quarantines.get(connection, ids)
+    rights = author_rights.rights_of_authors(connection, (trigger.scopes for trigger in facts.values()), now)
+    readable: list[_ReadableTrigger] = []
+    for row in rows:
+        trigger = facts.get(row.trigger_id)
+        if trigger is None or not trigger.active:
+            continue
+        # Every replica holds an alarm, so the end of a quarantine is asked here: one attempt after each backoff (L-13).
+        quarantine = quarantined.get(row.trigger_id)
+        if quarantine and quarantine.until_at > now:
+            batch.held.append(HeldTrigger(row, quarantine.until_at))
+            continue
+        own_holds = [hold for hold in lasting_holds if _covers(hold, trigger)]
+        freezes = [hold for hold in own_holds if hold.kind == HoldKind.FREEZE and hold.is_on(now)]
+        if freezes:
+            batch.held.append(HeldTrigger(row, _end_of(freezes)))
+            continue
+        try:
+            terms = trigger_calendars.read_terms(connection, trigger.project, trigger.spec, trigger.resolved)
+        except ValueError as error:
+            batch.unreadable[row.trigger_id] = str(error)
+            continue
+        if stop := worn_out(terms.spec, row.consecutive_failures, row.success_count):
+            batch.stops[row.trigger_id] = stop
+            continue
+        if quarantine:
+            batch.retried.append(row.trigger_id)
+        batch.waiting += row.rate_waiting_since is not None
+        denied = authority.refusal(terms.spec.scopes, trigger.scopes, trigger.project, rights)
+        readable.append(_ReadableTrigger(row, trigger, terms, own_holds, denied))
+    batch.cases = _cases(connection, readable, now, grace)
+    return batch
+
+
+def _cases(
+    connection: Connection, readable: Sequence[_ReadableTrigger], now: datetime, grace: timedelta
+) -> list[TriggerCase]:
+    """Return the cases, with what they have spent and the runs under way, one statement for all that need it."""
+    limits = {trigger.status.trigger_id: budget for trigger in readable if (budget := trigger.terms.budget)}
+    spendings = budget_spending.read(connection, limits, now)
+    limited = [trigger.status.trigger_id for trigger in readable if trigger.terms.spec.limits.max_runs]
+    live = runs.count_live(connection, limited)
+    return [
+        _case(trigger, spendings.get(trigger.status.trigger_id), live.get(trigger.status.trigger_id, 0), now, grace)
+        for trigger in readable
+    ]
+
+
+def _case(
+    trigger: _ReadableTrigger, spending: Spending | None, live: int, now: datetime, grace: timedelta
+) -> TriggerCase:
+    status, facts, terms, own_holds, denied = trigger
+    max_runs = terms.spec.limits.max_runs
+    delay = terms.delay("/".join((facts.project, facts.domain, facts.task, facts.name)))
+    # The rules know nominal times only, so instants of the clock are moved back by the delay, `now` among them. The
+    # fire that a run asked for is not moved: it is stored in nominal time, and its delay is added to its alarm.
+    requested = None
+    if status.asked_fire_at is not None:
+        requested = Fire(status.asked_fire_at, f"next/{status.asked_by_run_id}", status.asked_fire_at)
     situation = Situation(
-        now=now - late,
+        now=now - delay,
         live_grace=grace,
         live=facts.live_runs,
-        rate_waiting_since=row.rate_waiting_since - late if row.rate_waiting_since else None,
-        remaining=None if terms.count is None else max(0, terms.count - row.started_count),
-        asked=asked,
+        rate_waiting_since=status.rate_waiting_since - delay if status.rate_waiting_since else None,
+        remaining=None if terms.count is None else max(0, terms.count - status.started_count),
+        asked=requested,
         affordable=affordable(terms.budget, spending) if terms.budget and spending else None,
-        wanted=None if most is None else still_wanted(most, row.success_count, live, terms.overlap),
+        wanted=None if max_runs is None else still_wanted(max_runs, status.success_count, live, terms.overlap),
         denied=denied,
-        blackouts=tuple(blackout.earlier(late) for blackout in blackouts),
+        blackouts=tuple(blackout.earlier(delay) for blackout in _blackouts(own_holds)),
     )
-    return TriggerCase(row, facts, terms, situation, late, spending)
+    return TriggerCase(status, facts, terms, situation, delay, spending)
+
+
+def _blackouts(own_holds: Sequence[Hold]) -> list[Blackout]:
+    return [
+        Blackout(hold.from_at, hold.until_at, HoldMode(hold.mode))
+        for hold in own_holds
+        if hold.kind == HoldKind.BLACKOUT and hold.until_at is not None
+    ]
+
+
+def _end_of(freezes: Sequence[Hold]) -> datetime | None:
+    """Return the end of the last of these freezes, None if one of them has no end."""
+    ends = [freeze.until_at for freeze in freezes if freeze.until_at is not None]
+    return max(ends) if len(ends) == len(freezes) else None
 
 
 def _covers(hold: Hold, facts: TriggerFacts) -> bool:

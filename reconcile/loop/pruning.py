@@ -1,11 +1,12 @@
-"""Removes what is older than it is to be kept, a page in each transaction, one replica at a time (O-07)."""
+"""Removal of records that were kept long enough, one page in each transaction (O-07)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from reconcile.decide.budget import RECENT
 from reconcile.decide.retention import Needs, Old, Retention, gone_until, runs_to_go, skips_to_go
-from reconcile.loop.deadlines import BEFORE
+from reconcile.loop.deadlines import LOOKBACK
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import RecordsPruned
 from revisions.spec.stored import readable_trigger
@@ -13,60 +14,75 @@ from revisions.store import retention as store
 from revisions.store.database import Connection, Database
 from revisions.store.retention import Keeper, Record
 
-EVERY = timedelta(hours=6)
-"""Between two sweeps of one kind of record."""
-
-Removed = tuple[int, str]
-"""How many records, and where the sweep goes on, "" at its end."""
+SWEEP_INTERVAL = timedelta(hours=6)
+"""Time from the end of a sweep over one kind of record to the next one."""
 
 
-class Pruning:
-    """Sweeps are kept in the database: whoever asks first goes on where the last one was."""
+class PrunedPage(NamedTuple):
+    """Number of records removed, and the position at which the sweep goes on, "" at its end."""
 
-    def __init__(self, database: Database, observations: Observations, retention: Retention) -> None:
-        self._database = database
-        self._observations = observations
-        kinds: Mapping[str, tuple[timedelta, Callable[[Connection, str, datetime], Removed]]] = {
-            "runs": (retention.runs, _runs),
-            "logs": (retention.logs, store.remove_logs),
-            "occurrences": (retention.occurrences, _occurrences),
-            "costs": (retention.costs, store.remove_costs),
-            "changes": (retention.changes, store.remove_changes),
-        }
-        self._kinds = {name: kind for name, kind in kinds.items() if kind[0]}
+    number: int
+    position: str
 
-    def step(self) -> bool:
-        """Looks at one page; False when nothing is to be looked at just now. Raises Unavailable."""
-        if not self._kinds:
+
+def prune_page(database: Database, observations: Observations, retention: Retention) -> bool:
+    """Sweep one page of records, and return False when no sweep is due.
+
+    The position of each sweep is in the database, so any replica continues where the last one stopped.
+    Raises Unavailable.
+    """
+    spans = {
+        "runs": retention.runs,
+        "logs": retention.logs,
+        "occurrences": retention.occurrences,
+        "costs": retention.costs,
+        "changes": retention.changes,
+    }
+    limited = {kind: span for kind, span in spans.items() if span}
+    if not limited:
+        return False
+    with database.write() as connection:
+        now = database.clock.now(connection)
+        # Takes the lock of the sweep until this commits; a sweep that another replica holds is left to it.
+        sweep = store.take(connection, limited.keys(), now)
+        if sweep is None:
             return False
-        with self._database.write() as connection:
-            now = self._database.clock.now(connection)
-            sweep = store.take(connection, self._kinds.keys(), now)
-            if sweep is None:
-                return False
-            span, remove = self._kinds[sweep.name]
-            number, position = remove(connection, sweep.position, now - span)
-            store.move(connection, sweep.name, position, now if position else now + EVERY)
-        if number:
-            self._observations.emit(RecordsPruned(sweep.name, number))
-        return True
+        page = _prune(connection, sweep.name, sweep.position, now - limited[sweep.name])
+        store.move(connection, sweep.name, page.position, now if page.position else now + SWEEP_INTERVAL)
+    if page.number:
+        observations.emit(RecordsPruned(sweep.name, page.number))
+    return True
 
 
-def _runs(connection: Connection, position: str, before: datetime) -> Removed:
+def _prune(connection: Connection, kind: str, position: str, before: datetime) -> PrunedPage:
+    match kind:
+        case "runs":
+            return _prune_runs(connection, position, before)
+        case "logs":
+            return PrunedPage(*store.remove_logs(connection, position, before))
+        case "occurrences":
+            return _prune_occurrences(connection, position, before)
+        case "costs":
+            return PrunedPage(*store.remove_costs(connection, position, before))
+        case _:
+            return PrunedPage(*store.remove_changes(connection, position, before))
+
+
+def _prune_runs(connection: Connection, position: str, before: datetime) -> PrunedPage:
     records, position = store.old_runs(connection, position, before)
     gone = runs_to_go(_old(records), _needs(connection, records))
     number = store.remove_runs(connection, [run.id for run in gone], before)
     store.forget(connection, gone_until(gone))
-    return number, position
+    return PrunedPage(number, position)
 
 
-def _occurrences(connection: Connection, position: str, before: datetime) -> Removed:
-    """Skips, and the missed deadlines, which are as much a record of what did not happen."""
+def _prune_occurrences(connection: Connection, position: str, before: datetime) -> PrunedPage:
+    """Remove skips and missed deadlines: both record something that did not happen."""
     records, position = store.old_skips(connection, position, before)
     gone = skips_to_go(_old(records), _needs(connection, records))
     number = store.remove_skips(connection, [(skip.trigger_id, skip.occurrence_id) for skip in gone])
     store.forget(connection, gone_until(gone))
-    return number + store.remove_deadlines(connection, before), position
+    return PrunedPage(number + store.remove_deadlines(connection, before), position)
 
 
 def _old(records: Sequence[Record]) -> list[Old]:
@@ -75,13 +91,13 @@ def _old(records: Sequence[Record]) -> list[Old]:
 
 def _needs(connection: Connection, records: Sequence[Record]) -> dict[str, Needs]:
     keepers = store.keepers(connection, {record.trigger_id for record in records}, RECENT) if records else []
-    return {keeper.trigger_id: _need(keeper) for keeper in keepers}
+    return {keeper.trigger_id: _needs_of(keeper) for keeper in keepers}
 
 
-def _need(keeper: Keeper) -> Needs:
+def _needs_of(keeper: Keeper) -> Needs:
     return Needs(
         decided_until=min(keeper.watermark, keeper.cursor_at or keeper.watermark),
-        judged_from=keeper.judged_until - BEFORE if keeper.judged_until else None,
+        judged_from=keeper.judged_until - LOOKBACK if keeper.judged_until else None,
         newest_from=keeper.newest_from,
         named=frozenset(run_id for run_id in (keeper.last_run_id, keeper.asked_by_run_id) if run_id),
         counts=readable_trigger(keeper.spec).schedule.count is not None,

@@ -1,4 +1,4 @@
-"""Tokens that all replicas share: live occurrences first, a tenth kept for what is caught up (L-09, L-10)."""
+"""Rate tokens shared by all replicas: live occurrences come first, a tenth is kept for backlogs (L-09, L-10)."""
 
 import sys
 from collections.abc import Sequence
@@ -12,68 +12,76 @@ from revisions.store import rates
 from revisions.store import status as status_store
 from revisions.store.database import Connection
 
-STARTS, CATCHUP = "starts", "catchup"
-"""The bucket of all scheduled and caught-up starts, and that of the share kept for catching up."""
+STARTS = "starts"
+"""Bucket that every scheduled or caught-up start takes a token from."""
+CATCHUP = "catchup"
+"""Bucket that measures the share kept for backlogs; their starts take a token from both."""
 
 Wants = Sequence[tuple[str, CatchupPlan]]
-"""Plans, each with its project."""
+"""Plans, each with the project of its trigger."""
 
 
-def for_live(
+def take_for_live(
     connection: Connection, pace: Pace, wants: Wants, now: datetime, *, in_turn: bool, waiting: int
 ) -> list[int]:
-    """Tokens for each of these plans; the status rows are locked.
+    """Take tokens for the starts of a due pass, and return the number for each plan.
 
-    While others wait for a token only those whose turn it is get one; `waiting` is how many of these wait. What is
-    kept for catching up is left, as long as there is a backlog.
+    While triggers wait for a token, only a pass `in_turn`, over the head of their queue, gets any: else those that
+    happen to be due would overtake. `waiting` is how many triggers of this batch wait. The share of the backlogs is
+    left in the bucket while there is a backlog. The caller holds the status rows.
     """
     wanted = sum(len(plan.starts) for _, plan in wants)
     if wanted == 0 or pace.execution_qps == 0:
         return [len(plan.starts) for _, plan in wants]
     if not in_turn and status_store.waits_more_than(connection, waiting):
         return [0] * len(wants)
-    reserve = _kept(connection, pace, now) if backlog_store.there_are(connection) else 0
+    reserve = _backlogs_share(connection, pace, now) if backlog_store.there_are(connection) else 0
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst, reserve)
-    shares = admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
+    granted = admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
     if in_turn or tokens < wanted:
-        served = {project for (project, _), share in zip(wants, shares, strict=True) if share}
+        served = {project for (project, _), number in zip(wants, granted, strict=True) if number}
         rates.serve(connection, served, now)
-    return shares
+    return granted
 
 
-def for_catchup(connection: Connection, pace: Pace, wants: Wants, now: datetime) -> list[int]:
-    """Tokens for these parts of backlogs: what is kept for them, and what live occurrences leave."""
+def take_for_backlogs(connection: Connection, pace: Pace, wants: Wants, now: datetime) -> list[int]:
+    """Take tokens for the starts of a catch-up pass, and return the number for each plan.
+
+    While live occurrences wait for a token, backlogs get no more than their share.
+    """
     wanted = sum(len(plan.starts) for _, plan in wants)
     if wanted == 0 or pace.execution_qps == 0:
         return [len(plan.starts) for _, plan in wants]
     if status_store.waits_more_than(connection, 0):
-        wanted = min(wanted, _kept(connection, pace, now))
+        wanted = min(wanted, _backlogs_share(connection, pace, now))
+    # Starts before backlogs: every replica locks the two buckets in this order.
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst)
-    _take(connection, CATCHUP, tokens, now, *_share(pace))
+    _take(connection, CATCHUP, tokens, now, *_catchup_bucket(pace))
     return admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
 
 
 def available(connection: Connection, pace: Pace, now: datetime) -> int:
-    """Tokens there are just now for whatever waits; nobody is kept from taking them first."""
+    """Return the tokens in the bucket of starts, read without a lock: others may take them first."""
     if pace.execution_qps == 0:
         return sys.maxsize
     empty_until = rates.empty_until(connection, STARTS)
     return admission.available(empty_until, now, per_second=pace.execution_qps, burst=pace.execution_burst)
 
 
-def _share(pace: Pace) -> tuple[float, int]:
+def _catchup_bucket(pace: Pace) -> tuple[float, int]:
+    """Return rate per second and burst of the bucket of backlogs."""
     return pace.execution_qps / CATCHUP_SHARE, max(1, pace.execution_burst // CATCHUP_SHARE)
 
 
-def _kept(connection: Connection, pace: Pace, now: datetime) -> int:
-    per_second, burst = _share(pace)
+def _backlogs_share(connection: Connection, pace: Pace, now: datetime) -> int:
+    per_second, burst = _catchup_bucket(pace)
     return admission.available(rates.empty_until(connection, CATCHUP), now, per_second=per_second, burst=burst)
 
 
 def _take(
-    connection: Connection, name: str, wanted: int, now: datetime, qps: float, burst: int, reserve: int = 0
+    connection: Connection, name: str, wanted: int, now: datetime, per_second: float, burst: int, reserve: int = 0
 ) -> int:
     def decide(empty_until: datetime) -> tuple[int, datetime]:
-        return admission.bucket(empty_until, now, wanted, per_second=qps, burst=burst, reserve=reserve)
+        return admission.bucket(empty_until, now, wanted, per_second=per_second, burst=burst, reserve=reserve)
 
     return rates.take_tokens(connection, name, now, decide)

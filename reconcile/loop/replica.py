@@ -1,4 +1,4 @@
-"""This process among the others: that it is there, and with which tz database it plans (L-14, S-14)."""
+"""Heartbeat of this process among the replicas, with the tz database that it plans with (L-14, S-14)."""
 
 from datetime import timedelta
 
@@ -12,24 +12,29 @@ from revisions.store.database import Database
 from revisions.store.replicas import ReplicaRow
 
 MISSED_BEATS = 3
-"""A replica that was not seen for so many resync intervals is not counted."""
+"""Resync intervals without a beat after which a replica is not counted any more."""
 FORGOTTEN_AFTER = timedelta(days=7)
+"""Time without a beat after which the row of a replica is deleted."""
 
 
 class Replica:
-    """One beat at each resync. Nothing is owned by a replica, so nothing hangs on its being seen."""
+    """Writes the row of this process at each resync.
+
+    The row is for people and metrics only: no work is owned by a replica, so none waits when a beat is missed. State:
+    the row's id and start, and the differing tz databases that were reported last.
+    """
 
     def __init__(self, database: Database, observations: Observations, version: str) -> None:
         self._database = database
         self._observations = observations
         self._version = version
         self._row: ReplicaRow | None = None
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
 
     def beat(self, interval: timedelta) -> None:
-        """Notes that this replica is there, and tells when others plan with another tz database.
+        """Write the row, count the replicas, and report when others plan with another tz database.
 
-        The first beat after an update of the tz database has everything planned anew.
+        The first beat with a new tz database has every trigger's next fire computed anew. Raises Unavailable.
         """
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
@@ -42,15 +47,15 @@ class Replica:
             self._row = ReplicaRow(self._row.replica_id, self._row.started_at, now, self._version, TZDATA_VERSION)
             store.see(connection, self._row)
             store.forget_before(connection, now - FORGOTTEN_AFTER)
-            there = store.seen_since(connection, now - MISSED_BEATS * interval)
-        others = frozenset(row.tzdata for row in there) - {TZDATA_VERSION}
-        if others != self._told:
-            self._told = others
+            present = store.seen_since(connection, now - MISSED_BEATS * interval)
+        others = frozenset(row.tzdata for row in present) - {TZDATA_VERSION}
+        if others != self._reported:
+            self._reported = others
             self._observations.emit(TzdataDiffers(TZDATA_VERSION, sorted(others)))
-        self._observations.emit(ReplicasCounted(len(there)))
+        self._observations.emit(ReplicasCounted(len(present)))
 
     def leave(self) -> None:
-        """This replica stops."""
+        """Delete the row, because this process stops. Raises Unavailable."""
         if self._row is not None:
             with self._database.write() as connection:
                 store.forget(connection, self._row.replica_id)

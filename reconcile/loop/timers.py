@@ -1,10 +1,11 @@
-"""APScheduler as an alarm clock: one job per trigger, which says "trigger T is due" and nothing else.
+"""Alarms in memory (the only module that uses APScheduler), and the queue that they put due triggers into.
 
-What is due, and whether, the due pass reads from the database; so a lost, late or doubled alarm is harmless.
+An alarm carries the id of a trigger and nothing else. Whether the trigger really is due is read from the database by
+the due pass, so a lost, late or doubled alarm is harmless.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from apscheduler.executors.debug import DebugExecutor
@@ -12,58 +13,117 @@ from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-SHORTEST = timedelta(milliseconds=10)
-"""No alarm is set nearer than this, so that a host clock beside the server's cannot make the loop spin."""
-LONGEST = timedelta(days=3650)
+SHORTEST_DELAY = timedelta(milliseconds=10)
+"""Alarms are set no nearer than this, so that a host clock ahead of the server's cannot make the loop spin."""
+LONGEST_DELAY = timedelta(days=3650)
+"""Alarms are set no farther than this; the due pass sets one that goes off too early again."""
+
+
+class DueQueue:
+    """Triggers whose alarm went off, and the request to resync: what wakes the loop's thread.
+
+    Any thread may add to it. Entries are only hints, because the loop reads the database before it acts on one.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._due: set[str] = set()
+        self._resync_requested = False
+        self.is_open = True
+
+    def add(self, trigger_id: str) -> None:
+        """Add a trigger that is due."""
+        with self._changed:
+            self._due.add(trigger_id)
+            self._changed.notify()
+
+    def request_resync(self) -> None:
+        """Ask for a resync, because something changed."""
+        with self._changed:
+            self._resync_requested = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Ask the loop's thread to end."""
+        with self._changed:
+            self.is_open = False
+            self._changed.notify()
+
+    def pop_resync_request(self) -> bool:
+        """Return True if a resync was requested since the last call."""
+        with self._changed:
+            requested, self._resync_requested = self._resync_requested, False
+        return requested
+
+    def pop_due(self) -> list[str]:
+        """Return the triggers added since the last call, sorted by id."""
+        with self._changed:
+            due, self._due = self._due, set()
+        return sorted(due)
+
+    def wait(self, seconds: float) -> None:
+        """Block until the queue is closed or has an entry, for at most `seconds`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_open or self._due or self._resync_requested, seconds)
+
+    def wait_for_close(self, seconds: float) -> None:
+        """Block until the queue is closed, for at most `seconds`; entries do not shorten the wait."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_open, seconds)
 
 
 class Alarm(BaseTrigger):  # type: ignore[misc]  # ships no types
-    """After it rang, the job stays and would ring again an interval later: it computes nothing and cannot raise."""
+    """APScheduler trigger that keeps a job after its alarm: the next one is due an interval later.
 
-    def __init__(self, again: timedelta) -> None:
-        self._again = again
+    It must not raise, since an exception here ends APScheduler's thread. So it computes nothing from a schedule.
+    """
+
+    def __init__(self, interval: timedelta) -> None:
+        self._interval = interval
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        return now + self._again
+        return now + self._interval
 
 
 class Timers:
-    """The jobs, each for one revision of one trigger; `ring` is called in the scheduler's thread with the trigger's id.
+    """One job for each active trigger; when its alarm goes off, the trigger's id is put into the due queue.
 
-    Spans are given, never the server's instants: only differences are true on another host's clock.
+    Delays are given, never instants of the server's clock, because only differences hold on another host's clock.
     """
 
-    def __init__(self, ring: Callable[[str], None], again: timedelta) -> None:
-        self._ring = ring
-        self._alarm = Alarm(again)
+    def __init__(self, due_queue: DueQueue, interval: timedelta) -> None:
+        self._due_queue = due_queue
+        self._alarm = Alarm(interval)
         self._revisions: dict[str, int] = {}
         self._scheduler = BackgroundScheduler(
             jobstores={"default": MemoryJobStore()},
-            executors={"default": DebugExecutor()},
+            executors={"default": DebugExecutor()},  # runs the job in the scheduler's thread: it only fills the queue
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
             timezone=UTC,
         )
 
     def jobs(self) -> Mapping[str, int]:
-        """Trigger → revision of the jobs there are."""
+        """Return the revision that each job was set for, by trigger id."""
         return self._revisions
 
-    def next_ring(self, trigger_id: str) -> datetime | None:
-        """When a job will ring by this host's clock, None when there is no such job."""
+    def next_alarm(self, trigger_id: str) -> datetime | None:
+        """Return the instant of a job's next alarm on this host's clock, None without a job."""
         job = self._scheduler.get_job(trigger_id)
         return job.next_run_time if job else None
 
     def set(self, trigger_id: str, revision: int, delay: timedelta) -> None:
-        """Adds a job, or moves its alarm to `delay` from now."""
-        at = datetime.now(UTC) + min(max(delay, SHORTEST), LONGEST)  # APScheduler runs by the host's clock
+        """Add a job, or move its alarm, to `delay` from now."""
+        at = datetime.now(UTC) + min(max(delay, SHORTEST_DELAY), LONGEST_DELAY)  # APScheduler uses the host's clock
         if trigger_id in self._revisions:
             self._scheduler.modify_job(trigger_id, next_run_time=at)
         else:
-            self._scheduler.add_job(self._ring, self._alarm, args=(trigger_id,), id=trigger_id, next_run_time=at)
+            self._scheduler.add_job(
+                self._due_queue.add, self._alarm, args=(trigger_id,), id=trigger_id, next_run_time=at
+            )
         self._revisions[trigger_id] = revision
 
     def remove(self, trigger_id: str) -> None:
-        """Removes a job; harmless when there is none."""
+        """Remove a job; does nothing without one."""
         if self._revisions.pop(trigger_id, None) is not None:
             self._scheduler.remove_job(trigger_id)
 
@@ -73,47 +133,3 @@ class Timers:
     def stop(self) -> None:
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
-
-
-class Bell:
-    """Rings and wakes are only hints: a lost or doubled one is harmless, for the pass reads the truth again."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._due: set[str] = set()
-        self._woken = False
-        self.open = True
-
-    def ring(self, trigger_id: str) -> None:
-        """A trigger is due."""
-        with self._changed:
-            self._due.add(trigger_id)
-            self._changed.notify()
-
-    def wake(self) -> None:
-        """Something changed."""
-        with self._changed:
-            self._woken = True
-            self._changed.notify()
-
-    def close(self) -> None:
-        with self._changed:
-            self.open = False
-            self._changed.notify()
-
-    def woken(self) -> bool:
-        """Whether something changed since the last time this was asked."""
-        with self._changed:
-            woken, self._woken = self._woken, False
-        return woken
-
-    def take(self) -> list[str]:
-        """The triggers that rang since the last time."""
-        with self._changed:
-            due, self._due = self._due, set()
-        return sorted(due)
-
-    def wait(self, seconds: float, *, patiently: bool) -> None:
-        """Until something is due or changed, at most `seconds`; patiently, nothing but the close cuts it short."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self.open or (not patiently and (self._due or self._woken)), seconds)

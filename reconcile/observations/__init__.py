@@ -1,1 +1,1 @@
-"""Catalogue of observations: one frozen dataclass for each thing that metrics, traces and logs are told about."""
+"""Catalogue of observations: one frozen dataclass for each thing that metrics, traces and logs report."""

@@ -18,7 +18,7 @@ class Observation:
     name: ClassVar[str]
 
     def facts(self) -> dict[str, Any]:
-        """Return the keys and values of a log line, in order; None stands for a key that is left out."""
+        """Return the keys and values of a log line, in order; a key with the value None is left out of the line."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 

@@ -1,4 +1,4 @@
-"""Observations of the loop: its passes, what it found, and the replicas it runs beside."""
+"""Observations of the loop: its passes, its findings and the other replicas."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from revisions.store.runs import NewRun
 
 
 class PassKind(StrEnum):
-    """A due pass decides what is due, a catch-up pass takes runs from backlogs."""
+    """A due pass decides due triggers, a catch-up pass starts runs from backlogs."""
 
     DUE = "due"
     CATCH_UP = "catch-up"
 
 
 class FindingKind(StrEnum):
-    """What the scanner finds.
+    """Kind of a scanner's finding.
 
-    JOB: a job that is missing, is of another revision or belongs to no active trigger. OVERDUE: an occurrence that is
-    due and that nobody decided. CLAIM: a claim that nobody renews and no runner took over. SUMMARY: a task's summary
-    that is wrong. LIMIT: a trigger that is active at a limit of its runs. WATERMARK: a watermark ahead of now.
+    JOB: a job is missing, is of another revision, or belongs to no active trigger. OVERDUE: an occurrence is due and
+    was not decided. CLAIM: a lease has lapsed and no runner took the run over. SUMMARY: a task's summary is wrong.
+    LIMIT: a trigger is active though its runs have reached a limit. WATERMARK: a watermark lies ahead of now.
     """
 
     JOB = "job"
@@ -39,7 +39,7 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoopResynced(Observation):
-    """A resync is over: `changes` were made to the jobs, `jobs` is their number now."""
+    """A resync has ended; `changes` were made to the jobs, and `jobs` is their number now."""
 
     name = "loop.resynced"
     changes: JobChanges
@@ -49,7 +49,7 @@ class LoopResynced(Observation):
 
 @dataclass(frozen=True, slots=True)
 class FeedRead(Observation):
-    """The loop read the feed of changes; `lag` is the age of the oldest change that was new, in seconds."""
+    """The loop read the change feed; `lag` is the age of the oldest new change, in seconds, 0 without one."""
 
     name = "feed.read"
     lag: float
@@ -57,12 +57,12 @@ class FeedRead(Observation):
 
 @dataclass(frozen=True, slots=True)
 class PassDecided(Observation):
-    """A batch of triggers is decided and stored, even where nothing came of it.
+    """A batch of triggers was decided and stored; emitted also if nothing was due.
 
-    `at` is the pass's now, `seconds` the duration of its transaction. `made` are the new runs, `started` counts the
-    starts decided, those included whose run was there already; `lateness` is now minus the scheduled instant of each,
-    in seconds. `changes` has the traceparent of the change that made a trigger's revision, by trigger id. `waited`
-    is how long starts had waited for a rate token, in seconds.
+    `at` is the instant of the pass, `seconds` the duration of its transaction. `made` are the new runs. `started`
+    counts the starts decided, including those whose run existed already; `lateness` has `at` minus the scheduled
+    instant of each, in seconds. `changes` has the traceparent of the change that made a trigger's revision, by
+    trigger id. `waited` has the seconds that starts had waited for a rate token.
     """
 
     name = "pass.decided"
@@ -80,7 +80,7 @@ class PassDecided(Observation):
 
 @dataclass(frozen=True, slots=True)
 class TriggerQuarantined(Observation):
-    """A trigger could not be decided and is left alone until an instant (L-13)."""
+    """A trigger could not be decided and is in quarantine until an instant (L-13)."""
 
     name = "trigger.quarantined"
     trigger: TriggerKey | None
@@ -91,7 +91,7 @@ class TriggerQuarantined(Observation):
 
 @dataclass(frozen=True, slots=True)
 class ClockJumped(Observation):
-    """The database's clock went further than it should have; nothing is decided until a second resync confirms it."""
+    """The database's clock jumped ahead; nothing is decided until a second resync sees the same time (L-12)."""
 
     name = "clock.jumped"
     now: datetime
@@ -99,7 +99,7 @@ class ClockJumped(Observation):
 
 @dataclass(frozen=True, slots=True)
 class DemandSummed(Observation):
-    """Starts a second that all active schedules ask for together, as far as they are counted."""
+    """Starts per second that all active schedules ask for together, as far as they were read."""
 
     name = "demand.summed"
     asked: float
@@ -107,7 +107,7 @@ class DemandSummed(Observation):
 
 @dataclass(frozen=True, slots=True)
 class DemandExceeded(Observation):
-    """The demand has risen above a share of `allowed`, the rate limit; emitted once until it falls again."""
+    """The demand is above 70 % of the rate limit `allowed`; emitted once each time it rises above (L-18)."""
 
     name = "demand.exceeded"
     asked: float
@@ -116,7 +116,7 @@ class DemandExceeded(Observation):
 
 @dataclass(frozen=True, slots=True)
 class BudgetsSurveyed(Observation):
-    """All budgets were looked at; `shares` is the highest share used of a trigger's budget, by project."""
+    """All budgets were read; `shares` has the highest share used of any trigger's budget, by project."""
 
     name = "budgets.surveyed"
     shares: Mapping[str, float]
@@ -124,7 +124,7 @@ class BudgetsSurveyed(Observation):
 
 @dataclass(frozen=True, slots=True)
 class FaultFound(Observation):
-    """The scanner found a fault; `subject` is the id of a trigger or a run, or a task's name (L-16)."""
+    """The scanner found a fault; `subject` is the id of a trigger or a run, or the name of a task version (L-16)."""
 
     name = "scan.found"
     kind: FindingKind
@@ -134,7 +134,7 @@ class FaultFound(Observation):
 
 @dataclass(frozen=True, slots=True)
 class RecordsPruned(Observation):
-    """Records that had been kept long enough were removed; `kind` is that of the sweep, e.g. `runs` (O-07)."""
+    """A page of records past their retention was removed; `kind` is that of the sweep, e.g. `runs` (O-07)."""
 
     name = "records.pruned"
     kind: str
@@ -143,7 +143,7 @@ class RecordsPruned(Observation):
 
 @dataclass(frozen=True, slots=True)
 class DeadlineMissed(Observation):
-    """No run had succeeded by a deadline; `kind` names the rule of `expect`, `due_at` is the deadline."""
+    """No run had succeeded by the deadline `due_at`; `kind` names the rule of `expect` (X-16)."""
 
     name = "trigger.deadline_missed"
     trigger: TriggerKey
@@ -156,7 +156,7 @@ class DeadlineMissed(Observation):
 
 @dataclass(frozen=True, slots=True)
 class ExpectationUnreadable(Observation):
-    """The deadlines of a trigger could not be judged; it is tried again later."""
+    """The deadlines of a trigger could not be judged, because its history cannot be read; retried later."""
 
     name = "expectation.unreadable"
     trigger: TriggerKey
@@ -173,7 +173,7 @@ class ReplicasCounted(Observation):
 
 @dataclass(frozen=True, slots=True)
 class TzdataChanged(Observation):
-    """The first replica with another tz database has started: every trigger's next fire is worked out anew."""
+    """The first replica with another tz database has started; every trigger's next fire is computed anew (S-14)."""
 
     name = "tzdata.changed"
     before: str
@@ -182,7 +182,7 @@ class TzdataChanged(Observation):
 
 @dataclass(frozen=True, slots=True)
 class TzdataDiffers(Observation):
-    """Replicas plan with other tz databases than this one; emitted on change, with none once all agree again."""
+    """Other replicas use other tz databases; emitted on change, with an empty `theirs` once all agree again."""
 
     name = "tzdata.differs"
     ours: str
@@ -191,7 +191,7 @@ class TzdataDiffers(Observation):
 
 @dataclass(frozen=True, slots=True)
 class LoopFailed(Observation):
-    """A pass of the loop failed, and is tried again; `unexpected` unless the database could not be reached."""
+    """A step of the loop failed and is retried; `unexpected` unless the database could not be reached."""
 
     name = "loop.failed"
     error: str

@@ -1,4 +1,4 @@
-"""Observations of the process: its start and end, its runner, settings and access."""
+"""Observations of the process: start and end, failures of its runner, settings and access."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ControllerStopped(Observation):
 
 @dataclass(frozen=True, slots=True)
 class RunnerUnavailable(Observation):
-    """A pass of the runner failed because the database could not be reached; it is tried again."""
+    """A pass of the runner failed because the database could not be reached; it is retried."""
 
     name = "runner.unavailable"
     error: str
@@ -39,7 +39,7 @@ class RunnerUnavailable(Observation):
 
 @dataclass(frozen=True, slots=True)
 class RunnerFailed(Observation):
-    """A pass of the runner failed for an unexpected reason; it is tried again."""
+    """A pass of the runner failed for an unexpected reason; it is retried."""
 
     name = "runner.failed"
     error: str
@@ -47,7 +47,7 @@ class RunnerFailed(Observation):
 
 @dataclass(frozen=True, slots=True)
 class SettingUnknown(Observation):
-    """An environment variable is nearly that of a setting; `meant` is the setting's."""
+    """An environment variable looks like a misspelt setting; `meant` is the name of the setting."""
 
     name = "setting.unknown"
     variable: str
@@ -56,7 +56,7 @@ class SettingUnknown(Observation):
 
 @dataclass(frozen=True, slots=True)
 class TokenCreated(Observation):
-    """Somebody created a token; `bearer` is its name, `projects` what it reaches or the word `all`."""
+    """Somebody created a token; `bearer` is its name, `projects` those it may use, or the word `all`."""
 
     name = "token.created"
     token_id: str
@@ -78,10 +78,10 @@ class TokenRevoked(Observation):
 
 @dataclass(frozen=True, slots=True)
 class AccessRefused(Observation):
-    """A request was refused for want of a credential or a role.
+    """A request was refused because it lacks a credential or a role.
 
-    `path` is the route's, None for an unknown one: a stranger's path may hold a secret. `of` is the object named in
-    the path, `why` the detail of the answer.
+    `path` is the route's template, None for an unknown route, because a path as sent may contain a secret. `of` is the
+    object named in the path, `why` the detail of the answer.
     """
 
     name = "access.refused"
@@ -96,7 +96,7 @@ class AccessRefused(Observation):
 
 @dataclass(frozen=True, slots=True)
 class AccessThrottled(Observation):
-    """A request was refused unread: its address had failed to sign in too often."""
+    """A request was refused without reading it, because its address had failed to sign in too often."""
 
     name = "access.throttled"
     address: str

@@ -32,7 +32,7 @@ class RunsBackfilled(Observation):
 
 @dataclass(frozen=True, slots=True)
 class RunRetriedByHand(RunObservation):
-    """Somebody had a run begun again; `run` is the run before that, `ended_as` the status it had."""
+    """Somebody retried a run that had ended; `run` is the run before that, `ended_as` its status then."""
 
     name = "run.retried_by_hand"
     logged = ("attempt",)
@@ -68,9 +68,9 @@ class RunExpired(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class WaitEnded(RunObservation):
-    """A run ended without an attempt under way: it expired, was cancelled or rejected, or gave way to a newer run.
+    """A waiting run ended without an attempt: it expired, was cancelled or rejected, or gave way to a newer run.
 
-    `run` has its final status; `at` is the instant of the end.
+    `run` has its final status; `at` is the instant at which it ended.
     """
 
     name = "wait.ended"
@@ -79,7 +79,7 @@ class WaitEnded(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class RunsClaimed(Observation):
-    """A worker claimed `count` runs in one transaction of `seconds`; not emitted where there was nothing to claim."""
+    """A worker claimed `count` runs in one transaction of `seconds`; not emitted if there was nothing to claim."""
 
     name = "run.claimed"
     count: int
@@ -88,7 +88,7 @@ class RunsClaimed(Observation):
 
 @dataclass(frozen=True, slots=True)
 class LaunchTried(RunObservation):
-    """A launcher was called for an attempt: from `at`, for `seconds`; `error` says why it could not start."""
+    """A launcher was called for an attempt at `at` and returned after `seconds`; `error` is None on success."""
 
     name = "launch.tried"
     at: datetime
@@ -113,14 +113,14 @@ class RunAdopted(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class RunLost(RunObservation):
-    """A worker found a claim whose work is gone: it is settled as lost."""
+    """A worker found a claim whose attempt no longer exists; it is settled as lost."""
 
     name = "run.lost"
 
 
 @dataclass(frozen=True, slots=True)
 class RunLeft(RunObservation):
-    """The worker stops and leaves an attempt going on in another system to the next worker."""
+    """The worker stops; the attempt goes on in another system, and the next worker takes it over."""
 
     name = "run.left"
 
@@ -142,7 +142,7 @@ class RunCompleted(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class ClaimLost(RunObservation):
-    """Somebody reported on an attempt whose claim is another's by now; nothing was changed."""
+    """A report on an attempt was refused, because another worker holds the claim by now; nothing was changed."""
 
     name = "claim.lost"
     claim: int
@@ -150,7 +150,7 @@ class ClaimLost(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class AttemptOver(RunObservation):
-    """An attempt was to be settled that is settled already, e.g. by its callback; nothing was changed."""
+    """An attempt was to be settled but had been settled before, e.g. by its callback; nothing was changed."""
 
     name = "attempt.over"
     claim: int
@@ -158,7 +158,7 @@ class AttemptOver(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded(RunObservation):
-    """The end of an attempt is stored, with the decision what follows; emitted before the observation of that.
+    """The end of an attempt is stored, with the decision on what follows; emitted before the latter's observation.
 
     `run` is the run as it was claimed. `at` is the instant of the end, `seconds` the duration of the transaction.
     """
@@ -203,7 +203,7 @@ class RunSettled(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class FireRequested(RunObservation):
-    """A run asked for its trigger's next fire; `at` is when that is to be, `note` what was changed about the wish."""
+    """A run requested its trigger's next fire. `at` is None if it was ignored, `note` says what was changed (S-08)."""
 
     name = "fire.asked"
     at: datetime | None
@@ -212,7 +212,7 @@ class FireRequested(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class SettleFailed(RunObservation):
-    """The end of one attempt could not be stored; it is tried again."""
+    """The end of an attempt could not be stored; it is retried."""
 
     name = "settle.failed"
     error: str
@@ -220,7 +220,7 @@ class SettleFailed(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class DeactivationFailed(RunObservation):
-    """A trigger was to be deactivated for what its runs came to, and could not be; the scanner tries again."""
+    """A trigger at a limit of its runs could not be deactivated; the scanner retries (L-16)."""
 
     name = "deactivation.failed"
     error: str
@@ -228,7 +228,7 @@ class DeactivationFailed(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnreadable(RunObservation):
-    """An attempt's state or log could not be read; the next pass tries again."""
+    """The state or log of an attempt could not be read; the next pass retries."""
 
     name = "work.unreadable"
     error: str
@@ -236,7 +236,7 @@ class WorkUnreadable(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class LogUnbounded(RunObservation):
-    """The middle of an attempt's log could not be given back to the file system; emitted once an attempt."""
+    """The middle of a log could not be removed from its file, which therefore grows; emitted once per attempt."""
 
     name = "log.unbounded"
     error: str
@@ -244,7 +244,7 @@ class LogUnbounded(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class AttemptLeftBehind(RunObservation):
-    """What an attempt left (processes, files, objects) could not be removed."""
+    """Processes, files or objects that an attempt left behind could not be removed."""
 
     name = "attempt.left_behind"
     error: str

@@ -15,7 +15,7 @@ from revisions.outcomes import HoldKind
 class TriggerChanged(Observation):
     """A revision of a trigger is stored, whatever it changed.
 
-    `trigger` is the trigger with that revision; `traceparent` is the caller's, `seconds` how long the change took.
+    `trigger` is the trigger at that revision, `traceparent` that of the caller, `seconds` the duration of the change.
     """
 
     name = "trigger.changed"
@@ -29,7 +29,7 @@ class TriggerChanged(Observation):
 
 @dataclass(frozen=True, slots=True)
 class TaskRegistered(Observation):
-    """A task version was registered; `changed` is False where it was there already."""
+    """A task version was registered; `changed` is False if it existed already with the same spec."""
 
     name = "task.registered"
     task: TaskKey
@@ -58,7 +58,7 @@ class CalendarRevised(Observation):
 class HoldChanged(Observation):
     """A freeze or a blackout was set, prolonged or ended; emitted in the transaction that stores it.
 
-    `project` and `tag` say what it holds, None for everything; `until` is its end, None while that is open.
+    `project` and `tag` are its scope, None for everything; `until` is its end, None for a freeze without an end.
     """
 
     name = "hold.changed"
@@ -71,7 +71,7 @@ class HoldChanged(Observation):
 
 @dataclass(frozen=True, slots=True)
 class BacklogDropped(Observation):
-    """Somebody gave up a trigger's backlog of `count` occurrences; None: more than were counted."""
+    """Somebody dropped a trigger's backlog of `count` occurrences, None for more than are counted."""
 
     name = "backlog.dropped"
     trigger: TriggerKey
@@ -91,7 +91,7 @@ class StateChanged(Observation):
 
 @dataclass(frozen=True, slots=True)
 class TriggersRebuilt(Observation):
-    """The current rows were made anew from the revisions; `rows` names those that differed."""
+    """The current rows were rebuilt from the revisions; `rows` names those that differed."""
 
     name = "triggers.rebuilt"
     actor: str
@@ -113,10 +113,10 @@ class HistoryImported(Observation):
 
 @dataclass(frozen=True, slots=True)
 class BaselineDeclared(Observation):
-    """A restored database begins anew from now on.
+    """A restored database begins anew: the time since the backup is recorded as skipped (O-07).
 
-    `ranges` counts the skips recorded, `runs` the runs of the backup that were ended; `unreadable` names triggers
-    whose spec this release cannot read.
+    `ranges` counts the skips recorded, `runs` the runs of the backup that were ended. `unreadable` names the triggers
+    whose spec this release cannot read; their watermarks stay.
     """
 
     name = "baseline.declared"

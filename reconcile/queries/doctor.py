@@ -7,10 +7,9 @@ from itertools import islice
 from time import monotonic
 
 from reconcile.decide.admission import Pace
-from reconcile.loop import demand
-from reconcile.loop.budget_survey import AT_ONCE
 from reconcile.loop.replica import MISSED_BEATS
 from reconcile.loop.scanner import worn_triggers
+from reconcile.loop.surveys import PART, read_demand
 from reconcile.plugins import launchers
 from reconcile.protocols import System
 from reconcile.report import installation_checks, trigger_checks
@@ -86,7 +85,7 @@ class Examining:
 
     def demand(self) -> dict[TriggerKey | str, float]:
         """How many starts a second each active trigger asks for, as the mean of the day ahead (L-18)."""
-        asked = demand.of_all(self._database)
+        asked = read_demand(self._database)
         with self._database.read() as connection:
             named = trigger_store.keys(connection, asked)
         return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
@@ -229,10 +228,10 @@ def _budgets(connection: Connection, now: datetime) -> Check:
     near: dict[str, float] = {}
     after: str | None = ""
     while after is not None:
-        part = counts.budgeted(connection, after, AT_ONCE)
+        part = counts.budgeted(connection, after, PART)
         shares = budget_spending.used_shares(connection, part, now)
         near |= {trigger_id: share for trigger_id, share in shares.items() if share > NEAR_END}
-        after = part[-1].trigger_id if len(part) == AT_ONCE else None
+        after = part[-1].trigger_id if len(part) == PART else None
     named = trigger_store.keys(connection, near)
     highest = sorted(near.items(), key=lambda one: (-one[1], one[0]))
     return trigger_checks.budgets([(named.get(trigger_id, trigger_id), share) for trigger_id, share in highest])

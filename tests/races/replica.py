@@ -11,10 +11,7 @@ from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
 from reconcile.launchers.shared.log_file import LogFile
-from reconcile.loop import replica
-from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop
-from reconcile.loop.pruning import Pruning
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost, RunLost
 from reconcile.protocols import Failed, Launch, Succeeded, WorkProgress
@@ -100,10 +97,7 @@ class Replica:
         self._names, self._versions = names, versions
         self.observations = observations = Observations()
         observations.subscribe(self._record_failure)
-        deciding = Deciding(self.database, observations, PACE)
-        pruning = Pruning(self.database, observations, Retention())
-        loop_replica = replica.Replica(self.database, observations, "test")
-        self._loop = Loop(self.database, deciding, observations, loop_replica, pruning)
+        self._loop = Loop(self.database, observations, PACE, Retention(), "test")
         self._runner = Runner(
             self.database,
             observations,

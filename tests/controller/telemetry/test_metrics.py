@@ -9,7 +9,7 @@ from controller.telemetry.installation_metrics import OTHERS, PROJECTS, lateness
 from controller.telemetry.metrics import Metrics
 from reconcile.decide.admission import Pace
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.loop import budget_survey
+from reconcile.loop import surveys
 from reconcile.runs.manual.backlogs import drop_backlog
 from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
@@ -82,6 +82,8 @@ def test_replicas_demand_and_findings(world: World, metrics: Metrics) -> None:
     world.resync()
     assert value(metrics, "asked_rate") == 0.1
     assert value(metrics, "replicas") == 1
+    world.another_loop().resync()
+    assert value(metrics, "replicas") == 2
     world.advance(minutes=3)
     world.loop.scan()
     assert value(metrics, "findings_total", kind="overdue") == 1
@@ -268,7 +270,7 @@ def test_budgets_are_looked_at_a_part_at_a_time(
     world: World, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-08, O-02: so that alarms are not kept waiting; nothing is told before the last part."""
-    monkeypatch.setattr(budget_survey, "AT_ONCE", 2)
+    monkeypatch.setattr(surveys, "PART", 2)
     for name, most in (("a", 10), ("b", 20), ("c", 40)):
         world.create(name, overlap="allow", limits={"max_cost": most, "estimate": 1})
         world.fire(key(name), None, Caller("ann"))

@@ -19,6 +19,7 @@ from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
 from revisions.spec.calendar import CalendarManifest
+from revisions.store import status as status_store
 from revisions.store.runs import Run
 from tests.observing import only
 from tests.world import World, key
@@ -143,6 +144,22 @@ def test_spread_keeps_the_nominal_time(world: World) -> None:
         world.advance(seconds=15)
     world.resync()
     assert all(world.status(name).next_fire_at == world.start + timedelta(hours=2) + late[name] for name in names)
+
+
+def test_spread_holds_for_a_trigger_that_is_decided_early(world: World) -> None:
+    """S-12: between its nominal time and its delay a pass starts nothing, e.g. one that a calendar's change causes."""
+    world.create(schedule={"every": "1h", "spread": "30m"})
+    delay = offset(timedelta(minutes=30), str(key("tick")))
+    assert delay > timedelta(minutes=1)
+    world.advance(hours=1, seconds=30)
+    with world.database.write() as connection:
+        status_store.look_again(connection, [world.id("tick")], world.clock_now())
+    world.resync()
+    assert world.runs() == []
+    assert world.status().next_fire_at == world.start + timedelta(hours=1) + delay
+    world.advance(minutes=30)
+    world.resync()
+    assert minutes(world) == [60]
 
 
 def holidays(world: World, days: list[str], **spec: Any) -> CalendarManifest:

@@ -1,9 +1,10 @@
 """Clocks that step, backwards and forwards (L-12)."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from reconcile.loop.clock_guard import ClockGuard
 from reconcile.observations.passes import ClockJumped
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rebase_watermark
@@ -73,6 +74,65 @@ def test_a_step_that_is_taken_back_changes_nothing(world: World) -> None:
     world.resync()
     assert minutes(world) == [1, 2]
     assert len(world.history("paused")) == 2
+
+
+def test_a_jump_that_was_taken_back_is_doubted_anew(world: World) -> None:
+    """L-12: a jump that one resync saw does not count for the same jump an hour later."""
+    world.create(overlap="allow")
+    world.resync()
+    step(world, days=1)
+    world.resync()
+    step(world, days=-1)
+    world.advance(minutes=1)
+    world.resync()
+    assert minutes(world) == [1]
+    step(world, days=1)
+    world.resync()
+    assert (minutes(world), jumped(world)) == ([1], 2)
+    world.resync()
+    assert minutes(world) == [1, 1441]
+
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("readings", "accepted"),
+    [
+        pytest.param([(0, 0)], [True], id="the first reading is accepted"),
+        pytest.param([(0, 0), (MINUTE, MINUTE)], [True, True], id="time that went by on both clocks"),
+        pytest.param([(0, 0), (5 * MINUTE, 0)], [True, True], id="five minutes ahead"),
+        pytest.param([(0, 0), (5 * MINUTE + 1, 0)], [True, False], id="more than five minutes ahead"),
+        pytest.param([(0, 0), (-DAY, 0)], [True, True], id="a step back"),
+        pytest.param([(0, 0), (DAY, 0), (DAY + 30, 30)], [True, False, True], id="a jump seen twice"),
+        pytest.param([(0, 0), (DAY, 0), (2 * DAY, 30)], [True, False, False], id="a jump that goes on"),
+        pytest.param(
+            [(0, 0), (DAY, 0), (30, 30), (DAY + 60, 60)], [True, False, True, False], id="a jump taken back, and again"
+        ),
+        pytest.param([(0, 0), (DAY, 0), (DAY + HOUR, HOUR)], [True, False, True], id="seen twice, much later"),
+        pytest.param(
+            [(0, 0), (DAY, 0), (DAY, 0), (DAY + 6 * MINUTE, 0)],
+            [True, False, True, False],
+            id="a second jump after an accepted one",
+        ),
+    ],
+)
+def test_resyncs_accept_a_jump_that_two_of_them_saw(readings: list[tuple[float, float]], accepted: list[bool]) -> None:
+    """L-12: readings are (seconds of the wall clock, seconds of the monotonic clock)."""
+    guard = ClockGuard()
+    assert [guard.accepts_at_resync(NOON + timedelta(seconds=wall), ticks) for wall, ticks in readings] == accepted
+
+
+def test_passes_alone_never_accept_a_jump() -> None:
+    """L-12: only resyncs confirm it, so a burst of alarms does not."""
+    guard = ClockGuard()
+    assert guard.accepts(NOON, 0)
+    assert [guard.accepts(NOON + timedelta(days=1), 0) for _ in range(3)] == [False] * 3
+    assert not guard.accepts_at_resync(NOON + timedelta(days=1), 0)
+    assert not guard.accepts(NOON + timedelta(days=1), 0)
+    assert guard.accepts_at_resync(NOON + timedelta(days=1), 0)
+    assert guard.accepts(NOON + timedelta(days=1), 0)
 
 
 def test_five_minutes_are_no_jump(world: World) -> None:

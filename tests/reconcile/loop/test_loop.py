@@ -1,7 +1,7 @@
 """The loop by hand: resync, due pass, catch-up, on both databases."""
 
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -12,7 +12,10 @@ from reconcile.decide.job_changes import JobChanges
 from reconcile.observations.passes import LoopFailed, TriggerQuarantined
 from reconcile.triggers.caller import Caller
 from revisions.errors import TriggerctlError
+from revisions.ids import utc_text
+from revisions.store import history_rows
 from revisions.store import runs as run_store
+from revisions.store import status as status_store
 from tests.observing import only
 from tests.waiting import PATIENCE
 from tests.world import World, key
@@ -44,9 +47,9 @@ def test_an_alarm_waits_for_the_next_fire(world: World) -> None:
     world.create()
     world.advance(seconds=20)
     world.resync()
-    ring = world.loop.timers.next_ring(world.id("tick"))
+    ring = world.loop.timers.next_alarm(world.id("tick"))
     world.loop.timers.set("reference", 1, timedelta(seconds=40))
-    reference = world.loop.timers.next_ring("reference")
+    reference = world.loop.timers.next_alarm("reference")
     assert ring is not None
     assert reference is not None
     assert abs(ring - reference) < timedelta(seconds=10)
@@ -302,13 +305,88 @@ def test_one_bad_row_does_not_hold_up_the_others(world: World) -> None:
 
 
 def test_a_pause_between_alarm_and_decision_starts_nothing(world: World) -> None:
-    """L-15: a trigger deactivated before the commit starts nothing."""
-    world.create()
+    """L-15: a pass over a trigger that was paused since its alarm starts nothing, however long the pause lasts."""
+    world.create(overlap="allow")
     world.resync()
     world.advance(minutes=1)
     world.deactivate("tick", 1)
     world.loop.due([world.id("tick")])
+    world.advance(minutes=5)
+    world.loop.due([world.id("tick")])
     assert world.runs() == []
+    assert [(skip.outcome, skip.count) for skip in world.skips()] == [("superseded", 1)], "of the minute before"
+
+
+def test_a_rename_leaves_what_is_undecided_to_the_next_pass(world: World) -> None:
+    """R-21, R-22: a rename declares no baseline, so occurrences before it are started or caught up afterwards."""
+    world.create(catchup={"policy": "all"})
+    world.resync()
+    world.advance(minutes=5)
+    world.rename("tick", "tock", 1)
+    assert world.skips("tock") == []
+    world.resync()
+    assert minutes(world, "tock") == [1, 2, 3, 4, 5]
+
+
+def test_a_change_sets_the_alarm_again(world: World) -> None:
+    """L-01: a deploy with another schedule moves the alarm to the new schedule's next fire."""
+    world.create(schedule={"every": "1d"})
+    world.resync()
+    assert until_alarm(world) > timedelta(hours=15)
+    world.update("tick", 1, schedule={"every": "1h"})
+    world.resync()
+    assert until_alarm(world) < timedelta(hours=1, seconds=10)
+
+
+def test_a_revision_that_is_announced_again_sets_the_alarm_again(world: World) -> None:
+    """L-01, R-17: the job has that revision already, but its next fire may have moved."""
+    world.create(schedule={"every": "1d"})
+    world.resync()
+    with world.database.write() as connection:
+        status_store.look_again(connection, [world.id("tick")], world.start + timedelta(hours=1))
+        history_rows.announce(connection, [(world.id("tick"), 1)])
+    world.resync()
+    assert until_alarm(world) < timedelta(hours=1, seconds=10)
+
+
+def until_alarm(world: World) -> timedelta:
+    """Time from now, by this host's clock, until the alarm of `tick`."""
+    alarm = world.loop.timers.next_alarm(world.id("tick"))
+    assert alarm is not None
+    return alarm - datetime.now(UTC)
+
+
+def test_a_trigger_with_a_backlog_is_not_completed(world: World) -> None:
+    """S-15, L-06: with no fire left but a backlog the trigger stays active until the backlog is started."""
+    until = utc_text(world.start + timedelta(minutes=5))
+    world.create(schedule={"every": "1m", "until": until}, catchup={"policy": "all"})
+    world.loop = world.another_loop_without_catch_up()
+    world.advance(hours=1)
+    world.resync()
+    world.resync()
+    assert (world.status().next_fire_at, world.runs()) == (None, [])
+    assert len(world.history()) == 1
+    world.loop = world.another_loop()
+    world.resync()
+    assert minutes(world) == [1, 2, 3, 4, 5]
+    world.resync()
+    assert world.history()[0].reason == "completed"
+
+
+def test_catch_up_says_that_it_waits_for_a_token(world: World) -> None:
+    """L-09, L-10: each caught-up start takes a token; without one the backlog waits, and the pass says so."""
+    world.create(catchup={"policy": "all"}, schedule={"every": "10m"})
+    world.loop = world.another_loop_without_catch_up()
+    world.advance(minutes=48)
+    world.resync()
+    world.loop = world.another_loop(Pace(execution_qps=0.5, execution_burst=3))
+    assert world.loop.catch_up()
+    assert minutes(world) == [10, 20, 30]
+    assert world.loop.catch_up()
+    assert minutes(world) == [10, 20, 30]
+    world.advance(seconds=10)
+    assert not world.loop.catch_up()
+    assert minutes(world) == [10, 20, 30, 40]
 
 
 def test_a_run_carries_the_revision_in_force(world: World) -> None:
@@ -442,7 +520,7 @@ def test_stopping_waits_for_the_pass_that_is_under_way(world: World, monkeypatch
     assert deciding.wait(PATIENCE)
     stop = threading.Thread(target=world.loop.stop)
     stop.start()
-    while world.loop._bell.open:
+    while world.loop.due_queue.is_open:
         stop.join(0.001)
     stopping.set()
     stop.join(PATIENCE)

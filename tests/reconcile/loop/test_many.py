@@ -5,8 +5,10 @@ from datetime import timedelta
 from sqlalchemy import insert, select
 
 from benchmarks.crowd import QUIET, gather, loop_over
+from reconcile.observations.passes import PassDecided
 from revisions.store.database import Database
 from revisions.store.tables import trigger_revisions, trigger_status, triggers
+from tests.observing import only
 from tests.world import World
 
 
@@ -33,6 +35,16 @@ def test_there_is_no_silent_limit(world: World) -> None:
     assert started == 10_001
 
 
+def test_all_that_are_overdue_are_decided_by_one_resync(world: World) -> None:
+    """L-03: also when more alarms are lost than fit into one batch."""
+    world.create(overlap="allow")
+    multiply(world, 1_201)
+    world.resync()
+    world.advance(minutes=1)
+    world.resync()
+    assert sum(decided.started for decided in only(PassDecided, world.observed)) == 1_201
+
+
 def test_a_hundred_thousand_are_all_scheduled(postgresql_database_url: str) -> None:
     """L-03: 100,000 active triggers each hold an alarm after one resync."""
     with Database(postgresql_database_url) as database:
@@ -51,7 +63,7 @@ def test_what_is_due_in_three_years_does_not_fire_now(world: World) -> None:
     ids = [world.id("tick"), world.id("yearly")]
     assert world.loop.due(ids) == 0
     for trigger_id in ids:
-        ring = world.loop.timers.next_ring(trigger_id)
+        ring = world.loop.timers.next_alarm(trigger_id)
         assert ring is not None
     world.advance(days=3 * 365 - 1)
     world.resync()

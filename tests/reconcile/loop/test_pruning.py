@@ -9,8 +9,8 @@ from sqlalchemy import func, select, text
 from reconcile.decide.admission import Pace
 from reconcile.decide.retention import Retention
 from reconcile.decide.retry import AttemptOutcome
-from reconcile.loop.deadlines import Expecting
-from reconcile.loop.pruning import EVERY, Pruning
+from reconcile.loop.deadlines import judge_deadlines
+from reconcile.loop.pruning import SWEEP_INTERVAL, prune_page
 from reconcile.observations.passes import RecordsPruned
 from reconcile.queries.audit import Auditing
 from reconcile.queries.explain import Explaining
@@ -36,8 +36,7 @@ KEPT = Retention(runs=12 * DAY, logs=4 * DAY, occurrences=60 * DAY, costs=400 * 
 
 def prune(world: World, kept: Retention = KEPT) -> None:
     """All sweeps to their end."""
-    pruning = Pruning(world.database, world.observations, kept)
-    while pruning.step():
+    while prune_page(world.database, world.observations, kept):
         pass
 
 
@@ -237,28 +236,26 @@ def test_a_schedule_that_counts_keeps_its_runs(world: World) -> None:
 def test_a_deadline_is_judged_by_what_was_kept_for_it(world: World) -> None:
     """O-07, X-16: a success that a deadline is still to be judged by does not go before, though ten failed since."""
     world.create(**DAILY, expect={"within": "20d"}, retry={"max_attempts": 1}, deactivate_after=100)
-    expecting = Expecting(world.database, world.observations)
     live(world, 1)
     for _ in range(19):
         world.advance(days=1)
         world.resync()
         world.finish(AttemptOutcome.FAILED)
         prune(world, Retention(runs=DAY, logs=DAY, occurrences=DAY))
-        assert expecting.look() == 0
+        assert judge_deadlines(world.database, world.observations) == 0
     world.advance(days=2)
-    assert expecting.look() == 1
+    assert judge_deadlines(world.database, world.observations) == 1
 
 
 def test_old_skips_and_missed_deadlines_go(world: World) -> None:
     """O-07: sixty days after they were decided; also a range, which is judged by its end."""
     world.create(schedule=EVERY_DAY, expect={"within": "1h"}, retry={"max_attempts": 1}, deactivate_after=100)
-    expecting = Expecting(world.database, world.observations)
     for _ in range(20):
         world.advance(days=10)
         world.resync()
         for run in world.claim():
             world.settle(run, AttemptOutcome.FAILED)
-        expecting.look()
+        judge_deadlines(world.database, world.observations)
     prune(world)
     assert {day(world, skip.decided_at) for skip in world.skips()} == set(range(140, 201, 10))
     with world.database.read() as connection:
@@ -301,15 +298,15 @@ def test_a_span_of_nothing_keeps_for_ever(world: World) -> None:
 
 def test_one_replica_at_a_time(world: World) -> None:
     """O-07: a sweep that another replica is at is left to it; what it began is gone on with."""
-    pruning = Pruning(world.database, world.observations, Retention(0 * DAY, 0 * DAY, DAY, 0 * DAY, 0 * DAY))
-    assert pruning.step()
-    assert not pruning.step()
-    world.advance(seconds=EVERY.total_seconds())
+    skips_only = Retention(0 * DAY, 0 * DAY, DAY, 0 * DAY, 0 * DAY)
+    assert prune_page(world.database, world.observations, skips_only)
+    assert not prune_page(world.database, world.observations, skips_only)
+    world.advance(seconds=SWEEP_INTERVAL.total_seconds())
     if not world.database.is_sqlite:
         with world.database.write() as connection:
             assert retention.take(connection, ["occurrences"], world.clock_now()) is not None
-            assert not pruning.step()
-    assert pruning.step()
+            assert not prune_page(world.database, world.observations, skips_only)
+    assert prune_page(world.database, world.observations, skips_only)
 
 
 def test_many_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

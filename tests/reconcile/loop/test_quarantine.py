@@ -1,5 +1,6 @@
 """Triggers that cannot be decided are set apart; the others go on (L-13)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -57,6 +58,20 @@ def test_a_row_that_cannot_be_read_is_set_apart_with_a_backoff(world: World) -> 
         world.advance(seconds=1)
         world.loop.resync()
     assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]
+
+
+def test_a_further_failure_keeps_the_begin_of_a_quarantine(world: World) -> None:
+    """L-13: `doctor` shows since when a trigger is not decided, not when that was last tried."""
+    world.create("bad")
+    make_unreadable(world, "bad")
+    world.advance(minutes=1)
+    world.loop.resync()
+    (first,) = apart(world)
+    world.advance(seconds=30)
+    world.loop.resync()
+    (second,) = apart(world)
+    assert (first.attempts, second.attempts) == (1, 2)
+    assert first.since == second.since == world.start + timedelta(minutes=1)
 
 
 def test_what_was_mended_is_decided_and_let_go(world: World) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
+from reconcile.loop.clock_guard import ClockGuard
+from reconcile.loop.due_pass import run_due_pass
 from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
@@ -110,6 +112,19 @@ def test_a_new_one_does_not_pass_by_those_that_wait(world: World) -> None:
     world.loop.take_turns()
     assert world.runs("new") == []
     assert sum(len(world.runs(f"t{number:02}")) for number in range(12)) == 11
+
+
+def test_a_due_pass_says_that_a_start_waits_for_a_token(world: World) -> None:
+    """L-09, L-10: so that the loop takes turns several times a second, and not only at the next resync."""
+    for name in ("a", "b"):
+        world.create(name)
+    world.advance(minutes=1)
+    ids, pace = sorted([world.id("a"), world.id("b")]), Pace(execution_qps=1.0, execution_burst=1)
+    first = run_due_pass(world.database, world.observations, pace, ClockGuard(), ids)
+    assert (first.started, first.rate_limited) == (1, True)
+    world.advance(seconds=1)
+    second = run_due_pass(world.database, world.observations, pace, ClockGuard(), ids, in_turn=True)
+    assert (second.started, second.rate_limited) == (1, False)
 
 
 def test_live_goes_before_caught_up_which_keeps_a_tenth(world: World) -> None:

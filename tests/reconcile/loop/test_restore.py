@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from reconcile.decide.admission import Pace
-from reconcile.loop.restore import LOST, Restored, Restoring
+from reconcile.loop.restore import LOST, declare_baseline
+from reconcile.observations.specs import BaselineDeclared
 from reconcile.queries.audit import Auditing
 from revisions.errors import Conflict
 from revisions.outcomes import RunStatus
@@ -20,8 +21,8 @@ INTERVAL = Pace().resync_interval
 MINUTE = timedelta(minutes=1)
 
 
-def restore(world: World) -> Restored:
-    return Restoring(world.database, world.observations).begin_anew(INTERVAL)
+def restore(world: World) -> BaselineDeclared:
+    return declare_baseline(world.database, world.observations, INTERVAL)
 
 
 def skipped(world: World, name: str = "tick") -> list[tuple[str, str, int, int, int | None]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from reconcile.decide.admission import Pace
-from reconcile.loop.restore import separate
+from reconcile.loop.restore import separate_installation
 from revisions.errors import Conflict
 from revisions.store import installations
 from tests.world import World
@@ -19,7 +19,7 @@ def current(world: World) -> str:
 def test_a_copy_gets_another_id(world: World) -> None:
     """X-10: by which none of the original's work elsewhere is its own."""
     before = current(world)
-    assert separate(world.database, INTERVAL) == current(world) != before
+    assert separate_installation(world.database, INTERVAL) == current(world) != before
 
 
 def test_a_database_that_is_at_work_is_left_as_it_is(world: World) -> None:
@@ -27,5 +27,5 @@ def test_a_database_that_is_at_work_is_left_as_it_is(world: World) -> None:
     before = current(world)
     world.resync()
     with pytest.raises(Conflict, match="1 controller runs on this database, or did a moment ago"):
-        separate(world.database, INTERVAL)
+        separate_installation(world.database, INTERVAL)
     assert current(world) == before

@@ -13,7 +13,7 @@ from reconcile.decide.admission import Pace
 from reconcile.decide.retention import Retention
 from reconcile.launchers.shared import block_faults
 from reconcile.loop import replica as replicas
-from reconcile.loop.pruning import Pruning
+from reconcile.loop.pruning import prune_page
 from reconcile.loop.replica import Replica
 from reconcile.protocols import LaunchError
 from reconcile.queries import doctor
@@ -110,7 +110,7 @@ def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> No
             theirs.resync()
             theirs.finish(state={"cursor": 1})
             theirs.loop.scan()
-            assert Pruning(database, theirs.observations, Retention()).step()
+            assert prune_page(database, theirs.observations, Retention())
             check = examine(theirs)["permissions"]
             assert (check.level, check.detail) == (OK, f"{role} may do what is needed")
             by_hand(world, f"REVOKE INSERT ON runs FROM {role}")

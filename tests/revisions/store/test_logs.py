@@ -3,10 +3,12 @@
 import random
 
 import pytest
+from sqlalchemy import insert
 
 from revisions.store import logs
 from revisions.store.database import Database
 from revisions.store.logs import HEAD, TAIL, LogPiece, LogText
+from revisions.store.tables import run_logs
 
 LOG = random.Random(17).randbytes(2 * 2**20 + 1234)
 
@@ -65,3 +67,22 @@ def test_catching_up_in_small_steps_keeps_the_head_first() -> None:
     assert logs.wanted(0, 5 * HEAD, 1000) == [(0, 1000)]
     assert logs.wanted(HEAD - 10, 5 * HEAD, 1000) == [(HEAD - 10, HEAD), (4 * HEAD, 4 * HEAD + 990)]
     assert logs.wanted(5 * HEAD, 5 * HEAD, 1000) == []
+
+
+def test_head_and_tail_are_half_a_mebibyte_each() -> None:
+    """X-17: operators rely on the number."""
+    assert (HEAD, TAIL) == (524_288, 524_288)
+
+
+def test_the_tail_ends_at_the_first_gap(database: Database) -> None:
+    """X-17: pieces before a gap belong to the middle, which is dropped with the next piece; they are not shown."""
+    size = 4 * HEAD
+    pieces = [LogPiece(0, b"h" * HEAD), LogPiece(HEAD + 100, b"m" * 50), LogPiece(size - 20, b"t" * 20)]
+    with database.write() as connection:
+        connection.execute(
+            insert(run_logs),
+            [{"run_id": "r1", "attempt": 1, "position": piece.position, "data": piece.data} for piece in pieces],
+        )
+    with database.read() as connection:
+        assert logs.read(connection, "r1", 1) == LogText(b"h" * HEAD, size - HEAD - 20, b"t" * 20)
+        assert logs.read_from(connection, "r1", 1, HEAD) == pieces[1:], "whoever follows sees the gap in the positions"
