@@ -9,7 +9,7 @@ from controller.cli import files
 from controller.settings import OF_FOLDERS, Settings
 from reconcile.decide import changes
 from reconcile.report.plan import Declared, twice
-from reconcile.triggers.tasks import faults as task_faults
+from reconcile.triggers.tasks import launcher_faults
 from revisions.errors import Fault, Invalid, TriggerctlError
 from revisions.ids import name_faults
 from revisions.spec import documents
@@ -124,7 +124,7 @@ def _faults(manifest: Manifest) -> list[Fault]:
     """What a registration or a deploy would refuse by itself."""
     match manifest:
         case TaskManifest():
-            return task_faults(manifest)
+            return launcher_faults(manifest)
         case CalendarManifest():
             return []
         case TriggerManifest():
