@@ -1,4 +1,4 @@
-"""Activate, deactivate and delete triggers: one, many, or those that the system stops and resumes itself."""
+"""Activate, deactivate and delete triggers: one, many, or those that the system itself stops or resumes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -97,7 +97,7 @@ def change_triggers(
     """Activate, deactivate or delete many triggers, all or none (R-16).
 
     Selected by name, each must stand at the revision given; a tag means the triggers of `projects` (None: all) that
-    bear it under the locks. Activating warns of each trigger whose limits keep it from starting.
+    have it once they are locked. Activating warns of each trigger whose limits keep it from starting.
     Raises Conflict with a fault for each trigger that refuses, and Invalid for an `until` that is past.
     """
     begun = database.clock.monotonic()
@@ -191,6 +191,6 @@ def _change_selected(
 
 
 def _fault(key: TriggerKey, error: TriggerctlError) -> Fault:
-    """Return why one of many refuses, for a conflict with who made the change that came between (R-04)."""
+    """Return the reason why one of many triggers was not changed; for a conflict, with the author in between (R-04)."""
     by = f", changed by {error.changed_by}" if isinstance(error, Conflict) and error.changed_by else ""
     return Fault(str(key), error.detail + by, "read it again")

@@ -33,8 +33,8 @@ NEW_KEY = "send another key with another request"
 class Changed:
     """The trigger after a request.
 
-    `changed` is False when the trigger was so already and nothing was appended (R-06, R-08). `before` is the revision
-    it stood at, None when it was created. `warnings` are shown to the caller.
+    `changed` is False when there was nothing to change and no revision was appended (R-06, R-08). `before` is the
+    revision before the change, None for a trigger that did not exist. `warnings` are shown to the caller.
     """
 
     trigger: Trigger
@@ -56,7 +56,7 @@ def append_revision(
 
     `resumed_at` is the instant at which a pause was to end. With `is_last` no statement follows in the transaction, so
     that the last statements are sent together with the commit.
-    Raises AlreadyThere when the name was created under another task version since it was looked for.
+    Raises AlreadyThere when another transaction created the name, under another task version, since it was read.
     """
     current = locked.trigger
     if following is None:
@@ -157,7 +157,7 @@ def _revision(locked: LockedTrigger, following: NextRevision, caller: Caller) ->
 
 
 def _baseline(locked: LockedTrigger, following: NextRevision, resumed_at: datetime | None) -> Baseline | None:
-    """Return where the trigger stands from this revision on; None when watermark and next fire stay (R-21)."""
+    """Return watermark and next fire as this revision sets them; None when both stay as they are (R-21)."""
     current, status = locked.trigger, locked.status
     if status is not None and changes.keeps_watermark(current, following):
         if current is not None and following.active == current.active and not changes.moves_end(current, following):

@@ -1,4 +1,4 @@
-"""Who asks for a change, and why (invariant 7)."""
+"""Author, reason and cause of a change (invariant 7)."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from revisions.history.triggers import SYSTEM
 class Caller:
     """Author of a change, with the reason given and the key by which a retry is recognised (R-04).
 
-    `scopes` is the canonical text that a deploy keeps of what its author may do (X-15). `traceparent` is the W3C
-    context of the request (O-04). `cause` is the run that asks, if one does (X-02).
+    `scopes` names the author in canonical JSON, so that the author's rights can be read later (X-15). `traceparent` is
+    the W3C trace context of the request (O-04). `cause` is the run that makes the request, if one does (X-02).
     """
 
     actor: str = SYSTEM

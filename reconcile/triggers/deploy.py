@@ -30,9 +30,10 @@ Answer = TypeVar("Answer")
 
 
 def _again_when_the_name_was_taken(use_case: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
-    """Repeat a use case whose name was created, under another task version, between its look and its insert.
+    """Repeat a use case when another transaction created the same name between its read and its insert.
 
-    Creators under one task version wait for each other at the task's row; others first meet at the unique key.
+    Two creators under one task version wait for each other at the task's row. Under different versions they lock no
+    row in common and meet only at the unique key of the name.
     """
 
     @wraps(use_case)
@@ -200,7 +201,7 @@ def _append_deploy(locked: LockedTrigger, manifest: TriggerManifest, caller: Cal
 
 
 def _takes_over(locked: LockedTrigger, caller: Caller) -> bool:
-    """Tell whether the present author may start the trigger no more, so that who deploys becomes its author (X-15)."""
+    """Tell whether the author may no longer start the trigger, so that whoever deploys it becomes its author (X-15)."""
     current = locked.trigger
     if current is None or current.scopes == caller.scopes:
         return False

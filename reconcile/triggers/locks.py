@@ -38,9 +38,10 @@ class LockedTrigger:
 def locked_trigger(database: Database, key: TriggerKey, *, task: TaskKey | None = None) -> Iterator[LockedTrigger]:
     """Open a write transaction that holds the locks of one trigger; it commits when the block ends.
 
-    `task` is the task version that the trigger is to be bound to, if that may be a new one. Task rows are locked before
-    the trigger, so which ones must be known beforehand: they are read without a lock, compared under the locks, and
-    when the trigger moved to another version in between, the locks are given up and taken again.
+    `task` is the task version that the trigger is to be bound to, if that may be a new one. The row of the version that
+    the trigger is bound to now is locked too. Task rows are locked before the trigger, so this version must be known
+    beforehand: it is read without a lock and compared under the locks. When the trigger moved to another version in
+    between, the locks are given up and taken again.
     """
     wanted = {task} if task else set()
     tasks = set(wanted)
@@ -62,8 +63,9 @@ def locked_triggers(
 ) -> Iterator[list[LockedTrigger]]:
     """Open a write transaction that holds the locks of all selected triggers, in key order.
 
-    A tag means what it means under the locks, within `projects` (None: all). When triggers moved, or others bear the
-    tag, since they were read without locks, the locks are given up and taken again.
+    A tag selects the triggers of `projects` (None: all) that have it once the locks are held. When a trigger moved to
+    another task version, or further triggers got the tag, since they were read without locks, the locks are given up
+    and taken again.
     """
     while True:
         with database.write() as connection:

@@ -10,7 +10,7 @@ from controller.settings import Settings
 from controller.settings_sources import FOLDER_KEYS
 from reconcile.decide import changes
 from reconcile.report.plan import Declared, twice
-from reconcile.triggers.tasks import faults as task_faults
+from reconcile.triggers.tasks import launcher_faults
 from revisions.errors import Fault, Invalid, TriggerctlError
 from revisions.ids import name_faults
 from revisions.spec import documents
@@ -127,7 +127,7 @@ def _manifest_faults(manifest: Manifest) -> list[Fault]:
     """Return the faults for which a registration or a deploy would refuse the manifest, whatever the server has."""
     match manifest:
         case TaskManifest():
-            return task_faults(manifest)
+            return launcher_faults(manifest)
         case CalendarManifest():
             return []
         case TriggerManifest():

@@ -1,4 +1,4 @@
-"""Triggers act with the rights of their authors, as those are when something is to start."""
+"""Triggers act with the rights that their authors have when a run is to start."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -52,8 +52,8 @@ def outcomes(world: World) -> list[tuple[str, int | None]]:
     return [(skip.outcome, skip.count) for skip in world.skips()]
 
 
-def test_while_the_author_may_it_fires(world: World) -> None:
-    """X-15: also with several tokens of his name, of which one is revoked."""
+def test_a_trigger_fires_while_its_author_has_a_token(world: World) -> None:
+    """X-15: also when one of several tokens of that name is revoked."""
     first = grant(world)
     grant(world)
     create(world, overlap="allow")
@@ -63,8 +63,8 @@ def test_while_the_author_may_it_fires(world: World) -> None:
     assert (len(world.runs()), world.skips()) == (2, [])
 
 
-def test_a_revoked_author_starts_nothing_and_each_occurrence_says_so(world: World) -> None:
-    """X-15, E-05: denied, with a reason that says what to do; the watermark goes on, and nothing is caught up later."""
+def test_occurrences_of_a_revoked_author_are_denied(world: World) -> None:
+    """X-15, E-05: each is skipped, with advice in the reason; the watermark moves, nothing is caught up."""
     token = grant(world)
     create(world, overlap="allow")
     revoke(world, token)
@@ -81,7 +81,7 @@ def test_a_revoked_author_starts_nothing_and_each_occurrence_says_so(world: Worl
 
 
 def test_a_smaller_role_or_another_project_is_not_enough(world: World) -> None:
-    """X-15: a viewer starts nothing, an operator does; and what somebody is elsewhere does not count."""
+    """X-15: the author needs at least the role operator in the trigger's own project."""
     token = grant(world)
     create(world, overlap="allow")
     for role, reach, starts in (
@@ -96,8 +96,8 @@ def test_a_smaller_role_or_another_project_is_not_enough(world: World) -> None:
         assert len(world.runs()) - before == starts, role
 
 
-def test_an_expired_token_is_no_author(world: World) -> None:
-    """X-15: from its end on."""
+def test_an_expired_token_gives_no_rights(world: World) -> None:
+    """X-15: occurrences after the expiry are denied."""
     end = world.start + timedelta(minutes=2)
     create_token(world.database, world.observations, "ci", Grant(Role.DEPLOYER, ACME), end, EVERYWHERE, Caller("root"))
     create(world, overlap="allow")
@@ -105,8 +105,8 @@ def test_an_expired_token_is_no_author(world: World) -> None:
     assert (len(world.runs()), outcomes(world)) == (1, [("denied", 1), ("denied", 1)])
 
 
-def test_a_person_counts_as_the_issuer_last_said_and_for_so_long(world: World) -> None:
-    """X-15, O-06: who signs in with less has less, and who does not sign in any more has nothing in the end."""
+def test_a_person_has_the_rights_of_the_last_sign_in_for_a_limited_time(world: World) -> None:
+    """X-15, O-06: a sign-in replaces the rights; without a further one they end after the time given."""
     deployer, viewer = (Rights((Grant(role, ACME),)) for role in (Role.DEPLOYER, Role.VIEWER))
     principal_of_person(world.database, "ann", deployer, timedelta(minutes=3))
     create(world, ANN, overlap="allow")
@@ -119,8 +119,8 @@ def test_a_person_counts_as_the_issuer_last_said_and_for_so_long(world: World) -
     assert outcomes(world) == [("denied", 1), ("denied", 1)]
 
 
-def test_what_was_deployed_without_controlled_access_goes_on(world: World) -> None:
-    """X-15: whoever deployed it could do everything then; so could who deploys straight to the database."""
+def test_a_trigger_deployed_without_access_control_goes_on(world: World) -> None:
+    """X-15: whoever deployed it had all rights then, as has whoever deploys directly to the database."""
     create(world, Caller("ann"), overlap="allow")
     grant(world)
     pass_minutes(world, 1)
@@ -128,7 +128,7 @@ def test_what_was_deployed_without_controlled_access_goes_on(world: World) -> No
 
 
 def test_no_scopes_start_nothing(world: World) -> None:
-    """X-15: `scopes: []` denies every occurrence, with the reason; the default is [run.start]."""
+    """X-15: `scopes: []` denies every occurrence with a reason; the default is [run.start]."""
     world.create(scopes=[])
     world.create("tock", scopes=["run.start"])
     pass_minutes(world, 2)
@@ -138,8 +138,8 @@ def test_no_scopes_start_nothing(world: World) -> None:
     assert len(world.runs("tock")) >= 1
 
 
-def test_a_batch_asks_for_its_authors_once(world: World) -> None:
-    """X-15: however many triggers and authors there are; and not at all where nobody had to say who he is."""
+def test_a_batch_reads_its_authors_once(world: World) -> None:
+    """X-15: one statement for all triggers and authors, and none for triggers without authors."""
     asked: list[str] = []
 
     @event.listens_for(world.database.engine, "before_cursor_execute")
@@ -162,7 +162,7 @@ def test_a_batch_asks_for_its_authors_once(world: World) -> None:
 
 
 def test_an_unknown_scope_is_refused(world: World) -> None:
-    """X-15, R-18: naming those there are."""
+    """X-15, R-18: the refusal lists the known scopes."""
     with pytest.raises(Invalid) as refused:
         world.create(scopes=["run.stop"])
     assert (refused.value.errors[0].path, refused.value.errors[0].hint) == ("spec.scopes[0]", "one of 'run.start'")
@@ -170,14 +170,14 @@ def test_an_unknown_scope_is_refused(world: World) -> None:
 
 @pytest.mark.parametrize("actor", [SYSTEM, ""])
 def test_a_trigger_without_an_author_is_refused(world: World, actor: str) -> None:
-    """X-15: at deploy."""
+    """X-15: a deploy needs a person or token as its actor."""
     with pytest.raises(Invalid) as refused:
         create(world, Caller(actor))
     assert refused.value.errors[0].path == "author"
 
 
-def test_by_hand_it_starts_nothing_either(world: World, tmp_path: Path) -> None:
-    """X-15, X-11: fire, fire of many, backfill and retry are refused, whoever asks, with the way out."""
+def test_manual_starts_are_refused_too(world: World, tmp_path: Path) -> None:
+    """X-15, X-11: fire, fire of many, backfill and retry are refused for every caller, with a way out."""
     token = grant(world)
     create(world)
     run = world.fire(key("tick"), None, Caller("root"))
@@ -203,8 +203,8 @@ def test_by_hand_it_starts_nothing_either(world: World, tmp_path: Path) -> None:
         world.retry(run.id, Caller("root"))
 
 
-def test_what_waits_for_approval_is_not_let_go_either(world: World) -> None:
-    """X-15, X-14: nobody's word makes up for an author who is gone."""
+def test_a_run_of_a_revoked_author_cannot_be_approved(world: World) -> None:
+    """X-15, X-14: an approval does not replace the rights of the author."""
     token = grant(world)
     create(world, requires_approval=True)
     pass_minutes(world, 1)
@@ -217,8 +217,8 @@ def test_what_waits_for_approval_is_not_let_go_either(world: World) -> None:
     assert world.approve(parked.id, Caller("root")).status == "pending"
 
 
-def test_who_deploys_the_same_again_takes_over_where_the_author_is_gone(world: World) -> None:
-    """X-15, R-06: else an identical deploy changes nothing, and the author stays who he is."""
+def test_an_identical_deploy_takes_over_from_a_revoked_author(world: World) -> None:
+    """X-15, R-06: while the author has rights, an identical deploy changes nothing, the author included."""
     token = grant(world)
     grant(world, name="cd")
     create(world, overlap="allow")
@@ -230,8 +230,8 @@ def test_who_deploys_the_same_again_takes_over_where_the_author_is_gone(world: W
     assert len(world.runs()) == 1
 
 
-def test_who_activates_or_renames_is_no_author(world: World) -> None:
-    """X-15: the rights stay those of whoever wrote what is started."""
+def test_activating_and_renaming_keep_the_author(world: World) -> None:
+    """X-15: only a deploy makes somebody the author."""
     token = grant(world)
     create(world)
     world.deactivate("tick", 1)
@@ -244,7 +244,7 @@ def test_who_activates_or_renames_is_no_author(world: World) -> None:
 
 
 def test_a_backlog_of_a_denied_trigger_is_denied(world: World) -> None:
-    """X-15, L-06: what was to be caught up starts nothing either, in one range."""
+    """X-15, L-06: its occurrences become one denied range."""
     token = grant(world)
     create(world, overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
@@ -259,8 +259,8 @@ def test_a_backlog_of_a_denied_trigger_is_denied(world: World) -> None:
         assert not backlog_store.there_are(connection)
 
 
-def test_the_fire_that_a_run_asked_for_is_denied_too(world: World) -> None:
-    """X-15, S-08: and it is not asked for any more; what the schedule names before it stays superseded."""
+def test_a_fire_requested_by_a_run_is_denied_too(world: World) -> None:
+    """X-15, S-08: the request is dropped; occurrences of the schedule before it stay superseded."""
     token = grant(world)
     create(world)
     revoke(world, token)
@@ -276,8 +276,8 @@ def test_the_fire_that_a_run_asked_for_is_denied_too(world: World) -> None:
     assert world.status().asked_fire_at is None
 
 
-def test_doctor_names_triggers_whose_author_is_gone(world: World) -> None:
-    """X-15, O-05: a warning with the way out, until somebody takes them over; what rests is not told of."""
+def test_doctor_names_triggers_of_a_revoked_author(world: World) -> None:
+    """X-15, O-05: active triggers are named until somebody else deploys them."""
 
     def check() -> Check:
         made = Examining(world.database, Pace(), world.clock).examine()
@@ -302,7 +302,7 @@ def test_doctor_names_triggers_whose_author_is_gone(world: World) -> None:
 
 
 def test_explain_says_why(world: World) -> None:
-    """X-15, U-03: of what was denied, and of what is to come."""
+    """X-15, U-03: for a denied occurrence and for one in the future."""
     token = grant(world)
     create(world)
     revoke(world, token)

@@ -1,4 +1,4 @@
-"""Many triggers at once: all or none."""
+"""Change many triggers at once, all or none."""
 
 import threading
 from collections.abc import Callable
@@ -36,8 +36,8 @@ def numbers(changed: list[Changed]) -> list[tuple[str, int | None, int, bool]]:
 @pytest.mark.parametrize(
     ("action", "made"), [(Action.ACTIVATE, "ACTIVATE"), (Action.DEACTIVATE, "DEACTIVATE"), (Action.DELETE, "DELETE")]
 )
-def test_by_name_with_the_old_and_the_new_revision_of_each(world: World, action: Action, made: str) -> None:
-    """R-16: each by a revision of its own with actor and reason, in the order of their names."""
+def test_named_triggers_are_changed_in_the_order_of_their_names(world: World, action: Action, made: str) -> None:
+    """R-16: each gets a revision with actor and reason; the answer has the old and the new number."""
     world.create("b", active=action is not Action.ACTIVATE)
     world.create("a", active=action is not Action.ACTIVATE)
     world.update("a", 1, description="x")
@@ -47,8 +47,8 @@ def test_by_name_with_the_old_and_the_new_revision_of_each(world: World, action:
     assert (newest.action, newest.actor, newest.reason) == (made, "bob", "quiet")
 
 
-def test_one_stale_name_refuses_all_and_changes_nothing(world: World) -> None:
-    """R-16: every one that refuses is named with what is wrong, in one conflict."""
+def test_one_stale_revision_refuses_all(world: World) -> None:
+    """R-16: one conflict has a fault for each trigger that cannot be changed; nothing is changed."""
     for name in ("a", "b", "c"):
         world.create(name)
     world.update("b", 1, description="x")
@@ -62,8 +62,8 @@ def test_one_stale_name_refuses_all_and_changes_nothing(world: World) -> None:
     assert world.status("a").next_fire_at is not None
 
 
-def test_by_tag_is_whoever_bears_it_now(world: World) -> None:
-    """R-16: exactly that tag, deleted triggers left out; what stands so already is told as unchanged."""
+def test_a_tag_selects_the_triggers_that_have_it(world: World) -> None:
+    """R-16: exactly that tag, without deleted triggers; a trigger that is so already is reported as unchanged."""
     world.create("a", tags=["client-7", "x"])
     world.create("b", tags=["client-7"], active=False)
     world.create("c", tags=["client-77", "Client-7", "7", 'x","client-7'])
@@ -74,15 +74,15 @@ def test_by_tag_is_whoever_bears_it_now(world: World) -> None:
     assert len(world.history("c")) == 1
 
 
-def test_a_tag_with_quotes_and_signs_is_a_tag(world: World) -> None:
-    """R-16: what a pattern would read as something else is taken as it is."""
+def test_a_tag_may_have_special_characters(world: World) -> None:
+    """R-16: characters with a meaning in SQL patterns stand for themselves."""
     for number, tag in enumerate(['x","y', "100%", "a_b", "[", "\\"]):
         world.create(f"tick-{number}", tags=[tag])
         assert [one.trigger.key.name for one in change(world, tag)] == [f"tick-{number}"]
 
 
 def test_a_pause_of_many_ends_by_itself(world: World) -> None:
-    """R-20: an end is kept with each; one that is past is refused as what it is, a wrong input."""
+    """R-20: `until` is stored with each; one that is past is refused as invalid, not as a conflict."""
     world.create("a", tags=["x"])
     until = world.clock_now().replace(hour=23)
     (paused,) = change_triggers(world.database, world.observations, "x", Action.DEACTIVATE, WHO, until=until)
@@ -91,8 +91,8 @@ def test_a_pause_of_many_ends_by_itself(world: World) -> None:
         change_triggers(world.database, world.observations, "x", Action.DEACTIVATE, WHO, until=world.clock_now())
 
 
-def test_one_that_cannot_be_resumed_holds_back_the_others(world: World) -> None:
-    """R-16, S-15: a trigger with no fire left is named, and the rest stays paused."""
+def test_one_trigger_that_cannot_be_resumed_refuses_all(world: World) -> None:
+    """R-16, S-15: the trigger with no fire left is named, and the others stay paused."""
     world.create("a", tags=["x"], active=False)
     world.create("b", tags=["x"], schedule={"at": "2026-03-02T09:00:00Z"})
     world.deactivate("b", 1)
@@ -104,7 +104,7 @@ def test_one_that_cannot_be_resumed_holds_back_the_others(world: World) -> None:
 
 
 def test_a_retry_of_a_bulk_change_is_recognised_by_its_key(world: World) -> None:
-    """R-04: the same request again answers what it made; another one under the same key is a conflict."""
+    """R-04: a repeated request returns what the first one made; another request under the same key is a conflict."""
     world.create("a")
     world.create("b", active=False)
     again, chosen = Caller("bob", "quiet", "k"), {key("a"): 1, key("b"): 1}
@@ -116,7 +116,7 @@ def test_a_retry_of_a_bulk_change_is_recognised_by_its_key(world: World) -> None
 
 
 class Tagging:
-    """Writers on PostgreSQL that move tags and task versions about while others change all that bear a tag."""
+    """Writers that change tags and task versions of triggers, and others that change all triggers with a tag."""
 
     NAMES = tuple(f"tick-{number}" for number in range(6))
 
@@ -160,9 +160,10 @@ class Tagging:
                 continue
 
 
-def test_by_tag_while_tags_and_versions_move(postgresql_database_url: str, postgresql_log: Path | None) -> None:
-    """R-16, R-13: many connections in opposite orders: no deadlock, and each changed one bore the tag when it was
-    changed."""
+def test_changes_by_tag_while_tags_and_versions_change(
+    postgresql_database_url: str, postgresql_log: Path | None
+) -> None:
+    """R-16, R-13: with connections in opposite orders there is no deadlock, and each changed trigger had the tag."""
     begin = postgresql_log.stat().st_size if postgresql_log else 0
     with Database(postgresql_database_url) as database:
         world = World(database, database.clock)
@@ -188,10 +189,8 @@ def test_by_tag_while_tags_and_versions_move(postgresql_database_url: str, postg
         assert b"deadlock detected" not in postgresql_log.read_bytes()[begin:]
 
 
-def test_a_tag_means_what_it_means_under_the_locks(
-    postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """R-16: one that loses the tag while its lock is waited for is left alone, one that gets it is changed too."""
+def test_a_tag_is_read_again_under_the_locks(postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-16: a trigger that loses the tag during the wait for locks is left alone, one that gets it is changed."""
     with Database(postgresql_database_url) as database:
         world = World(database, database.clock)
         world.register()

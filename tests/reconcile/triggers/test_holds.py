@@ -1,4 +1,4 @@
-"""Freezes and blackouts as the loop keeps them."""
+"""Freezes and blackouts, observed through the loop."""
 
 from datetime import timedelta
 from typing import Any
@@ -35,8 +35,8 @@ def live_through(world: World, number: int) -> None:
         world.resync()
 
 
-def test_a_freeze_decides_nothing_and_its_end_leaves_it_to_the_policy(world: World) -> None:
-    """S-13: watermarks stay while a project is frozen; afterwards policy and window decide."""
+def test_a_freeze_decides_nothing_and_its_end_applies_the_catchup_policy(world: World) -> None:
+    """S-13: watermarks stay while a project is frozen; afterwards the catch-up policy and its window decide."""
     world.create("latest", overlap="allow")
     world.create("all", catchup={"policy": "all"}, overlap="allow")
     live_through(world, 1)
@@ -51,8 +51,8 @@ def test_a_freeze_decides_nothing_and_its_end_leaves_it_to_the_policy(world: Wor
     assert minutes(world, "all") == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S-13, L-04: also where nobody tells the loop, long before its next resync."""
+def test_the_end_of_a_freeze_takes_effect_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S-13, L-04: also without a notification, long before the next resync."""
     monkeypatch.setattr(loops, "POLL_SECONDS", 0.02)
     world.create()
     holds.freeze(world.database, world.observations, "acme", None, ANN)
@@ -75,7 +75,7 @@ def test_a_lifted_freeze_is_followed_at_once(world: World, monkeypatch: pytest.M
 
 
 def test_a_freeze_of_everything_ends_by_itself(world: World) -> None:
-    """S-13: a freeze of everything with an end needs nobody to lift it; other projects' freezes touch nobody else."""
+    """S-13: a freeze of everything ends at its `until`; a freeze of another project has no effect here."""
     world.create(overlap="allow")
     holds.freeze(world.database, world.observations, "other", None, ANN)
     live_through(world, 1)
@@ -87,8 +87,8 @@ def test_a_freeze_of_everything_ends_by_itself(world: World) -> None:
     assert minutes(world) == [1, 4]
 
 
-def test_a_frozen_project_launches_nothing_that_waits(world: World) -> None:
-    """S-13: runs that were created before wait, too."""
+def test_pending_runs_of_a_frozen_project_are_not_claimed(world: World) -> None:
+    """S-13: also runs that were created before the freeze wait."""
     world.create()
     live_through(world, 1)
     holds.freeze(world.database, world.observations, "acme", None, ANN)
@@ -102,7 +102,7 @@ def claim(world: World) -> int:
 
 
 def test_a_manual_fire_is_refused_with_reason_and_end(world: World) -> None:
-    """S-13: firing by hand says who froze it, why and until when."""
+    """S-13: the refusal tells who froze the project, why and until when."""
     world.create()
     holds.freeze(world.database, world.observations, "acme", world.start + timedelta(hours=1), ANN)
     frozen = "acme is frozen until 2026-03-02T09:00:00Z by ann, so nothing is started: maintenance"
@@ -132,7 +132,7 @@ def black_out(world: World, mode: str, begins: int, ends: int, **scope: Any) -> 
 def test_a_blackout_drops_keeps_one_or_defers(
     world: World, mode: str, ran: list[int], left: list[tuple[str, int | None]]
 ) -> None:
-    """S-13: nothing starts in a blackout; at its end what fell into it is dropped, or its newest or all of it start."""
+    """S-13: nothing starts in a blackout; at its end its occurrences are dropped, or the newest or all start."""
     world.create(overlap="allow")
     black_out(world, mode, 2, 5)
     live_through(world, 4)
@@ -156,7 +156,7 @@ def test_a_blackout_drops_keeps_one_or_defers(
 def test_a_blackout_that_was_over_long_ago_leaves_the_rest_to_the_policy(
     world: World, mode: str, policy: str, ran: list[int], left: list[tuple[str, int | None]]
 ) -> None:
-    """S-13: a loop that was down until long after the end decides each piece once, and starts the newest alone."""
+    """S-13: a loop that was down until long after the end decides each occurrence once, by mode and catch-up policy."""
     world.create(overlap="allow", catchup={"policy": policy})
     live_through(world, 1)
     black_out(world, mode, 2, 5)
@@ -167,7 +167,7 @@ def test_a_blackout_that_was_over_long_ago_leaves_the_rest_to_the_policy(
 
 
 def test_a_backlog_waits_for_the_end_of_a_blackout(world: World) -> None:
-    """S-13: what is being caught up does not start in a blackout either."""
+    """S-13: occurrences of a backlog do not start in a blackout either."""
     world.create(overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=10)
     black_out(world, "defer", 10, 12)
@@ -180,7 +180,7 @@ def test_a_backlog_waits_for_the_end_of_a_blackout(world: World) -> None:
 
 
 def test_a_blackout_covers_a_tag_or_one_trigger(world: World) -> None:
-    """S-13: others go on."""
+    """S-13: other triggers go on."""
     world.create("tagged", tags=["client-7"], overlap="allow")
     world.create("named", overlap="allow")
     world.create("other", overlap="allow")
@@ -191,7 +191,7 @@ def test_a_blackout_covers_a_tag_or_one_trigger(world: World) -> None:
 
 
 def test_a_blackout_can_be_ended_early(world: World) -> None:
-    """S-13: ended early, what it held is looked at again at once."""
+    """S-13: the triggers that it held are decided again at once."""
     world.create(overlap="allow")
     hold = black_out(world, "defer", 1, 600)
     live_through(world, 2)
@@ -206,8 +206,8 @@ def test_a_blackout_can_be_ended_early(world: World) -> None:
         holds.end_blackout(world.database, world.observations, hold, ANN)
 
 
-def test_where_blackouts_meet_the_stricter_rules(world: World) -> None:
-    """S-13: nothing starts before the last of them is over, and what the stricter covers it decides."""
+def test_the_stricter_of_two_overlapping_blackouts_decides(world: World) -> None:
+    """S-13: nothing starts before both are over, and the stricter mode decides what both cover."""
     world.create(overlap="allow")
     black_out(world, "defer", 1, 4)
     black_out(world, "drop", 3, 6)
@@ -218,8 +218,8 @@ def test_where_blackouts_meet_the_stricter_rules(world: World) -> None:
     assert (minutes(world), skipped(world)) == ([1, 2, 6], [("blackout", 1), ("blackout", 2)])
 
 
-def test_a_hold_says_who_and_why_and_ends_ahead(world: World) -> None:
-    """S-13: no freeze without a reason, none that ends in the past, and nothing to lift where nothing is frozen."""
+def test_impossible_holds_are_refused(world: World) -> None:
+    """S-13: a hold needs a reason and an end in the future; a freeze that does not exist cannot be ended."""
     now = world.start
     with pytest.raises(Invalid, match="reason: is missing"):
         holds.freeze(world.database, world.observations, "acme", None, Caller("ann"))

@@ -1,4 +1,4 @@
-"""Another name for a trigger, which stays the one it was."""
+"""Rename a trigger, which keeps its identity."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def rename(world: World, name: str, new: str, at: int | None, caller: Caller = W
 
 
 def test_a_rename_keeps_history_watermark_and_runs(world: World) -> None:
-    """R-22: one DEPLOY under the new name; the schedule goes on as if nothing had been."""
+    """R-22: a rename is one DEPLOY under the new name; the schedule goes on unchanged."""
     world.create(tags=["a"], overlap="allow")
     world.advance(seconds=150)
     world.resync()
@@ -46,8 +46,8 @@ def test_a_rename_keeps_history_watermark_and_runs(world: World) -> None:
     assert len(world.runs("tock")) == len(runs) + 1
 
 
-def test_what_is_renamed_is_still_the_fold_of_its_chain(world: World) -> None:
-    """R-03, R-10, R-12: chain, current row and the task's summary are right afterwards."""
+def test_a_renamed_trigger_is_still_the_fold_of_its_chain(world: World) -> None:
+    """R-03, R-10, R-12: chain, current row and the summary of the task are right afterwards."""
     world.create()
     rename(world, "tick", "tock", 1, Caller("bob", "clearer"))
     history = world.history("tock")
@@ -62,7 +62,7 @@ def test_what_is_renamed_is_still_the_fold_of_its_chain(world: World) -> None:
 
 @pytest.mark.parametrize("holder", ["live", "deleted"])
 def test_a_name_that_is_held_is_a_conflict(world: World, holder: str) -> None:
-    """R-22: by a live trigger, and by a deleted one, whose history would otherwise be lost."""
+    """R-22: also a deleted trigger holds its name, because its history would otherwise be lost."""
     world.create("tick")
     world.create("tock")
     if holder == "deleted":
@@ -72,8 +72,8 @@ def test_a_name_that_is_held_is_a_conflict(world: World, holder: str) -> None:
     assert len(world.history("tick")) == 1
 
 
-def test_of_many_who_want_a_name_one_gets_it(world: World) -> None:
-    """R-22, R-07: renames and a creation at once: one has the name, the others hear of it and stay what they were."""
+def test_one_of_many_concurrent_renames_gets_the_name(world: World) -> None:
+    """R-22, R-07: of renames and a creation at once, one gets the name, the others are refused and change nothing."""
     names = [f"tick-{number}" for number in range(8)]
     for name in names:
         world.create(name)
@@ -88,8 +88,8 @@ def test_of_many_who_want_a_name_one_gets_it(world: World) -> None:
     assert len(kept) == (7 if holder.revision == 2 else 8)
 
 
-def test_two_that_swap_their_names_at_once(world: World) -> None:
-    """R-22: neither name is free, so neither gets it, and nobody waits for ever."""
+def test_two_triggers_cannot_swap_their_names_at_once(world: World) -> None:
+    """R-22: neither name is free, so both renames are refused, without a deadlock."""
     world.create("tick")
     world.create("tock")
     answers = at_once([lambda: rename(world, "tick", "tock", 1), lambda: rename(world, "tock", "tick", 1)])
@@ -97,7 +97,7 @@ def test_two_that_swap_their_names_at_once(world: World) -> None:
 
 
 def test_the_old_name_is_free_again(world: World) -> None:
-    """R-22: another trigger may have it, with a history of its own; and the first may take it back after that."""
+    """R-22: a new trigger may use it, with a history of its own; when that is renamed, the first may take it back."""
     world.create("tick")
     rename(world, "tick", "tock", 1)
     other = world.create("tick").trigger
@@ -116,8 +116,8 @@ def test_a_pause_outlasts_a_rename(world: World) -> None:
     assert (after.active, after.until, after.deactivated_reason) == (False, until, "holiday")
 
 
-def test_a_rename_that_cannot_be(world: World) -> None:
-    """R-01, R-04: a wrong name, no revision, a stale one, a deleted trigger, none; the name it has is no change."""
+def test_impossible_renames_are_refused(world: World) -> None:
+    """R-01, R-04: for a wrong name, a missing or stale revision, and a deleted or unknown trigger."""
     world.create()
     with pytest.raises(Invalid):
         rename(world, "tick", "Tock", 1)

@@ -1,4 +1,4 @@
-"""Going back: an earlier revision deployed again, as a new one."""
+"""Roll back: deploy an earlier revision again as a new one."""
 
 import json
 from typing import Any
@@ -23,8 +23,8 @@ def rollback(world: World, to: int, at: int | None, caller: Caller = WHO) -> Cha
     return rollback_trigger(world.database, world.observations, key("tick"), to, Expected(revision=at), caller)
 
 
-def test_a_rollback_is_a_new_deploy_that_names_what_it_goes_back_to(world: World) -> None:
-    """R-09: spec and tags of revision N as a new DEPLOY; its reason names N, and says why where somebody did."""
+def test_a_rollback_is_a_new_deploy_whose_reason_names_the_revision(world: World) -> None:
+    """R-09: spec and tags of revision N become a new DEPLOY; its reason names N and has the caller's reason."""
     world.create(tags=["a"], description="first")
     world.update("tick", 1, tags=["b"], description="second")
     back = rollback(world, 1, 2)
@@ -36,8 +36,8 @@ def test_a_rollback_is_a_new_deploy_that_names_what_it_goes_back_to(world: World
     assert world.history()[0].reason == "rollback to revision 2: the report was empty"
 
 
-def test_going_back_to_what_stands_appends_nothing(world: World) -> None:
-    """R-06: the newest revision, or one that says the same, is there already."""
+def test_a_rollback_to_the_current_spec_appends_nothing(world: World) -> None:
+    """R-06: to the newest revision, or to one with the same spec and tags."""
     world.create()
     world.update("tick", 1, description="x")
     world.update("tick", 2)
@@ -47,7 +47,7 @@ def test_going_back_to_what_stands_appends_nothing(world: World) -> None:
 
 
 def test_a_rollback_needs_the_revision_last_read(world: World) -> None:
-    """R-04: without it refused, telling the current one; a stale one is a conflict; nothing changes."""
+    """R-04: a missing revision is refused with the current one, a stale one is a conflict; nothing changes."""
     world.create()
     world.update("tick", 1, description="x")
     with pytest.raises(PreconditionRequired, match="stands at revision 2"):
@@ -63,7 +63,7 @@ def test_a_rollback_needs_the_revision_last_read(world: World) -> None:
 
 
 def test_a_rollback_to_a_task_version_that_is_gone_is_refused(world: World) -> None:
-    """R-14: what could not be deployed cannot be gone back to; the versions there are, are named."""
+    """R-14: a spec that could not be deployed now is refused, with the versions that exist."""
     world.register("v2")
     world.create()
     world.update("tick", 1, task_version="v2")
@@ -84,7 +84,7 @@ def test_a_rollback_to_an_instant_that_is_past_is_refused(world: World) -> None:
 
 
 def test_a_rollback_leaves_a_pause_alone(world: World) -> None:
-    """R-20: activation is the operator's, whatever it was at the revision gone back to."""
+    """R-20: activation stays as it is, whatever it was at the earlier revision."""
     world.create()
     world.update("tick", 1, description="x")
     world.deactivate("tick", 2, "holiday")
@@ -112,7 +112,7 @@ def test_a_rollback_brings_a_deleted_trigger_back_as_it_was(world: World, was: s
 
 
 def test_a_prune_is_undone_by_a_rollback(world: World) -> None:
-    """R-22: what a folder's prune deleted comes back with its origin, so that the folder owns it still."""
+    """R-22: a trigger that `apply --prune` deleted comes back with its origin, so the folder still owns it."""
     deploy_trigger(
         world.database,
         world.observations,
@@ -143,7 +143,7 @@ def test_a_retry_of_a_rollback_is_recognised_by_its_key(world: World) -> None:
 
 
 def test_a_rollback_across_a_rename_keeps_the_name(world: World) -> None:
-    """R-22: what a trigger is called is not part of what is gone back to."""
+    """R-22: a rollback does not restore an earlier name."""
     world.create(description="first")
     world.update("tick", 1, description="second")
     rename_trigger(world.database, world.observations, key("tick"), "tock", Expected(revision=2), WHO)

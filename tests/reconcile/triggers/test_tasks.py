@@ -1,4 +1,4 @@
-"""What registering a task version says about the triggers of others."""
+"""Warnings of a registration about triggers of other versions that rely on the state."""
 
 import pytest
 
@@ -11,8 +11,8 @@ KEEPS = {"outputs": {"state": {"type": "object"}, "rows": {"type": "integer"}}}
 TAKES = {"inputs": {"state": {"type": "object"}}}
 
 
-def test_a_version_without_the_state_that_triggers_rely_on_is_warned_of(world: World) -> None:
-    """R-15: dropped or renamed, the active triggers are named; the version is registered all the same."""
+def test_a_version_without_the_state_that_triggers_rely_on_gives_a_warning(world: World) -> None:
+    """R-15: the warning names the active triggers; the version is registered all the same."""
     world.register("v2", **KEEPS)
     world.create("a", task_version="v2")
     world.create("b", task_version="v2")
@@ -27,8 +27,8 @@ def test_a_version_without_the_state_that_triggers_rely_on_is_warned_of(world: W
     assert warning.endswith(f"active triggers rely on it: {key('a')}, {key('b')}")
 
 
-def test_the_input_that_is_given_the_state_counts_too(world: World) -> None:
-    """R-15: the `state` input by itself, and both when both are gone."""
+def test_the_state_input_is_compared_too(world: World) -> None:
+    """R-15: one warning for a missing `state` input, two when input and output are missing."""
     world.register("v2", **KEEPS, **TAKES)
     world.create(task_version="v2")
     assert ["input" in text for text in world.register("v3", **KEEPS).warnings] == [True]
@@ -37,8 +37,8 @@ def test_the_input_that_is_given_the_state_counts_too(world: World) -> None:
 
 
 @pytest.mark.parametrize("case", ["nobody", "nothing declared", "another task", "again"])
-def test_there_is_nothing_to_warn_of(world: World, case: str) -> None:
-    """R-15: no active trigger, no state before, another task of the same version, a version that is there already."""
+def test_no_warning_is_given(world: World, case: str) -> None:
+    """R-15: without active triggers or state, for another task, and for a version that is registered already."""
     if case != "nothing declared":
         world.register("v2", **KEEPS)
     match case:
@@ -58,7 +58,7 @@ def test_there_is_nothing_to_warn_of(world: World, case: str) -> None:
     assert world.register("v3").warnings == ()
 
 
-def test_of_very_many_triggers_some_are_named(world: World) -> None:
+def test_a_warning_names_at_most_twenty_triggers(world: World) -> None:
     """R-15: a warning stays readable."""
     world.register("v2", **KEEPS)
     for number in range(25):

@@ -1,4 +1,4 @@
-"""Everything that is true, moved from one database to another and back."""
+"""Export from one database and import into another, in both directions."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ CALENDAR = CalendarManifest.read(
 
 @pytest.fixture
 def lived(world: World) -> World:
-    """Triggers with a past that has left something in every table."""
+    """Triggers whose history has left rows in every table."""
     world.create(catchup={"policy": "all"}, overlap="allow", expect={"within": "10m"}, tags=['ä"\n\t'])
     world.create("gone")
     world.create("quiet")
@@ -87,18 +87,18 @@ def load(world: World, exported: bytes, **options: Any) -> Imported:
 
 
 def body(exported: bytes) -> list[Any]:
-    """All but what is said of the time of the export."""
+    """Return all lines but the first and the last, which depend on the time of the export."""
     return [json.loads(line) for line in exported.splitlines()][1:-1]
 
 
-def test_there_and_back_again(lived: World, other: World, database_url: str) -> None:
-    """R-10, R-11: SQLite to PostgreSQL and PostgreSQL to SQLite: every row, every head, every signed checkpoint."""
+def test_an_export_keeps_every_row(lived: World, other: World, database_url: str) -> None:
+    """R-10, R-11: from SQLite to PostgreSQL and back, rows, heads and signed checkpoints stay the same."""
     exported = export(lived, KEY)
     signed = sign_checkpoint(lived.database, KEY)
-    taken = load(other, exported, expected=KEY.public)
-    assert (taken.triggers, taken.signed_by, taken.is_pinned) == (3, KEY.public, True)
-    assert taken.counts["runs"] == len(lived.runs()) + len(lived.runs("gone")) + len(lived.runs("quiet")) > 0
-    assert all(taken.counts.values())
+    imported = load(other, exported, expected=KEY.public)
+    assert (imported.triggers, imported.signed_by, imported.is_pinned) == (3, KEY.public, True)
+    assert imported.counts["runs"] == len(lived.runs()) + len(lived.runs("gone")) + len(lived.runs("quiet")) > 0
+    assert all(imported.counts.values())
     again = export(other, KEY)
     assert body(again) == body(exported)
     report = verify_histories(other.database, checkpoint=checkpoints.read(signed, KEY.public))
@@ -110,15 +110,15 @@ def test_there_and_back_again(lived: World, other: World, database_url: str) -> 
         assert logs_of(other) == logs_of(lived) == [b"\x00\xff\n{}"]
 
 
-def test_what_is_moved_stays_the_installation_that_it_was(lived: World, other: World) -> None:
-    """X-10: work that goes on elsewhere is found again from the new database."""
+def test_an_import_keeps_the_installation_id(lived: World, other: World) -> None:
+    """X-10: external work that is running is found again from the new database."""
     before = _all(other.database, tables.installation)
     load(other, export(lived))
     assert _all(other.database, tables.installation) == _all(lived.database, tables.installation) != before
 
 
-def test_the_loop_goes_on_where_it_was(lived: World, other: World) -> None:
-    """R-11, L-06: watermarks, next fires and backlogs are moved: nothing fires twice, nothing is left out."""
+def test_the_loop_goes_on_after_an_import(lived: World, other: World) -> None:
+    """R-11, L-06: watermarks, next fires and backlogs are imported, so that no occurrence is lost or fires twice."""
     load(other, export(lived))
     lived.advance(minutes=1)
     for world in (lived, other):
@@ -131,7 +131,7 @@ def test_the_loop_goes_on_where_it_was(lived: World, other: World) -> None:
 
 
 def test_the_change_feed_begins_anew(lived: World, other: World) -> None:
-    """R-17: positions mean nothing in another database; there every revision stands in the feed once."""
+    """R-17: positions of the feed are not exported; the new feed has each revision once."""
     load(other, export(lived))
     with other.database.read() as connection:
         found = feed.read(connection, feed.BEGINNING, 100)
@@ -139,8 +139,8 @@ def test_the_change_feed_begins_anew(lived: World, other: World) -> None:
     assert len({(one.trigger_id, one.revision) for one in found.items}) == len(found.items) == made == 5
 
 
-def test_only_an_empty_database_takes_an_export_in(lived: World, other: World) -> None:
-    """R-10: nothing is mixed; the second import says so and changes nothing."""
+def test_an_import_needs_an_empty_database(lived: World, other: World) -> None:
+    """R-10: an import into a database that is in use is refused and changes nothing."""
     exported = export(lived)
     other.register("v9")
     with pytest.raises(Conflict, match="tasks"):
@@ -151,7 +151,7 @@ def test_only_an_empty_database_takes_an_export_in(lived: World, other: World) -
 
 
 def resealed(lines: list[bytes]) -> bytes:
-    """An export with a sound last line, whatever stands before it."""
+    """Return the lines with the right checksum in the last one."""
     import hashlib
 
     content = b"".join(lines[:-1])
@@ -184,8 +184,8 @@ WRONG: dict[str, tuple[Callable[[list[bytes]], bytes], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_no_sound_export_changes_nothing(lived: World, other: World, wrong: str) -> None:
-    """R-10: all of it or nothing, and chains are walked before it counts, whoever made the file."""
+def test_a_faulty_export_changes_nothing(lived: World, other: World, wrong: str) -> None:
+    """R-10: an import writes everything or nothing, and verifies all chains before it commits."""
     alter, said = WRONG[wrong]
     altered = alter(export(lived).splitlines(keepends=True))
     with pytest.raises(Invalid, match=said):
@@ -194,8 +194,8 @@ def test_what_is_no_sound_export_changes_nothing(lived: World, other: World, wro
         assert whole_tables.inhabited(connection) == []
 
 
-def test_whose_export_it_is(lived: World, other: World) -> None:
-    """R-10: a signature of another key is refused; where one is asked for, none is refused too."""
+def test_an_expected_signature_is_checked(lived: World, other: World) -> None:
+    """R-10: a signature of another key is refused, and so is a missing one when it is required."""
     with pytest.raises(Invalid, match="was expected"):
         load(other, export(lived, PrivateKey.fresh()), expected=KEY.public)
     with pytest.raises(Invalid, match="not signed"):
@@ -207,8 +207,8 @@ def test_whose_export_it_is(lived: World, other: World) -> None:
     assert load(other, export(lived), expected=KEY.public).signed_by is None
 
 
-def test_a_history_without_its_head_is_refused(lived: World, other: World) -> None:
-    """R-10: the heads in the first line, which can be signed, are those of what follows."""
+def test_an_export_with_other_heads_than_signed_is_refused(lived: World, other: World) -> None:
+    """R-10: the digest in the first line, which can be signed, must match the heads of the imported histories."""
     signed = export(lived, KEY).splitlines(keepends=True)
     tampering.make_vanish(lived.database, lived.id("gone"))
     later = export(lived, KEY).splitlines(keepends=True)
@@ -216,13 +216,13 @@ def test_a_history_without_its_head_is_refused(lived: World, other: World) -> No
         load(other, resealed([signed[0], *later[1:]]))
 
 
-def test_every_table_is_moved_made_again_or_left_for_a_reason() -> None:
-    """R-10: a table that is added must be put in one of the three lists."""
+def test_every_table_is_in_one_of_the_three_lists() -> None:
+    """R-10: each table is exported, derived anew by the import, or left out on purpose."""
     assert sorted([*whole_tables.MOVED, *whole_tables.REMADE, *whole_tables.LEFT]) == sorted(tables.metadata.tables)
 
 
-def test_pages_do_not_matter(lived: World, other: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-10: what is exported and taken in a row at a time is the same."""
+def test_the_size_of_pages_does_not_matter(lived: World, other: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-10: an export and an import row by row give the same result."""
     exported = export(lived)
     monkeypatch.setattr(whole_tables, "PAGE", 1)
     monkeypatch.setattr("reconcile.triggers.history.transfer.BATCH", 1)
@@ -242,7 +242,7 @@ def _all(database: Database, table: Any) -> list[Any]:
 
 
 def _but_runs(other: World, lived: World) -> Any:
-    """The status of the one world with the newest run's id of the other."""
+    """Return the status of `lived` with the id of the last run of `other`, which differs."""
     from dataclasses import replace
 
     return replace(lived.status(), last_run_id=other.status().last_run_id)

@@ -1,4 +1,4 @@
-"""Histories verified and current tables rebuilt, after what somebody with the whole database in hands did to them."""
+"""Verify histories and rebuild current tables after somebody with full access to the database tampered with them."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -51,7 +51,7 @@ def checkpoint_of(world: World) -> Checkpoint:
     return checkpoints.read(sign_checkpoint(world.database, KEY), KEY.public)
 
 
-def test_what_the_product_did_holds(lived: World) -> None:
+def test_histories_made_by_the_product_are_sound(lived: World) -> None:
     """R-10, R-11: creating, pausing, deleting and creating again leave sound chains, and nothing to rebuild."""
     lived.create("other", tags=['ä\n"x"'])
     lived.delete("other", 1)
@@ -67,17 +67,17 @@ def test_what_the_product_did_holds(lived: World) -> None:
     assert compare_tables(lived.database).differences == []
 
 
-def test_pages_do_not_matter(lived: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-10: histories are read a page at a time, wherever the pages end, and told of as they go."""
+def test_the_size_of_pages_does_not_matter(lived: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-10: the result does not depend on where pages end, and progress is reported after each page."""
     for number in range(5):
         lived.create(f"t{number}")
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     for size in (1, 2, 3, 5, 10):
         monkeypatch.setattr(history_rows, "PAGE", size)
-        told.clear()
-        report = verify_histories(lived.database, progress=lambda done, total: told.append((done, total)))
+        reported.clear()
+        report = verify_histories(lived.database, progress=lambda done, total: reported.append((done, total)))
         assert (report.is_sound, report.triggers, report.revisions) == (True, 6, 10)
-        assert told[-1] == (10, 10)
+        assert reported[-1] == (10, 10)
 
 
 ATTACKS: dict[str, tuple[Callable[[Database], Any], BreakKind, int]] = {
@@ -118,8 +118,8 @@ ATTACKS: dict[str, tuple[Callable[[Database], Any], BreakKind, int]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_was_done_to_a_history_is_named(lived: World, attack: str) -> None:
-    """R-10: the trigger, the revision and what differs, without a checkpoint."""
+def test_tampering_with_a_history_is_found(lived: World, attack: str) -> None:
+    """R-10: trigger, revision and kind of the first break are reported, without a checkpoint."""
     act, what, revision = ATTACKS[attack]
     lived.create("untouched")
     untouched = lived.id("untouched")
@@ -134,14 +134,14 @@ def test_what_was_done_to_a_history_is_named(lived: World, attack: str) -> None:
 
 
 def test_a_field_of_the_current_row_is_named(lived: World) -> None:
-    """R-10: what differs is the field, with what it should be and what it is."""
+    """R-10: a wrong current row is reported with the field, its right value and its actual value."""
     tampering.execute(lived.database, "UPDATE triggers SET changed_by = 'mallory'")
     found = first(lived)
     assert (found.field, found.expected, found.found) == ("changed_by", "ann", "mallory")
 
 
-def test_a_history_made_again_is_found_by_a_checkpoint_alone(lived: World) -> None:
-    """R-10: every hash is right, and only the head that was signed says that it is another history."""
+def test_only_a_checkpoint_finds_a_forged_history(lived: World) -> None:
+    """R-10: when all hashes were computed anew, only the signed head shows that it is another history."""
     before = checkpoint_of(lived)
     tampering.make_again(lived.database, actor="mallory")
     assert verify(lived).is_sound
@@ -150,8 +150,8 @@ def test_a_history_made_again_is_found_by_a_checkpoint_alone(lived: World) -> No
     assert verify(lived, before, "tick").breaks == [found]
 
 
-def test_a_cut_tail_is_found_by_a_checkpoint_alone(lived: World) -> None:
-    """R-10: the newest revisions and all that speaks of them are gone; the first of them is named."""
+def test_only_a_checkpoint_finds_a_cut_tail(lived: World) -> None:
+    """R-10: the newest revisions and all rows that refer to them are gone; the first missing one is reported."""
     before = checkpoint_of(lived)
     tampering.cut_tail(lived.database, 1)
     assert verify(lived).is_sound
@@ -159,8 +159,8 @@ def test_a_cut_tail_is_found_by_a_checkpoint_alone(lived: World) -> None:
     assert (found.key, found.what, found.revision, found.found) == (key("tick"), BreakKind.CHECKPOINT, 2, None)
 
 
-def test_a_vanished_trigger_is_found_by_a_checkpoint_alone(lived: World) -> None:
-    """R-10: nothing is left of it, and it is named all the same, by name too."""
+def test_only_a_checkpoint_finds_a_vanished_trigger(lived: World) -> None:
+    """R-10: a trigger of which no row is left is reported, also when it is verified alone."""
     before = checkpoint_of(lived)
     tampering.make_vanish(lived.database, lived.id("tick"))
     assert verify(lived).is_sound
@@ -171,16 +171,16 @@ def test_a_vanished_trigger_is_found_by_a_checkpoint_alone(lived: World) -> None
         verify(lived, name="tick")
 
 
-def test_a_checkpoint_holds_as_the_history_goes_on(lived: World) -> None:
-    """R-10: new triggers and revisions do not break what was signed before them."""
+def test_a_checkpoint_stays_valid_as_the_history_goes_on(lived: World) -> None:
+    """R-10: new triggers and revisions do not contradict an older checkpoint."""
     before = checkpoint_of(lived)
     lived.create("later")
     lived.delete("tick", 5)
     assert verify(lived, before).is_sound
 
 
-def test_missing_guards_are_told_beside(lived: World) -> None:
-    """R-02, R-10: `verify` says which guards are down, for what is sound today can be changed tomorrow."""
+def test_missing_guards_are_reported(lived: World) -> None:
+    """R-02, R-10: `verify` reports missing database guards, without which a sound history can be changed."""
     with lived.database.write() as connection:
         guards.drop(connection, "trigger_revisions")
     report = verify(lived)
@@ -188,7 +188,7 @@ def test_missing_guards_are_told_beside(lived: World) -> None:
 
 
 def test_deploys_go_on_while_it_verifies(lived: World) -> None:
-    """R-10: one state of the database is read; what is deployed meanwhile is neither waited for nor half seen."""
+    """R-10: one state of the database is read; a deploy in between neither waits nor is included."""
     other = World(lived.database, lived.clock)
 
     def deploy(done: int, total: int) -> None:
@@ -217,8 +217,8 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_the_current_tables_are_made_again(lived: World, damage: str) -> None:
-    """R-11: replaying shows each field that differs; applying it gives the tables as they were, exactly."""
+def test_a_rebuild_restores_the_current_tables(lived: World, damage: str) -> None:
+    """R-11: a comparison shows each field that differs; a rebuild restores the tables exactly."""
     statement, table, field = DAMAGE[damage]
     before = _derived(lived)
     tampering.execute(lived.database, statement)
@@ -233,8 +233,8 @@ def test_the_current_tables_are_made_again(lived: World, damage: str) -> None:
     assert len(lived.history()) == 5
 
 
-def test_a_row_without_history_is_taken_away(lived: World) -> None:
-    """R-11: what no revision stands behind is not there after a replay from empty."""
+def test_a_rebuild_removes_a_row_without_revisions(lived: World) -> None:
+    """R-11: a row that follows from no revision does not exist after a rebuild."""
     before = _derived(lived)
     lived.create("ghost")
     with tampering.unguarded(lived.database) as connection:
@@ -245,8 +245,8 @@ def test_a_row_without_history_is_taken_away(lived: World) -> None:
     assert _derived(lived) == before
 
 
-def test_names_that_were_swapped_are_put_right(lived: World) -> None:
-    """R-11: the rows are written anew together, so that none is in the other's way."""
+def test_a_rebuild_restores_swapped_names(lived: World) -> None:
+    """R-11: all wrong rows are removed before any is inserted, so that unique names do not collide."""
     lived.create("tock")
     before = _derived(lived)
     for name, other in (("tick", "x"), ("tock", "tick"), ("x", "tock")):
@@ -255,8 +255,8 @@ def test_names_that_were_swapped_are_put_right(lived: World) -> None:
     assert _derived(lived) == before
 
 
-def test_a_broken_history_is_not_made_current(lived: World) -> None:
-    """R-11: replaying what was edited would make it true; nothing is changed, and the break is named."""
+def test_a_broken_history_is_not_rebuilt(lived: World) -> None:
+    """R-11: a rebuild from edited revisions would make the edit valid; it is refused with the break."""
     tampering.edit(lived.database, 3, actor="mallory")
     before = _derived(lived)
     assert [one.revision for one in compare_tables(lived.database).breaks] == [3]
@@ -265,8 +265,8 @@ def test_a_broken_history_is_not_made_current(lived: World) -> None:
     assert _derived(lived) == before
 
 
-def test_the_loop_goes_by_what_was_rebuilt(lived: World) -> None:
-    """R-11, L-03: a trigger whose row was wrong is decided anew, from the watermark it had."""
+def test_the_loop_goes_on_after_a_rebuild(lived: World) -> None:
+    """R-11, L-03: a trigger whose row was wrong is decided from the watermark it had."""
     lived.resync()
     watermark = lived.status().watermark
     tampering.execute(lived.database, "UPDATE triggers SET active = NOT active")
@@ -278,7 +278,7 @@ def test_the_loop_goes_by_what_was_rebuilt(lived: World) -> None:
 
 
 def _derived(world: World) -> list[Any]:
-    """What follows from the revisions, and nothing else."""
+    """Return the rows that are derived from revisions."""
     summary = (tables.tasks.c.total_triggers, tables.tasks.c.active_triggers, tables.tasks.c.trigger_name)
     with world.database.read() as connection:
         return [
