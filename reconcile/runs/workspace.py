@@ -10,7 +10,7 @@ import re
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from reconcile.launchers.shared import attempt_folder, file_locks
+from reconcile.launchers.shared import attempt_folder
 from reconcile.runs import attempt_secrets
 from revisions.errors import Conflict
 
@@ -46,7 +46,7 @@ class WorkPlace:
         self._belong()
         while True:  # until nobody takes the file, made but not locked yet, for a dead one's
             with suppress(BlockingIOError):
-                self._held.enter_context(file_locks.locked(self._lock(self.instance)))
+                self._held.enter_context(attempt_folder.locked(self._lock(self.instance)))
                 if self._lock(self.instance).exists():
                     return
             self._held.close()
@@ -63,7 +63,11 @@ class WorkPlace:
 
     def is_dead(self, instance: str | None) -> bool:
         """Whether a worker was here and is no more; one that never was here may live elsewhere."""
-        return instance is not None and self._lock(instance).exists() and not file_locks.held(self._lock(instance))
+        return (
+            instance is not None
+            and self._lock(instance).exists()
+            and not attempt_folder.is_locked(self._lock(instance))
+        )
 
     def is_shared(self) -> bool:
         """Whether another worker lives here too."""
@@ -72,7 +76,7 @@ class WorkPlace:
     def remove(self, instances: list[str]) -> None:
         """Forgets workers to which nothing refers any more."""
         for instance in instances:
-            with suppress(BlockingIOError), file_locks.locked(self._lock(instance)):
+            with suppress(BlockingIOError), attempt_folder.locked(self._lock(instance)):
                 self._lock(instance).unlink(missing_ok=True)
 
     def attempts(self) -> list[tuple[str, int]]:

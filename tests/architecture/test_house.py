@@ -41,7 +41,7 @@ def test_no_statement_asks_for_the_start_of_its_transaction() -> None:
         ("celery", "reconcile/launchers/celery.py"),
         ("flyteidl2", "reconcile/launchers/flyte.py"),
         ("connectrpc", "reconcile/launchers/flyte.py"),
-        ("kubernetes", "reconcile/launchers/shared/cluster.py"),
+        ("kubernetes", "reconcile/launchers/shared/kubernetes_cluster.py"),
     ],
 )
 def test_a_library_has_one_home(library: str, home: str) -> None:

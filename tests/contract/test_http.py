@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from reconcile import plugins
-from reconcile.launchers.shared import http_exchange, http_request
+from reconcile.launchers.shared import http_exchange
 from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_of, written_block
 from tests.contract.service import Service
@@ -184,7 +184,7 @@ def test_a_task_may_say_what_it_expects(sender: Sender, expects: str, status: in
 
 def test_a_service_that_comes_late_is_asked_once(sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: a refused connection cannot have done anything, so it is tried again within the attempt."""
-    monkeypatch.setattr(http_request, "PAUSES", (0.05,) * 10_000)
+    monkeypatch.setattr(http_exchange, "PAUSES", (0.05,) * 10_000)
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     assert work.poll() == Running()
@@ -197,7 +197,7 @@ def test_a_service_that_is_not_there_fails_the_attempt(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-07: what is down for longer is for the run's own retries."""
-    monkeypatch.setattr(http_request, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(http_exchange, "PAUSES", (0.01, 0.01))
     url = f"http://127.0.0.1:{port}/"
     work = sender.start(url=url)
     failed = end(work)
@@ -237,7 +237,7 @@ def test_a_request_that_never_began_is_not_begun_after_the_end(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-10: abandoned between two tries to connect, it stays unsent."""
-    monkeypatch.setattr(http_request, "PAUSES", (600.0,))
+    monkeypatch.setattr(http_exchange, "PAUSES", (600.0,))
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     with Service(port) as late:
@@ -260,10 +260,10 @@ def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    http_request._trusted.cache_clear()
+    http_exchange.trusted_certificates.cache_clear()
     with Service(secured=context) as service:
         yield service
-    http_request._trusted.cache_clear()
+    http_exchange.trusted_certificates.cache_clear()
 
 
 def test_a_secured_service_is_asked_and_hung_up_alike(secured: Service, tmp_path: Path) -> None:
@@ -280,10 +280,10 @@ def test_a_secured_service_is_asked_and_hung_up_alike(secured: Service, tmp_path
 
 def test_a_stranger_in_place_of_the_service_is_told_nothing(secured: Service, sender: Sender) -> None:
     """X-12: a certificate that nobody vouches for ends the attempt before a byte of the document is sent."""
-    http_request._trusted.cache_clear()
+    http_exchange.trusted_certificates.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE")
-        patch.setattr(http_request, "PAUSES", (0.01,))
+        patch.setattr(http_exchange, "PAUSES", (0.01,))
         failed = end(sender.start(url=f"{secured.url}/say"))
     assert isinstance(failed, Failed)
     assert "CERTIFICATE_VERIFY_FAILED" in failed.error

@@ -14,7 +14,7 @@ import pytest
 
 from reconcile import plugins
 from reconcile.launchers.shared import block_faults as blocks
-from reconcile.launchers.shared import kubernetes_job, kubernetes_pod, kubernetes_watch, remote_job
+from reconcile.launchers.shared import kubernetes_cluster, kubernetes_job, kubernetes_pod, remote_job
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_faults, block_of, written_block
 from tests.contract.cluster import VERSION, Call, Cluster, Status
@@ -35,7 +35,7 @@ DOCUMENT = {
 UNTIL = "import os, sys, time\nprint('up', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.002)"
 
 
-LOOKS = ("FIRST_LOOK", "LAST_LOOK", "LOOK_WHEN_TOLD")
+LOOKS = ("FIRST_POLL", "LAST_POLL", "SUBSCRIBED_POLL")
 
 
 class Starter:
@@ -98,7 +98,7 @@ def watched(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> Starter:
     """Nobody looks but who is told to."""
     for name in LOOKS:
         monkeypatch.setattr(remote_job, name, 600.0)
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (600.0, 600.0))
     return starter
 
 
@@ -418,7 +418,7 @@ def test_a_watch_that_breaks_off_begins_anew(
     watched: Starter, broken: Status | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-10: a timeout, versions that are no longer kept, an upgrade: with all Jobs as they are then."""
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (0.01, 0.01))
     work = watched.waiting()
     cluster = watched.cluster
     cluster.refuse_watches = [Status(503, "upgrading"), Status(503, "upgrading")]
@@ -430,8 +430,8 @@ def test_a_watch_that_breaks_off_begins_anew(
 
 def test_who_may_not_watch_looks(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: with the rights of an earlier release, or while the cluster refuses it."""
-    monkeypatch.setattr(remote_job, "LOOK_WHEN_TOLD", 600.0)
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
+    monkeypatch.setattr(remote_job, "SUBSCRIBED_POLL", 600.0)
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (600.0, 600.0))
     starter.cluster.refuse_watches = [Status(403, "cannot watch resource jobs")]
     work = starter.waiting()
     assert not starter.cluster.refuse_watches
@@ -454,7 +454,7 @@ def test_who_is_told_no_more_looks(starter: Starter, monkeypatch: pytest.MonkeyP
     """X-10: the stream broke off and does not come again, or what it tells of cannot be asked for just then."""
     for name, seconds in zip(LOOKS, (0.01, 0.01, 600.0), strict=True):
         monkeypatch.setattr(remote_job, name, seconds)
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (600.0, 600.0))
     work, cluster = starter.waiting(), starter.cluster
     starter.is_left_alone()
     if away == "the watch":
@@ -476,7 +476,7 @@ def test_what_is_watched_is_not_looked_at_all_the_time(starter: Starter, monkeyp
 
 def test_nobody_watches_when_nothing_runs(watched: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: the stream is not begun anew."""
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (0.01, 0.01))
     assert end(watched.start(namespace="quiet")) == Succeeded({})
     watched.cluster.break_off = [None]
     eventually(lambda: "watch quiet" not in [one.name for one in threading.enumerate()])
@@ -553,9 +553,9 @@ def test_a_pod_that_is_taken_away_says_why(status: Any) -> None:
 def test_a_pod_that_finds_no_node_says_so() -> None:
     """X-10: for the error of a timeout."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 1Ti"}
-    assert kubernetes_pod.waiting({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
+    assert kubernetes_pod.waiting_reason({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
     creating = {"name": "task", "state": {"waiting": {"reason": "ContainerCreating"}}}
-    assert kubernetes_pod.waiting({"status": {"containerStatuses": [creating]}}) == ""
+    assert kubernetes_pod.waiting_reason({"status": {"containerStatuses": [creating]}}) == ""
 
 
 def test_the_name_is_another_for_another_attempt(starter: Starter) -> None:

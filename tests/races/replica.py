@@ -10,7 +10,7 @@ from typing import Any
 from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
-from reconcile.launchers.shared.log_file import LogFile
+from reconcile.launchers.shared.attempt_folder import LogFile
 from reconcile.loop import replica
 from reconcile.loop.due_pass import Deciding
 from reconcile.loop.loop import Loop

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.launchers.shared import child_process, file_locks
+from reconcile.launchers.shared import attempt_folder, child_process
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
 from tests.waiting import eventually
 
@@ -23,16 +23,16 @@ SHELLS = [shell for shell in ("dash", "bash", "busybox", "mksh", "zsh") if shuti
 class Place:
     def __init__(self, root: Path) -> None:
         self.root, self.folder = root, root / "runs" / "r1" / "1"
-        self.started: list[child_process.Child] = []
+        self.started: list[child_process.ChildProcess] = []
 
-    def start(self, script: str, **environment: str) -> child_process.Child:
+    def start(self, script: str, **environment: str) -> child_process.ChildProcess:
         launch = Launch("r1", 1, self.folder, self.root, {}, {"input": {}}, environment)
         own = {"ROOT": str(self.root), "LEVEL": "own", "TRIGGERCTL_OUTPUT": "own"}
         child = child_process.start(launch, ["/bin/sh", "-c", script], child_process.environment(launch, own))
         self.started.append(child)
         return child
 
-    def adopt(self) -> child_process.Child | None:
+    def adopt(self) -> child_process.ChildProcess | None:
         if child := child_process.adopt(self.folder):
             self.started.append(child)
         return child
@@ -50,7 +50,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         child.forget()
 
 
-def end(work: child_process.Child) -> WorkProgress:
+def end(work: child_process.ChildProcess) -> WorkProgress:
     eventually(lambda: not isinstance(work.poll(), Running))
     return work.poll()
 
@@ -113,7 +113,7 @@ class TestWhateverShellStandsBehindSh:
         """X-10: nothing outlives the attempt in its group."""
         child = place.start('(trap "" TERM; exec 9<"$0"; sleep 1000) & exit 0')
         assert end(child) == Succeeded({})
-        eventually(lambda: not file_locks.held(place.folder / "group"))
+        eventually(lambda: not attempt_folder.is_locked(place.folder / "group"))
 
 
 def test_the_contract_wins_over_the_tasks_own_environment(place: Place) -> None:
@@ -250,7 +250,7 @@ def test_an_input_that_is_not_json_is_a_launch_error(place: Place) -> None:
         child_process.start(launch, ["/bin/true"], child_process.environment(launch))
 
 
-WATCHED = {child_process.__file__, file_locks.__file__, subprocess.__file__}
+WATCHED = {child_process.__file__, attempt_folder.__file__, subprocess.__file__}
 
 
 def start_and_die(place: Place, line: int) -> bool:
@@ -285,7 +285,7 @@ def test_a_controller_killed_at_any_line_of_a_start_starts_once_or_never(tmp_pat
         killed = start_and_die(place, line)
         adopted, runs = place.adopt(), place.root / "ran"
         if adopted is None:
-            eventually(lambda: not file_locks.held(place.folder / "lock"))  # noqa: B023 - called before it changes
+            eventually(lambda: not attempt_folder.is_locked(place.folder / "lock"))  # noqa: B023 - called before it changes
             assert not runs.exists(), line
         else:
             assert end(adopted) == Succeeded({}), line

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconcile.launchers.shared import kubernetes_watch
-from reconcile.launchers.shared.kubernetes_watch import JobWatch
+from reconcile.launchers.shared import kubernetes_cluster
+from reconcile.launchers.shared.kubernetes_cluster import JobWatch
 from tests.waiting import eventually
 
 
@@ -34,7 +34,7 @@ def test_streams_that_end_at_once_come_ever_more_slowly(
 ) -> None:
     """X-10: each asks the cluster for all Jobs and wakes all attempts, whatever it tells before it breaks off."""
     time = Time(lasting)
-    monkeypatch.setattr(kubernetes_watch, "time", time)
+    monkeypatch.setattr(kubernetes_cluster, "time", time)
     told = JobWatch("here", time.stream)
 
     def wake() -> None:
