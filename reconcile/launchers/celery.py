@@ -80,7 +80,7 @@ class CeleryCluster(NamedTuple):
 class CeleryCalls:
     """Calls for the task of one attempt, found by its id.
 
-    Celery carries out a message that is sent twice two times, so a message that may have been sent is only awaited.
+    Celery runs a task once per message, so after a message that may have been sent, only its result is awaited.
     """
 
     is_repeatable = False
