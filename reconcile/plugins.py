@@ -1,4 +1,4 @@
-"""Discovery of plug-ins: each module in a plug-in folder is one, named by the kind it serves."""
+"""Discovery of plug-ins: each module in a plug-in folder is one, and its name is the kind."""
 
 import importlib
 import pkgutil
@@ -12,18 +12,18 @@ from reconcile.protocols import Launcher, SecretSource
 
 @cache
 def launchers() -> Mapping[str, Launcher]:
-    """Return every launcher by its kind. Raises TypeError for a module in the folder without a `launcher`."""
+    """Return all launchers by kind. Raises TypeError for a module without `launcher`."""
     return MappingProxyType(discover("reconcile.launchers", "launcher"))
 
 
 @cache
 def secret_sources() -> Mapping[str, SecretSource]:
-    """Return every source of secrets by its kind. Raises TypeError for a module in the folder without a `source`."""
+    """Return all sources of secrets by kind. Raises TypeError for a module without `source`."""
     return MappingProxyType(discover("reconcile.runs.secrets", "source"))
 
 
 def launcher(kind: str) -> Launcher:
-    """Return the launcher of a kind. Raises LookupError that names the kinds there are."""
+    """Return the launcher of a kind. Raises LookupError with the known kinds."""
     chosen = launchers().get(kind)
     if chosen is None:
         raise LookupError(f"no launcher {kind!r}; there are {', '.join(launchers())}")
@@ -31,9 +31,9 @@ def launcher(kind: str) -> Launcher:
 
 
 def discover(package: str, attribute: str) -> dict[str, Any]:
-    """Return the `attribute` of every module of a package by the module's name.
+    """Return the `attribute` of every module in a package by the module's name.
 
-    Sub-packages and modules that begin with `_` are no plug-ins. Raises TypeError for a module without the attribute.
+    Sub-packages and modules that begin with `_` are left out. Raises TypeError for a module without the attribute.
     """
     plugins = {}
     paths = importlib.import_module(package).__path__

@@ -1,4 +1,14 @@
-"""The small protocols between the loop and its plug-ins."""
+"""Protocols of the plug-ins: launchers, which run tasks, and sources of secrets.
+
+To add a launcher, create `reconcile/launchers/<kind>.py`; `<kind>` is then the name of its block in task manifests.
+The module defines `launcher`, an object with the members of `Launcher`: `read` checks and types the block, `system`
+names the remote system, `start` begins an attempt, `adopt` finds one that an earlier controller began, and
+`finds_anywhere` says whether `start` finds it from another machine. `start` and `adopt` return a `Work`, through which
+the runner reads the log, polls for the end, cancels the attempt and removes its traces. `reconcile/launchers/shared/`
+has a complete `Work` for child processes (`child_process`), HTTP requests (`http_exchange`) and work in a remote system
+(`remote_job`). Add the kind to the tables of `tests/contract/test_launchers.py`, whose tests run for every launcher,
+and to the independence contract in `pyproject.toml`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,13 +20,13 @@ from typing import Any, Protocol
 class Launch:
     """Everything a launcher needs to start one attempt of a run.
 
-    `folder` is known from run and attempt alone, private to this attempt and owned by the launcher;
-    `block` is what stands under `process:` or `python:` in the task, as the launcher's `read` typed it; `input` is the
-    whole document the task sees; `root` is what relative `cwd` and `path` are relative to; `environment` holds what the
-    contract adds to a task's environment (run id, URL, token), never the controller's own settings. The worker ends the
-    work after `timeout_seconds`; a system elsewhere is told it too, for the time in which no controller is there to do
-    that.
-    `installation` is whose attempt it is, "" for one that a release began which did not say so.
+    `folder` belongs to this attempt alone; its path follows from run and attempt. The launcher creates it.
+    `root` is TASK_ROOT, the folder that relative `cwd` and `path` refer to.
+    `block` is the launcher's block of the task, as its `read` returned it.
+    `input` is the whole input document.
+    `environment` contains the variables triggerctl adds to the task's environment (run id, URL, token).
+    `timeout_seconds` is enforced by the runner; remote systems get it too, in case no controller is running then.
+    `installation` is the id of the installation, "" for an attempt of an earlier release that did not record it.
     """
 
     run_id: str
@@ -24,7 +34,7 @@ class Launch:
     folder: Path
     root: Path
     block: Any
-    input: Mapping[str, Any] = field(repr=False)  # it holds secrets
+    input: Mapping[str, Any] = field(repr=False)  # contains secrets
     environment: Mapping[str, str]
     timeout_seconds: float = 3600.0
     installation: str = ""
@@ -32,21 +42,21 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The work goes on; `elsewhere`: without this controller too, so that one that stops leaves it to the next."""
+    """The work has not ended. `elsewhere`: it does not need this controller, which leaves it running when it stops."""
 
     elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """Exit 0, or what counts as that; `output` is the JSON object the task answered, `{}` when it wrote none."""
+    """The work ended well. `output` is the task's JSON object, `{}` if it wrote none."""
 
     output: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The work ended badly; `output` is kept when the task wrote one all the same."""
+    """The work ended badly. `output` is set if the task wrote one all the same."""
 
     error: str
     output: Mapping[str, Any] | None = None
@@ -54,7 +64,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The work is gone and left no answer (killed with its supervisor, machine restarted)."""
+    """The work is gone without a result (killed with its supervisor, machine restarted)."""
 
     error: str
 
@@ -63,62 +73,58 @@ WorkProgress = Running | Succeeded | Failed | Lost
 
 
 class Log(Protocol):
-    """What an attempt prints, standard output and error merged."""
+    """The text an attempt prints, standard output and error merged."""
 
     def read(self, start: int, limit: int) -> bytes:
-        """Up to `limit` bytes from byte `start` on."""
+        """Return up to `limit` bytes from byte `start` on."""
         ...
 
     def size(self) -> int:
-        """Bytes written so far."""
+        """Return the number of bytes written so far."""
         ...
 
     def drop(self, start: int, end: int) -> None:
-        """Gives back the room of bytes [start, end), which nobody reads again; the size stays.
+        """Free the disk space of bytes [start, end), which are not read again. The size stays the same.
 
-        Raises OSError where there is no way to.
+        Raises OSError if that is not possible.
         """
         ...
 
 
 class Work(Protocol):
-    """One attempt that was started or adopted."""
+    """An attempt that was started or adopted."""
 
     @property
     def log(self) -> Log: ...
 
     def poll(self) -> WorkProgress:
-        """How it stands; never blocks. After anything but Running the answer stays the same."""
+        """Return the progress without blocking. An outcome, once returned, stays the same."""
         ...
 
     def cancel(self, *, force: bool = False) -> None:
-        """Asks the work, and all it started, to end; with `force` it is ended. Harmless once it has ended."""
+        """Ask the work and its child processes to end; with `force`, end them. Harmless after the end."""
         ...
 
     def forget(self) -> None:
-        """Removes what is left of the attempt: its files, and anything it left running."""
+        """Remove the attempt's files and everything it left running."""
         ...
 
 
 class System(Protocol):
-    """A system elsewhere that carries work out; two that are equal are one."""
+    """A remote system that carries out work. Equal objects stand for the same system."""
 
     def __hash__(self) -> int: ...
 
     def reach(self) -> None:
-        """Has it answer as it answers a launch; nothing begins there. Whatever it raises says what is wrong."""
+        """Check access to the system without starting anything. Any exception is the reason why it cannot be used."""
         ...
 
 
 class Launcher(Protocol):
-    """One way to run a task; a file in `reconcile/launchers/` named by the kind it serves, holding `launcher`.
+    """One way to run a task.
 
-    `start` raises LaunchError when the work cannot be started at all (no such command, a bad folder); asked again for
-    the same folder it answers what was started there, and never starts a second time.
-    `adopt` finds an attempt that an earlier controller started, and answers None when the folder shows no start;
-    after that answer none can follow there. It speaks for this folder alone, not for one on another machine or one
-    that was lost with its disk, and it would give up an attempt that this controller is just starting.
-    `finds_anywhere`: `start` on another machine finds what was started for the same run and attempt, too.
+    `finds_anywhere` means that `start`, called on another machine for the same run and attempt, finds the existing work
+    instead of starting it again.
     """
 
     finds_anywhere: bool
@@ -126,47 +132,60 @@ class Launcher(Protocol):
     def read(self, written: Any) -> Any:
         """Return a task's block as the launcher's own frozen object.
 
-        Raises Invalid with everything that is wrong, paths counted from the block.
+        Raises Invalid with all faults; their paths begin at the block.
         """
         ...
 
     def system(self, block: Any) -> System | None:
-        """Return where the work of a block goes; None where it stays here, or where to ask is to begin it."""
+        """Return the remote system of a block; None if the work stays here, or if any request would start it."""
         ...
 
-    def start(self, launch: Launch) -> Work: ...
+    def start(self, launch: Launch) -> Work:
+        """Start an attempt, or return the work that an earlier call started in the same folder.
 
-    def adopt(self, folder: Path) -> Work | None: ...
+        Raises LaunchError if it cannot be started, for example because the command does not exist.
+        """
+        ...
+
+    def adopt(self, folder: Path) -> Work | None:
+        """Return the work that an earlier controller started in a folder.
+
+        None means that nothing was started there and never will be: a start that is under way is ruled out. It says
+        nothing about folders on other machines or lost disks.
+        """
+        ...
 
 
 class LaunchError(Exception):
-    """The work could not be started; the text says why and is shown to people."""
+    """The work could not be started; the text is the reason, shown to people."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretPlaces:
-    """Where sources of secrets look; each reads what is its own. `folder` None: no files; `namespace` None: the
-    cluster's own."""
+    """Places where sources of secrets look; each source uses its own field.
+
+    `folder` None means no files; `namespace` None means the cluster's default namespace.
+    """
 
     folder: Path | None = None
     namespace: str | None = None
 
 
 class SecretSource(Protocol):
-    """One place where secrets lie; a file in `reconcile/secrets/` named by the kind it is, holding `source`.
+    """One kind of store for secrets: a module in `reconcile/runs/secrets/` that defines `source`.
 
-    `scope` None asks for what belongs to no scope. Scopes and names are as `revisions.spec` lets them be, so
-    neither can lead elsewhere.
+    `scope` None asks for a secret of no scope. `revisions.spec` restricts the characters of scopes and names, so
+    neither can form a path to another place.
     """
 
     def place(self, places: SecretPlaces, scope: str | None, name: str) -> str:
-        """Where that is, in words for people."""
+        """Return the place of a secret in words for people."""
         ...
 
     def read(self, places: SecretPlaces, scope: str | None, name: str) -> str | None:
-        """The value, None when there is none. Raises SecretUnreadable, whose text never holds a value."""
+        """Return the value, None if there is none. Raises SecretUnreadable, whose text never contains a value."""
         ...
 
 
 class SecretUnreadable(Exception):
-    """A source cannot say whether it holds a secret, or what; it may be able to later."""
+    """A source cannot be read at the moment; a later attempt may succeed."""

@@ -1,1 +1,1 @@
-"""Ways to start work, one file each; found by discovery."""
+"""Launchers, one module per kind, found by their name; `reconcile/protocols.py` says how to add one."""

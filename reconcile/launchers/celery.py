@@ -1,4 +1,4 @@
-"""`celery`: a task of an existing Celery cluster."""
+"""`celery`: a task of an existing Celery cluster. A message is sent once; the result backend reports the end."""
 
 import json
 import os
@@ -10,21 +10,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from reconcile.launchers.shared import answers, remote_job
+from reconcile.launchers.shared import remote_job, task_output
 from reconcile.launchers.shared.block_faults import extra_faults, refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.remote_job import Unreachable
 from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
 
 VARIABLES = {"broker": "CELERY_BROKER_URL", "backend": "CELERY_RESULT_BACKEND"}
-"""Fields that name a variable of the controller's environment, and the ones that Celery itself knows."""
+"""Fields that name a variable of the controller's environment; the defaults are Celery's own names."""
 UNKNOWN = "PENDING"
-"""What a backend says of an id: that it waits, or that nobody ever heard of it."""
+"""Status that a backend returns both for a waiting task and for an id it does not know."""
 SECONDS_BEYOND = 60
-"""What the worker's own limit adds to the timeout, so that the controller's comes first while there is one."""
+"""The worker's own limit is this much later than the timeout, so that a living controller ends the task first."""
 SECONDS_TO_CONNECT = 5
 _SHOWN = "['…']"
-"""What workers write into their logs and events instead of the argument, which holds secrets."""
+"""Text that workers show in logs and events instead of the argument, which contains secrets."""
 
 _EXAMPLE = "write task: reports.weekly"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -41,12 +41,12 @@ class CeleryBlock:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:
-        """Make a block of one that is right."""
+        """Make a block from a mapping that has no faults."""
         return cls(**written)
 
 
 class CeleryLauncher:
-    """Sends `{task, queue, broker: VARIABLE, backend: VARIABLE}` once, and asks the backend for its end (X-10)."""
+    """Sends `{task, queue, broker: VARIABLE, backend: VARIABLE}` once and polls the result backend (X-10)."""
 
     finds_anywhere = False
 
@@ -58,29 +58,32 @@ class CeleryLauncher:
         return CeleryCluster(block.broker, block.backend)
 
     def start(self, launch: Launch) -> Work:
-        return remote_job.start(launch, CeleryTask, CeleryBlock.of)
+        return remote_job.start(launch, CeleryCalls, CeleryBlock.of)
 
     def adopt(self, folder: Path) -> Work | None:
-        return remote_job.adopt(folder, CeleryTask, CeleryBlock.of)
+        return remote_job.adopt(folder, CeleryCalls, CeleryBlock.of)
 
 
 class CeleryCluster(NamedTuple):
-    """A broker and a backend, each by the variable that holds its address."""
+    """A broker and a result backend, each given by the variable that contains its address."""
 
     broker: str
     backend: str
 
     def reach(self, id: str = "triggerctl-doctor") -> None:
-        """Connects to the broker, and asks the backend for an id."""
-        with _talking(self) as apps, apps.connection() as connection:
+        """Connect to the broker and ask the backend for an id. Raises Unreachable and LaunchError."""
+        with _connected(self) as apps, apps.connection() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=SECONDS_TO_CONNECT)
             _meta(apps.reader.backend, id)
 
 
-class CeleryTask:
-    """One attempt, by its id. A message that is sent twice runs twice, so what may have been sent is only awaited."""
+class CeleryCalls:
+    """Calls for the task of one attempt, found by its id.
 
-    repeatable = False
+    Celery runs a task once per message, so after a message that may have been sent, only its result is awaited.
+    """
+
+    is_repeatable = False
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -88,11 +91,11 @@ class CeleryTask:
         self._cluster = CeleryCluster(self._block.broker, self._block.backend)
         self._id = "-".join(filter(None, ("triggerctl", launch.installation, launch.run_id, str(launch.attempt))))
 
-    def reach(self) -> None:
+    def prepare(self) -> None:
         self._cluster.reach(self._id)
 
     def submit(self) -> None:
-        with _talking(self._cluster) as apps:
+        with _connected(self._cluster) as apps:
             if _meta(apps.reader.backend, self._id)["status"] != UNKNOWN:
                 return
             seconds, queue = self._launch.timeout_seconds, self._block.queue
@@ -111,19 +114,19 @@ class CeleryTask:
                 )
 
     def _headers(self) -> dict[str, str]:
-        """As OpenTelemetry's instrumentation of Celery reads them."""
+        """Return the trace context in the form that OpenTelemetry's instrumentation of Celery reads."""
         parent = self._launch.environment.get("TRACEPARENT")
         return {"traceparent": parent} if parent else {}
 
-    def told(self, wake: Callable[[], None]) -> bool:
+    def subscribe(self, wake: Callable[[], None]) -> bool:
         return False
 
-    def look(self) -> WorkProgress:
-        with _talking(self._cluster) as apps:
+    def read_progress(self) -> WorkProgress:
+        with _connected(self._cluster) as apps:
             backend = apps.reader.backend
             try:
                 meta = _meta(backend, self._id)
-            except _unreadable() as error:
+            except _unreadable_errors() as error:
                 hint = "the worker's result_serializer must be json"
                 return Failed(f"its result cannot be read: {type(error).__name__}: {error}; {hint}")
         match meta["status"]:
@@ -138,21 +141,24 @@ class CeleryTask:
         return Running()
 
     def cancel(self, *, force: bool) -> None:
-        with _talking(self._cluster) as apps, apps.connection() as connection:
+        with _connected(self._cluster) as apps, apps.connection() as connection:
             chosen = "SIGKILL" if force else "SIGTERM"
             apps.sender.control.revoke(self._id, terminate=True, signal=chosen, connection=connection)
 
-    def clean(self) -> None:
-        """Results expire by themselves."""
+    def clean_up(self) -> None:
+        """Do nothing: backends remove results after a time."""
 
 
 def _meta(backend: Any, id: str) -> dict[str, Any]:
-    """What the backend holds of an id; nothing is unpickled. Raises one of `_unreadable` for what is no result."""
-    found: dict[str, Any] = backend.get_task_meta(id, cache=False)
-    return {"status": found["status"], "result": found["result"], "traceback": found.get("traceback")}
+    """Return status, result and traceback of an id.
+
+    Nothing is unpickled. Raises one of `_unreadable_errors` if the stored result cannot be read.
+    """
+    meta: dict[str, Any] = backend.get_task_meta(id, cache=False)
+    return {"status": meta["status"], "result": meta["result"], "traceback": meta.get("traceback")}
 
 
-def _unreadable() -> tuple[type[Exception], ...]:
+def _unreadable_errors() -> tuple[type[Exception], ...]:
     from celery.exceptions import SecurityError
     from kombu.exceptions import ContentDisallowed, SerializationError
 
@@ -160,22 +166,26 @@ def _unreadable() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def _talking(cluster: CeleryCluster) -> "Iterator[Apps]":
-    """Turns whatever goes wrong on the way into Unreachable; no address is told, for it may hold a password."""
+def _connected(cluster: CeleryCluster) -> "Iterator[Apps]":
+    """Yield the apps of a cluster; errors in the block become Unreachable.
+
+    Their text does not contain an address, which can contain a password.
+    """
     apps = _apps(*map(_address, cluster))
     try:
         yield apps
     except LaunchError:
         raise
-    except Exception as error:  # noqa: BLE001 - each broker and backend has errors of its own
+    except Exception as error:  # noqa: BLE001 - every broker and backend raises its own errors
         raise Unreachable(f"the Celery cluster cannot be reached: {type(error).__name__}: {error}") from None
 
 
 class Apps(NamedTuple):
-    """`sender` knows no backend: with one it would subscribe to each result, for which its connection is not made.
+    """Celery apps of one cluster: one that sends and one that reads results.
 
-    Both go by the addresses they were made for: by itself Celery puts CELERY_BROKER_URL and CELERY_RESULT_BACKEND of
-    the environment before what an app is given.
+    `sender` has no backend: with one, Celery would subscribe to the result of each message and keep a connection for
+    it. The addresses are set so that they win over CELERY_BROKER_URL and CELERY_RESULT_BACKEND in the environment,
+    which Celery otherwise prefers to the ones given to an app.
     """
 
     sender: Any
@@ -183,7 +193,7 @@ class Apps(NamedTuple):
     broker: str
 
     def connection(self) -> Any:
-        """To the broker; not made yet."""
+        """Return a connection to the broker, not yet opened."""
         return self.sender.connection_for_write(self.broker)
 
 
@@ -215,33 +225,32 @@ def _success(result: Any) -> WorkProgress:
         return Succeeded({})
     try:
         return Succeeded(_output(result))
-    except answers.BadOutput as error:
+    except task_output.BadOutput as error:
         return Failed(str(error))
 
 
 def _failure(error: Any) -> Failed:
-    """With the output that the exception carries as its last argument: a task may keep state when it fails, too."""
+    """Return the failure. A mapping as the exception's last argument is the output: a task can keep state (X-06)."""
     from celery.utils.serialization import UnpickleableExceptionWrapper
 
     if isinstance(error, UnpickleableExceptionWrapper):
         return Failed(" ".join(str(error.text).split())[:300])
-    said = list(getattr(error, "args", [error]))
+    arguments = list(getattr(error, "args", [error]))
     output = None
-    if said and isinstance(said[-1], Mapping):
-        with suppress(answers.BadOutput):
-            output = _output(said.pop())
-    return Failed(": ".join([type(error).__name__, *(" ".join(str(one).split()) for one in said)])[:300], output)
+    if arguments and isinstance(arguments[-1], Mapping):
+        with suppress(task_output.BadOutput):
+            output = _output(arguments.pop())
+    words = [type(error).__name__, *(" ".join(str(argument).split()) for argument in arguments)]
+    return Failed(": ".join(words)[:300], output)
 
 
 def _output(result: Any) -> dict[str, Any]:
-    """What a worker returned, judged as any other output. Raises BadOutput."""
+    """Return a worker's result as an output, under the same rules as any other. Raises BadOutput."""
     try:
         text = json.dumps(result).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise answers.BadOutput(f"output is not JSON: {error}") from None
-    if len(text) > answers.LARGEST_OUTPUT:
-        raise answers.BadOutput(f"output is larger than {answers.LARGEST_OUTPUT} bytes")
-    return answers.parse_output(text)
+        raise task_output.BadOutput(f"output is not JSON: {error}") from None
+    return task_output.parse_output(text)
 
 
 def _faults(written: Any) -> Iterator[Fault]:
@@ -254,13 +263,13 @@ def _faults(written: Any) -> Iterator[Fault]:
     for field in ("task", "queue"):
         if field in written:
             yield from text_faults(field, written[field], empty=False)
-    for field, usual in VARIABLES.items():
-        yield from _variable_faults(field, written.get(field, usual))
+    for field, default in VARIABLES.items():
+        yield from _variable_faults(field, written.get(field, default))
 
 
 def _variable_faults(field: str, name: Any) -> Iterator[Fault]:
-    if wrong := list(text_faults(field, name, empty=False)):
-        yield from wrong
+    if faults := list(text_faults(field, name, empty=False)):
+        yield from faults
     elif not _VARIABLE.fullmatch(name):
         hint = f"write {field}: {VARIABLES[field]}, and the address into the controller's environment"
         yield Fault(field, "names no variable; an address, which may hold a password, would be stored and shown", hint)

@@ -1,4 +1,4 @@
-"""`flyte`: a run of a registered task in Flyte 2, over Connect."""
+"""`flyte`: a run of a registered task in Flyte 2, through its Connect API."""
 
 import json
 import os
@@ -11,21 +11,24 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from reconcile.launchers.shared import answers, remote_job
+from reconcile.launchers.shared import remote_job, task_output
 from reconcile.launchers.shared.block_faults import extra_faults, refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.remote_job import Unreachable
 from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
 
 NAMES = {"org": 63, "project": 63, "domain": 63, "task": 255, "version": 63}
-"""Required, and how long Flyte lets them be."""
+"""Required fields, and the longest value Flyte accepts, in characters."""
 INPUT = "document"
+"""Name of the task's only input."""
 LONGEST_NAME = 30
+"""Characters of a run's name."""
 OWNER = "triggerctl-installation"
-"""The label that says whose a run is."""
+"""Label with the id of the installation that a run belongs to."""
 MILLISECONDS = 30_000
-NOT_NOW = ("aborted", "canceled", "deadline_exceeded", "internal", "resource_exhausted", "unavailable", "unknown")
-"""Codes of Connect after which asking again is no use only for a while."""
+"""Timeout of a call."""
+TRANSIENT = ("aborted", "canceled", "deadline_exceeded", "internal", "resource_exhausted", "unavailable", "unknown")
+"""Error codes of Connect after which a call can be repeated."""
 
 _EXAMPLE = (
     "write {endpoint: https://flyte.example, org: acme, project: sales, domain: production, task: reports.weekly, …}"
@@ -47,7 +50,7 @@ class FlyteBlock:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:
-        """Make a block of one that is right."""
+        """Make a block from a mapping that has no faults."""
         return cls(**written)
 
 
@@ -64,15 +67,15 @@ class FlyteLauncher:
         return Domain(block.endpoint, block.org, block.project, block.domain, block.token)
 
     def start(self, launch: Launch) -> Work:
-        return remote_job.start(launch, FlyteRun, FlyteBlock.of)
+        return remote_job.start(launch, FlyteCalls, FlyteBlock.of)
 
     def adopt(self, folder: Path) -> Work | None:
-        return remote_job.adopt(folder, FlyteRun, FlyteBlock.of)
+        return remote_job.adopt(folder, FlyteCalls, FlyteBlock.of)
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where runs are created, and the variable with the token that is shown there."""
+    """A domain of a project in Flyte. `token` names the variable with the token for it."""
 
     endpoint: str
     org: str
@@ -81,19 +84,19 @@ class Domain:
     token: str | None
 
     def reach(self) -> None:
-        """Asks for a run that is not there, as somebody who may."""
+        """Ask for a run that does not exist. The call fails without access and without permission."""
         from flyteidl2.workflow import run_service_pb2 as messages
 
         run = {"org": self.org, "project": self.project, "domain": self.domain, "name": "triggerctl-doctor"}
-        with _asking("GetRunDetails", but="not_found"):
+        with _translated_errors("GetRunDetails", allowed="not_found"):
             request = messages.GetRunDetailsRequest(run_id=run)
             _client(self.endpoint).get_run_details(request, headers=_headers(self.token), timeout_ms=MILLISECONDS)
 
 
-class FlyteRun:
-    """The run of one attempt, by its name."""
+class FlyteCalls:
+    """Calls for the run of one attempt; Flyte refuses a second run under the same name."""
 
-    repeatable = True
+    is_repeatable = True
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -101,21 +104,21 @@ class FlyteRun:
         name = f"r{launch.run_id.lower()}{launch.attempt}"
         self._run = {"org": self._block.org, "project": self._block.project, "domain": self._block.domain, "name": name}
 
-    def reach(self) -> None:
+    def prepare(self) -> None:
         if len(self._run["name"]) > LONGEST_NAME:
             raise LaunchError(f"attempt {self._launch.attempt}: a name in Flyte has no room for more than three digits")
         _headers(self._block.token)
 
     def submit(self) -> None:
-        with _asking("CreateRun", but="already_exists"):
-            _client(self._block.endpoint).create_run(self._request(), **self._how())
+        with _translated_errors("CreateRun", allowed="already_exists"):
+            _client(self._block.endpoint).create_run(self._request(), **self._call_options())
             return
         self._details()
 
-    def told(self, wake: Callable[[], None]) -> bool:
+    def subscribe(self, wake: Callable[[], None]) -> bool:
         return False
 
-    def look(self) -> WorkProgress:
+    def read_progress(self) -> WorkProgress:
         from flyteidl2.common.phase_pb2 import ActionPhase
 
         details = self._details()
@@ -140,25 +143,25 @@ class FlyteRun:
 
         if self._details() is None:
             return
-        with _asking("AbortRun", but="not_found"):
+        with _translated_errors("AbortRun", allowed="not_found"):
             request = messages.AbortRunRequest(run_id=self._run, reason="asked to end by triggerctl")
-            _client(self._block.endpoint).abort_run(request, **self._how())
+            _client(self._block.endpoint).abort_run(request, **self._call_options())
 
-    def clean(self) -> None:
-        """Runs are Flyte's own history."""
+    def clean_up(self) -> None:
+        """Do nothing: Flyte keeps its runs as its own history."""
 
     def _details(self) -> Any:
-        """The run by our name, None where there is none. Raises Foreign for another installation's."""
+        """Return the attempt's run, None if there is none. Raises Foreign if it is another installation's."""
         from flyteidl2.workflow import run_service_pb2 as messages
 
-        found = None
-        with _asking("GetRunDetails", but="not_found"):
+        details = None
+        with _translated_errors("GetRunDetails", allowed="not_found"):
             request = messages.GetRunDetailsRequest(run_id=self._run)
-            found = _client(self._block.endpoint).get_run_details(request, **self._how()).details
-        if found is not None:
-            owner = found.run_spec.labels.values.get(OWNER, "").upper()
+            details = _client(self._block.endpoint).get_run_details(request, **self._call_options()).details
+        if details is not None:
+            owner = details.run_spec.labels.values.get(OWNER, "").upper()
             remote_job.refuse_foreign(self._launch, f"the run {self._run['name']} in Flyte", owner)
-        return found
+        return details
 
     def _request(self) -> Any:
         from flyteidl2.core.literals_pb2 import KeyValuePair
@@ -183,9 +186,9 @@ class FlyteRun:
     def _success(self, action: Any) -> WorkProgress:
         from flyteidl2.workflow import run_service_pb2 as messages
 
-        with _asking("GetActionData"):
+        with _translated_errors("GetActionData"):
             request = messages.GetActionDataRequest(action_id=action.id)
-            outputs = _client(self._block.endpoint).get_action_data(request, **self._how()).outputs
+            outputs = _client(self._block.endpoint).get_action_data(request, **self._call_options()).outputs
         if not outputs.literals:
             return Succeeded({})
         scalar = outputs.literals[0].value.scalar
@@ -194,38 +197,38 @@ class FlyteRun:
         if scalar.primitive.WhichOneof("value") != "string_value":
             return Failed("output is not a text; let the task return str, a JSON object")
         try:
-            return Succeeded(_output(scalar.primitive.string_value))
-        except answers.BadOutput as error:
+            return Succeeded(task_output.parse_output(scalar.primitive.string_value.encode()))
+        except task_output.BadOutput as error:
             return Failed(str(error))
 
     def _keep_log(self, action: Any) -> None:
-        """As far as there is one: it is a service of its own, and what it cannot say now is not worth a failure."""
+        """Copy the log. Errors are ignored: logs come from a service of their own, whose failure is not the task's."""
         from connectrpc.errors import ConnectError
         from flyteidl2.workflow import run_logs_service_pb2 as messages
 
         request = messages.TailLogsRequest(action_id=action.id, attempt=action.status.attempts or 1)
         with suppress(ConnectError, OSError), (self._launch.folder / "log").open("wb") as file:
-            for answer in _log_client(self._block.endpoint).tail_logs(request, **self._how()):
+            for answer in _log_client(self._block.endpoint).tail_logs(request, **self._call_options()):
                 for line in (line for logs in answer.logs for line in logs.lines):
                     file.write(line.message.rstrip("\n").encode() + b"\n")
 
-    def _how(self) -> dict[str, Any]:
+    def _call_options(self) -> dict[str, Any]:
         return {"headers": _headers(self._block.token), "timeout_ms": MILLISECONDS}
 
 
 @contextmanager
-def _asking(call: str, but: str = "") -> Iterator[None]:
-    """Turns errors of Connect into ours; a code of `but` is no error, and ends the block."""
+def _translated_errors(call: str, allowed: str = "") -> Iterator[None]:
+    """Raise errors of Connect as Unreachable or LaunchError. The code `allowed` only ends the block."""
     from connectrpc.errors import ConnectError
 
     try:
         yield
     except ConnectError as error:
         code = error.code.value
-        if code == but:
+        if code == allowed:
             return
-        said = f"Flyte answered {call} with {code}: {error.message}"
-        raise (Unreachable(said) if code in NOT_NOW else LaunchError(said)) from None
+        text = f"Flyte answered {call} with {code}: {error.message}"
+        raise (Unreachable(text) if code in TRANSIENT else LaunchError(text)) from None
 
 
 @cache
@@ -251,22 +254,14 @@ def _headers(variable: str | None) -> dict[str, str]:
 
 
 def _failure(message: str) -> Failed:
-    """The message; a last line that is a JSON object is the output: a task may keep state when it fails, too."""
+    """Return the failure. A last line that is a JSON object is the output: tasks can keep state on failure (X-06)."""
     lines = message.strip().splitlines()
     output = None
     if lines and lines[-1].startswith("{"):
-        with suppress(answers.BadOutput):
-            output = _output(lines[-1])
+        with suppress(task_output.BadOutput):
+            output = task_output.parse_output(lines[-1].encode())
             lines.pop()
-    return Failed(" ".join(" ".join(lines).split())[-answers.LONGEST_LAST_LINE :] or "failed", output)
-
-
-def _output(text: str) -> dict[str, Any]:
-    """Raises BadOutput."""
-    content = text.encode()
-    if len(content) > answers.LARGEST_OUTPUT:
-        raise answers.BadOutput(f"output is larger than {answers.LARGEST_OUTPUT} bytes")
-    return answers.parse_output(content)
+    return Failed(" ".join(" ".join(lines).split())[-task_output.LONGEST_LAST_LINE :] or "failed", output)
 
 
 def _faults(written: Any) -> Iterator[Fault]:
@@ -277,8 +272,8 @@ def _faults(written: Any) -> Iterator[Fault]:
     for field in ("endpoint", *NAMES):
         if field not in written:
             yield Fault(field, "is missing", _EXAMPLE)
-        elif wrong := list(text_faults(field, written[field], empty=False)):
-            yield from wrong
+        elif faults := list(text_faults(field, written[field], empty=False)):
+            yield from faults
         elif len(written[field]) > NAMES.get(field, 1000):
             yield Fault(field, "is longer than Flyte allows", f"at most {NAMES.get(field, 1000)} characters")
         elif field == "endpoint":
@@ -291,7 +286,7 @@ def _endpoint_faults(endpoint: str) -> Iterator[Fault]:
     hint = "write endpoint: https://flyte.example"
     try:
         parts = urlsplit(endpoint)
-        parts.port  # noqa: B018 - raises for what is no port
+        parts.port  # noqa: B018 - raises ValueError for a bad port
     except ValueError as error:
         yield Fault("endpoint", f"is not an address: {error}", hint)
         return
@@ -302,8 +297,8 @@ def _endpoint_faults(endpoint: str) -> Iterator[Fault]:
 
 
 def _token_faults(name: Any) -> Iterator[Fault]:
-    if wrong := list(text_faults("token", name, empty=False)):
-        yield from wrong
+    if faults := list(text_faults("token", name, empty=False)):
+        yield from faults
     elif not _VARIABLE.fullmatch(name) or name.startswith("TRIGGERCTL_"):
         yield Fault(
             "token",

@@ -1,4 +1,4 @@
-"""`http`: a request to a service, which answers, or accepts and calls back."""
+"""`http`: a request to a service that answers with the result, or accepts the request and calls back later."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from reconcile.launchers.shared import http_exchange
 from reconcile.launchers.shared.block_faults import refuse, text_faults, unknown_fields
-from reconcile.launchers.shared.http_request import HttpRequest
+from reconcile.launchers.shared.http_exchange import HttpRequest
 from reconcile.protocols import Launch, Launcher, Work
 from revisions.errors import Fault
 
@@ -20,7 +20,7 @@ OURS = (
     *("Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Host", "TRACEPARENT"),
     *("Idempotency-Key", "Triggerctl-Callback", "Triggerctl-Heartbeat", "Triggerctl-Token"),
 )
-"""Headers that a task cannot set."""
+"""Headers that the controller sets; tasks cannot."""
 
 _EXAMPLE = "write url: https://service.example/path"
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -29,7 +29,7 @@ _NOT_IN_URLS = re.compile(r"[^!-~]")
 
 @dataclass(frozen=True, slots=True)
 class HttpBlock:
-    """The `http` block of a task; without `expects` the answer's status says which it is."""
+    """The `http` block of a task. Without `expects` the response's status decides (see `HttpRequest`)."""
 
     url: str
     method: str = "POST"
@@ -47,7 +47,7 @@ class HttpLauncher:
         return HttpBlock(**written)
 
     def system(self, block: HttpBlock) -> None:
-        """Any request may begin something."""
+        """Return None: any request to the service could start something."""
 
     def start(self, launch: Launch) -> Work:
         block: HttpBlock = launch.block
@@ -59,12 +59,12 @@ class HttpLauncher:
 
 
 def _headers(launch: Launch, written: Mapping[str, str]) -> dict[str, str]:
-    """The task's own over the usual, and over both what the contract says.
+    """Return the request's headers: defaults, overridden by the task's own, overridden by triggerctl's.
 
-    The key is the same whenever this attempt is sent, also after a hand-back: a service that knows it does nothing
-    twice.
+    The idempotency key follows from run and attempt, so it is the same when an attempt that was handed back is sent
+    again, and the service can recognise it.
     """
-    usual = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "triggerctl"}
+    defaults = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "triggerctl"}
     own = {name.lower(): value for name, value in written.items()}
     contract = {"content-type": "application/json", "idempotency-key": f"{launch.run_id}/{launch.attempt}"}
     if url := launch.environment.get("TRIGGERCTL_URL"):
@@ -74,7 +74,7 @@ def _headers(launch: Launch, written: Mapping[str, str]) -> dict[str, str]:
         contract["triggerctl-token"] = token
     if parent := launch.environment.get("TRACEPARENT"):
         contract["traceparent"] = parent
-    return usual | own | contract
+    return defaults | own | contract
 
 
 def _faults(written: Any) -> Iterator[Fault]:
@@ -83,9 +83,9 @@ def _faults(written: Any) -> Iterator[Fault]:
         return
     yield from unknown_fields(written, ["url", "method", "headers", "expects"])
     yield from _url_faults(written.get("url"))
-    for field, known in (("method", METHODS), ("expects", EXPECTS)):
-        if field in written and written[field] not in known:
-            yield Fault(field, f"{written[field]!r} is not known", f"one of {', '.join(known)}")
+    for field, allowed in (("method", METHODS), ("expects", EXPECTS)):
+        if field in written and written[field] not in allowed:
+            yield Fault(field, f"{written[field]!r} is not known", f"one of {', '.join(allowed)}")
     yield from _header_faults(written.get("headers", {}))
 
 
@@ -93,8 +93,8 @@ def _url_faults(url: Any) -> Iterator[Fault]:
     if url is None:
         yield Fault("url", "is missing", _EXAMPLE)
         return
-    if wrong := list(text_faults("url", url, empty=False)):
-        yield from wrong
+    if faults := list(text_faults("url", url, empty=False)):
+        yield from faults
         return
     if _NOT_IN_URLS.search(url):
         yield Fault("url", "holds a blank, or a character that is not ASCII", "write it as %20, or xn--… in the name")
@@ -108,9 +108,9 @@ def _url_faults(url: Any) -> Iterator[Fault]:
     if parts.scheme not in ("http", "https"):
         yield Fault("url", "must begin with http:// or https://", _EXAMPLE)
     elif not parts.hostname or port == 0:
-        yield Fault("url", "names no host and port to connect to", _EXAMPLE)
+        yield Fault("url", "names no host and port", _EXAMPLE)
     elif "@" in parts.netloc:
-        yield Fault("url", "holds credentials, which would be stored and shown", "leave out what stands before the @")
+        yield Fault("url", "holds credentials, which would be stored and shown", "leave out the part before the @")
     elif parts.fragment:
         yield Fault("url", "holds a #fragment, which is never sent", "leave it out")
 
@@ -123,13 +123,13 @@ def _header_faults(headers: Any) -> Iterator[Fault]:
     for name, value in headers.items():
         path = f"headers.{name}"
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            yield Fault(path, "is not a name of a header", "letters, digits and -")
+            yield Fault(path, "is not a name of a header", "use letters, digits and -")
         elif name.lower() in map(str.lower, OURS):
             yield Fault(path, "is set by the controller", "leave it out")
         elif name.lower() in seen:
-            yield Fault(path, "stands there twice, for case does not count", "write it once")
-        elif wrong := list(text_faults(path, value)):
-            yield from wrong
+            yield Fault(path, "is there twice; case does not matter in names of headers", "write it once")
+        elif faults := list(text_faults(path, value)):
+            yield from faults
         elif not (value.isascii() and value.isprintable()):
             yield Fault(path, "holds a line break, or a character that a header cannot carry", "one line of ASCII")
         seen.add(str(name).lower())

@@ -1,4 +1,4 @@
-"""`process`: a command, with the input as JSON on its standard input."""
+"""`process`: a command of this machine, with the input document as JSON on its standard input."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class ProcessBlock:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:
-        """Make a block of one that is right."""
+        """Make a block from a mapping that has no faults."""
         return cls(**{**written, "command": tuple(written["command"])})
 
 
@@ -37,7 +37,7 @@ class ProcessLauncher:
         return ProcessBlock.of(written)
 
     def system(self, block: ProcessBlock) -> None:
-        """It stays here."""
+        """Return None: the work runs on this machine."""
 
     def start(self, launch: Launch) -> Work:
         block: ProcessBlock = launch.block
@@ -53,7 +53,10 @@ class ProcessLauncher:
 
 
 def _find(name: str, search: str, cwd: Path | None) -> str:
-    """The path of a command. Looked up here, for `sh` would answer 127, and take some names for its own commands."""
+    """Return the path of a command. Raises LaunchError.
+
+    Not left to the supervisor's `sh`, which would only report exit code 127, and has built-in commands of its own.
+    """
     if os.sep not in name:
         if found := shutil.which(name, path=search):
             return os.path.abspath(found)
@@ -76,7 +79,9 @@ def _faults(written: Any) -> Iterator[Fault]:
     if "cwd" in written:
         yield from folder_faults("cwd", written["cwd"])
     elif _is_relative(written.get("command")):
-        yield Fault("command[0]", "is a relative path without a cwd", "say what it is relative to: cwd: .")
+        yield Fault(
+            "command[0]", "is a relative path without a cwd", "write what it is relative to, for example cwd: ."
+        )
 
 
 def _is_relative(command: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`python`: a callable of the controller's own interpreter, in a child process."""
+"""`python`: a Python callable, run by the controller's own interpreter in a child process."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ class PythonBlock:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:
-        """Make a block of one that is right."""
+        """Make a block from a mapping that has no faults."""
         values: dict[str, Any] = {name: tuple(value) if name == "path" else value for name, value in written.items()}
         return cls(**values)
 
@@ -38,7 +38,7 @@ class PythonLauncher:
         return PythonBlock.of(written)
 
     def system(self, block: PythonBlock) -> None:
-        """It stays here."""
+        """Return None: the work runs on this machine."""
 
     def start(self, launch: Launch) -> Work:
         block: PythonBlock = launch.block
@@ -46,7 +46,7 @@ class PythonLauncher:
         for folder in folders:
             if not folder.is_dir():
                 raise LaunchError(f"no such folder: {folder} (path)")
-        # -P: the folder of the bootstrap must not come to stand in the task's import path.
+        # -P keeps the folder of python_child.py out of the task's import path.
         command = [sys.executable, "-P", python_child.__file__, block.callable, *map(str, folders)]
         return child_process.start(launch, command, child_process.environment(launch))
 
@@ -72,8 +72,8 @@ def _callable_faults(name: Any) -> Iterator[Fault]:
     if name is None:
         yield Fault("callable", "is missing", _EXAMPLE)
         return
-    if wrong := list(text_faults("callable", name)):
-        yield from wrong
+    if faults := list(text_faults("callable", name)):
+        yield from faults
         return
     module, colon, attribute = name.partition(":")
     if not colon or not all(part.isidentifier() for part in f"{module}.{attribute}".split(".")):

@@ -13,7 +13,7 @@ import re
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from reconcile.launchers.shared import attempt_folder, file_locks
+from reconcile.launchers.shared import attempt_folder
 from reconcile.runs import attempt_secrets
 from revisions.errors import Conflict
 
@@ -50,7 +50,7 @@ class Workspace:
         # Between making the file and locking it, another worker may take it for a dead one's and remove it.
         while True:
             with suppress(BlockingIOError):
-                self._held.enter_context(file_locks.locked(self._lock(self.instance)))
+                self._held.enter_context(attempt_folder.locked(self._lock(self.instance)))
                 if self._lock(self.instance).exists():
                     return
             self._held.close()
@@ -67,7 +67,11 @@ class Workspace:
 
     def is_dead(self, instance: str | None) -> bool:
         """Return whether a worker was here and is gone; a worker that never was here may live elsewhere."""
-        return instance is not None and self._lock(instance).exists() and not file_locks.held(self._lock(instance))
+        return (
+            instance is not None
+            and self._lock(instance).exists()
+            and not attempt_folder.is_locked(self._lock(instance))
+        )
 
     def is_shared(self) -> bool:
         """Return whether another live worker uses the folder."""
@@ -76,7 +80,7 @@ class Workspace:
     def remove(self, instances: list[str]) -> None:
         """Remove the locks of dead workers that hold no claims."""
         for instance in instances:
-            with suppress(BlockingIOError), file_locks.locked(self._lock(instance)):
+            with suppress(BlockingIOError), attempt_folder.locked(self._lock(instance)):
                 self._lock(instance).unlink(missing_ok=True)
 
     def attempts(self) -> list[tuple[str, int]]:

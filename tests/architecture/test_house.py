@@ -43,7 +43,7 @@ def test_no_statement_uses_the_start_of_its_transaction() -> None:
         ("celery", "reconcile/launchers/celery.py"),
         ("flyteidl2", "reconcile/launchers/flyte.py"),
         ("connectrpc", "reconcile/launchers/flyte.py"),
-        ("kubernetes", "reconcile/launchers/shared/cluster.py"),
+        ("kubernetes", "reconcile/launchers/shared/kubernetes_cluster.py"),
     ],
 )
 def test_a_library_is_imported_in_one_place(library: str, home: str) -> None:

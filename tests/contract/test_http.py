@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from reconcile import plugins
-from reconcile.launchers.shared import http_exchange, http_request
+from reconcile.launchers.shared import http_exchange
 from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_of, written_block
 from tests.contract.service import Service
@@ -189,7 +189,7 @@ def test_a_refused_connection_is_tried_again_within_the_attempt(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-10: nothing was sent, so the service is asked exactly once."""
-    monkeypatch.setattr(http_request, "PAUSES", (0.05,) * 10_000)
+    monkeypatch.setattr(http_exchange, "PAUSES", (0.05,) * 10_000)
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     assert work.poll() == Running()
@@ -200,7 +200,7 @@ def test_a_refused_connection_is_tried_again_within_the_attempt(
 
 def test_an_unreachable_service_fails_the_attempt(sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-07: the run's own retries follow."""
-    monkeypatch.setattr(http_request, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(http_exchange, "PAUSES", (0.01, 0.01))
     url = f"http://127.0.0.1:{port}/"
     work = sender.start(url=url)
     failed = end(work)
@@ -240,7 +240,7 @@ def test_a_request_cancelled_before_it_connects_is_never_sent(
     sender: Sender, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-10: it stays unsent although the service becomes reachable."""
-    monkeypatch.setattr(http_request, "PAUSES", (600.0,))
+    monkeypatch.setattr(http_exchange, "PAUSES", (600.0,))
     work = sender.start("nothing", url=f"http://127.0.0.1:{port}/nothing")
     eventually(lambda: b"cannot be reached" in log(work))
     with Service(port) as service:
@@ -283,7 +283,7 @@ def test_a_service_with_an_untrusted_certificate_receives_nothing(https_service:
     """X-12: the attempt ends before a byte of the document is sent."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE")
-        patch.setattr(http_request, "PAUSES", (0.01,))
+        patch.setattr(http_exchange, "PAUSES", (0.01,))
         failed = end(sender.start(url=f"{https_service.url}/say"))
     assert isinstance(failed, Failed)
     assert "CERTIFICATE_VERIFY_FAILED" in failed.error

@@ -13,7 +13,13 @@ import kubernetes_validate
 import pytest
 
 from reconcile import plugins
-from reconcile.launchers.shared import block_faults, kubernetes_job, kubernetes_pod, kubernetes_watch, remote_job
+from reconcile.launchers.shared import (
+    block_faults,
+    kubernetes_cluster,
+    kubernetes_job,
+    kubernetes_pod,
+    remote_job,
+)
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_of, faults_of, written_block
 from tests.contract.cluster import VERSION, Call, Cluster, Status
@@ -36,7 +42,7 @@ WAIT_FOR_FILE = (
 )
 
 
-POLL_INTERVALS = ("FIRST_LOOK", "LAST_LOOK", "LOOK_WHEN_TOLD")
+POLL_INTERVALS = ("FIRST_POLL", "LAST_POLL", "SUBSCRIBED_POLL")
 
 
 class Starter:
@@ -99,7 +105,7 @@ def watched_only(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> Starter:
     """Starter whose Jobs are read only after a watch event."""
     for name in POLL_INTERVALS:
         monkeypatch.setattr(remote_job, name, 600.0)
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (600.0, 600.0))
     return starter
 
 
@@ -411,7 +417,7 @@ def test_a_broken_watch_is_started_again(
     watched_only: Starter, ending: Status | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """X-10: it reports all Jobs again after a timeout, an expired version or an upgrade."""
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (0.01, 0.01))
     work = watched_only.start_waiting()
     cluster = watched_only.cluster
     cluster.refuse_watches = [Status(503, "upgrading"), Status(503, "upgrading")]
@@ -423,8 +429,8 @@ def test_a_broken_watch_is_started_again(
 
 def test_without_the_right_to_watch_jobs_are_polled(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: with the rights of an earlier release, or while the cluster refuses the watch."""
-    monkeypatch.setattr(remote_job, "LOOK_WHEN_TOLD", 600.0)
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
+    monkeypatch.setattr(remote_job, "SUBSCRIBED_POLL", 600.0)
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (600.0, 600.0))
     starter.cluster.refuse_watches = [Status(403, "cannot watch resource jobs")]
     work = starter.start_waiting()
     assert not starter.cluster.refuse_watches
@@ -447,7 +453,7 @@ def test_a_lost_watch_is_replaced_by_polling(starter: Starter, monkeypatch: pyte
     """X-10: also when the watch reports a Job that cannot be read just then."""
     for name, seconds in zip(POLL_INTERVALS, (0.01, 0.01, 600.0), strict=True):
         monkeypatch.setattr(remote_job, name, seconds)
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (600.0, 600.0))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (600.0, 600.0))
     work, cluster = starter.start_waiting(), starter.cluster
     starter.wait_until_unpolled()
     if failing == "the watch":
@@ -469,7 +475,7 @@ def test_a_watched_job_is_not_polled(starter: Starter, monkeypatch: pytest.Monke
 
 def test_a_watch_ends_with_the_last_attempt(watched_only: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-10: it is not started again."""
-    monkeypatch.setattr(kubernetes_watch, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(kubernetes_cluster, "WATCH_PAUSES", (0.01, 0.01))
     assert end(watched_only.start(namespace="quiet")) == Succeeded({})
     watched_only.cluster.break_off = [None]
     eventually(lambda: "watch quiet" not in [thread.name for thread in threading.enumerate()])
@@ -546,9 +552,9 @@ def test_an_evicted_pod_reports_the_reason(status: Any) -> None:
 def test_an_unschedulable_pod_reports_the_reason() -> None:
     """X-10: for the error of a timeout."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has 1Ti"}
-    assert kubernetes_pod.waiting({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
+    assert kubernetes_pod.waiting_reason({"status": {"conditions": [condition]}}) == "Unschedulable: no node has 1Ti"
     creating = {"name": "task", "state": {"waiting": {"reason": "ContainerCreating"}}}
-    assert kubernetes_pod.waiting({"status": {"containerStatuses": [creating]}}) == ""
+    assert kubernetes_pod.waiting_reason({"status": {"containerStatuses": [creating]}}) == ""
 
 
 def test_each_attempt_has_its_own_job_name(starter: Starter) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from reconcile.decide.admission import Pace
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
-from reconcile.launchers.shared.log_file import LogFile
+from reconcile.launchers.shared.attempt_folder import LogFile
 from reconcile.loop.loop import Loop
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost, RunLost

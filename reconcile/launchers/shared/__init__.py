@@ -1,1 +1,1 @@
-"""Code that launchers share: child processes, HTTP exchanges, Kubernetes, attempt folders."""
+"""Code that launchers share: child processes, HTTP exchanges, Kubernetes, attempt folders, checks of blocks."""

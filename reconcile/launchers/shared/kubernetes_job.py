@@ -1,4 +1,4 @@
-"""The block of a `kubernetes` task, and what it becomes: a Job of batch/v1 and the Secret with its input. Pure."""
+"""The block of a `kubernetes` task, and the Job (batch/v1) and Secret that are made from it. Pure."""
 
 import base64
 import json
@@ -14,19 +14,19 @@ from revisions.errors import Fault
 from revisions.ids import TriggerKey
 
 OURS = "app.kubernetes.io/managed-by=triggerctl"
-"""The label that all of them bear."""
+"""Label of all Jobs and Secrets of triggerctl."""
 OWNER = "triggerctl/installation"
-"""The label that says whose a Job is."""
+"""Label with the id of the installation that a Job belongs to."""
 CONTAINER = "task"
 FOLDER = "/run/triggerctl"
 INPUT = "input.json"
 OUTPUT = "/dev/termination-log"
 SECONDS_TO_END = 10
-"""Between SIGTERM and SIGKILL, as for tasks of other kinds."""
+"""Time between SIGTERM and SIGKILL, as for other launchers."""
 SECONDS_BEYOND = 60
-"""What the cluster's own deadline adds to the timeout, so that the controller's comes first while there is one."""
+"""The cluster's own deadline is this much later than the timeout, so that a living controller ends the Job first."""
 SECONDS_TO_KEEP = 7 * 24 * 3600
-"""How long an ended Job waits for a controller to come back."""
+"""Time for which the cluster keeps an ended Job, in case no controller is running."""
 
 _EXAMPLE = "write image: python:3.12-slim"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -35,7 +35,7 @@ _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 
 @dataclass(frozen=True, slots=True)
 class JobBlock:
-    """The `kubernetes` block of a task; None is what the block leaves to the image or to the cluster."""
+    """The `kubernetes` block of a task. None leaves the value to the image or the cluster."""
 
     image: str
     command: tuple[str, ...] | None = None
@@ -49,7 +49,7 @@ class JobBlock:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Self:
-        """Make a block of one that is right."""
+        """Make a block from a mapping that has no faults."""
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in written.items()
         }
@@ -57,12 +57,15 @@ class JobBlock:
 
 
 def name(launch: Launch) -> str:
-    """The name of the Job and its Secret; it follows from run and attempt."""
+    """Return the name of an attempt's Job and Secret."""
     return f"triggerctl-{launch.run_id.lower()}-{launch.attempt}"
 
 
 def job(launch: Launch) -> dict[str, Any]:
-    """The Job; its pod waits for the Secret, which is made after it, to be owned by it."""
+    """Return the Job.
+
+    It is created before the Secret, which names it as its owner; the pod waits until the Secret exists.
+    """
     block: JobBlock = launch.block
     return {
         "apiVersion": "batch/v1",
@@ -88,7 +91,7 @@ def job(launch: Launch) -> dict[str, Any]:
                             "secret": {"secretName": name(launch), "items": [{"key": INPUT, "path": INPUT}]},
                         }
                     ],
-                    **_of_the_pod(block),
+                    **_pod_fields(block),
                 },
             },
         },
@@ -96,7 +99,7 @@ def job(launch: Launch) -> dict[str, Any]:
 
 
 def secret(launch: Launch, uid: str) -> dict[str, Any]:
-    """What the container is given; owned by the Job of that uid, it is removed with it."""
+    """Return the Secret with input and environment. The cluster removes it with the Job that has the uid."""
     content = {**launch.environment, INPUT: json.dumps(launch.input, allow_nan=False)}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name(launch), "uid": uid}
     return {
@@ -129,37 +132,39 @@ def _metadata(launch: Launch) -> dict[str, Any]:
 
 def _container(launch: Launch) -> dict[str, Any]:
     block: JobBlock = launch.block
-    given = {"TRIGGERCTL_INPUT": f"{FOLDER}/{INPUT}", "TRIGGERCTL_OUTPUT": OUTPUT}
-    own = {key: value for key, value in block.env.items() if key not in {**given, **launch.environment}}
+    contract = {"TRIGGERCTL_INPUT": f"{FOLDER}/{INPUT}", "TRIGGERCTL_OUTPUT": OUTPUT}
+    own = {key: value for key, value in block.env.items() if key not in {**contract, **launch.environment}}
     secrets = [
         {"name": key, "valueFrom": {"secretKeyRef": {"name": name(launch), "key": key}}} for key in launch.environment
     ]
+    # "$(" would be expanded by the cluster; "$$(" is its escape.
+    plain = [{"name": key, "value": value.replace("$(", "$$(")} for key, value in (own | contract).items()]
     return {
         "name": CONTAINER,
         "image": block.image,
         **({} if block.command is None else {"command": [*block.command]}),
         **({} if block.args is None else {"args": [*block.args]}),
         **({} if block.resources is None else {"resources": block.resources}),
-        "env": [{"name": key, "value": value.replace("$(", "$$(")} for key, value in (own | given).items()] + secrets,
+        "env": plain + secrets,
         "securityContext": {"allowPrivilegeEscalation": False},
         "terminationMessagePath": OUTPUT,
         "volumeMounts": [{"name": "input", "mountPath": FOLDER, "readOnly": True}],
     }
 
 
-def _of_the_pod(block: JobBlock) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _pod_fields(block: JobBlock) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     if block.service_account is not None:
-        found["serviceAccountName"] = block.service_account
+        fields["serviceAccountName"] = block.service_account
     if block.node_selector is not None:
-        found["nodeSelector"] = block.node_selector
+        fields["nodeSelector"] = block.node_selector
     if block.image_pull_secrets is not None:
-        found["imagePullSecrets"] = [{"name": one} for one in block.image_pull_secrets]
-    return found
+        fields["imagePullSecrets"] = [{"name": name} for name in block.image_pull_secrets]
+    return fields
 
 
 def faults(written: Any) -> Iterator[Fault]:
-    """What is wrong with the block of a `kubernetes` task."""
+    """Yield the faults of a written `kubernetes` block."""
     if not isinstance(written, Mapping):
         yield Fault("", "must be a mapping", _EXAMPLE)
         return
@@ -184,10 +189,12 @@ def faults(written: Any) -> Iterator[Fault]:
 
 
 def _name_faults(path: str, name: Any) -> Iterator[Fault]:
-    if wrong := list(text_faults(path, name)):
-        yield from wrong
+    if faults := list(text_faults(path, name)):
+        yield from faults
     elif not all(_LABEL.fullmatch(part) for part in name.split(".")):
-        yield Fault(path, f"{name!r} can be no name in a cluster", "lower-case letters, digits and - between")
+        yield Fault(
+            path, f"{name!r} cannot be a name in a cluster", "use lower-case letters, digits, and - between them"
+        )
 
 
 def _resource_faults(resources: Any) -> Iterator[Fault]:
@@ -199,9 +206,9 @@ def _resource_faults(resources: Any) -> Iterator[Fault]:
         yield Fault(f"resources.{fault.path}", fault.message, fault.hint or example)
     for kind in ("requests", "limits"):
         path, amounts = f"resources.{kind}", resources.get(kind, {})
-        if wrong := list(pairs_faults(path, amounts, names="cpu")):
-            yield from wrong
+        if faults := list(pairs_faults(path, amounts, names="cpu")):
+            yield from faults
             continue
         for name, amount in amounts.items():
             if not _QUANTITY.fullmatch(amount):
-                yield Fault(f"{path}.{name}", f"{amount!r} is no amount", "such as 500m, 2, 256Mi")
+                yield Fault(f"{path}.{name}", f"{amount!r} is not an amount", "write for example 500m, 2 or 256Mi")

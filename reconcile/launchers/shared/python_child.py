@@ -1,7 +1,7 @@
-"""What runs in the child process of a `python` task: the callable, between its input and its output.
+"""The program of a `python` task's child process: reads the input, calls the callable, writes the output.
 
-Run by path, so that the child needs nothing installed and nothing in its environment; standard library only, and
-little of that, for this is paid at every start (`typing` and `traceback` alone would be half of it).
+It is run by its path, so that the child process needs no installed package and no environment variable. It imports
+little, because every start pays for it: `typing` and `traceback` alone would double the time.
 """
 
 import json
@@ -11,17 +11,20 @@ from importlib import import_module
 
 
 def call(name: str) -> object:
-    """What the callable `pkg.mod:func` answers to the document on standard input."""
+    """Call `pkg.mod:func` with the document on standard input and return its result."""
     module, _, attribute = name.partition(":")
     document = json.load(sys.stdin.buffer)
-    found = import_module(module)
+    target = import_module(module)
     for part in attribute.split("."):
-        found = getattr(found, part)
-    return found(document)  # type: ignore[operator]  # whatever it turns out to be
+        target = getattr(target, part)
+    return target(document)  # type: ignore[operator]  # not known to be callable
 
 
-def answer(name: str, output: object) -> None:
-    """Writes a dict as the task's output; None leaves what the callable may have written itself. Raises TypeError."""
+def write_output(name: str, output: object) -> None:
+    """Write a dict as the task's output. Raises TypeError.
+
+    None writes nothing: the callable may have written the file itself.
+    """
     if output is None:
         return
     if not isinstance(output, dict):
@@ -31,8 +34,8 @@ def answer(name: str, output: object) -> None:
         file.write(text)
 
 
-def complain(error: Exception) -> None:
-    """Ends the log with the traceback, from the task's own code on."""
+def print_traceback(error: Exception) -> None:
+    """Print the traceback at the end of the log, without the frames of this file."""
     import traceback
 
     frames = error.__traceback__
@@ -43,15 +46,15 @@ def complain(error: Exception) -> None:
 
 
 def main(name: str, folders: list[str]) -> int:
-    """The exit code: 1 after an exception; the callable's own `sys.exit` passes."""
+    """Run the callable and return the exit code: 1 after an exception. Its own `sys.exit` takes effect."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # the log is followed while it grows
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # the log is read while it grows
     sys.path[:0] = folders
     sys.argv = [name]
     try:
-        answer(name, call(name))
-    except Exception as error:  # noqa: BLE001 - whatever a task raises is its answer
-        complain(error)
+        write_output(name, call(name))
+    except Exception as error:  # noqa: BLE001 - whatever a task raises is its failure
+        print_traceback(error)
         return 1
     return 0
 

@@ -1,22 +1,21 @@
-"""An errand: work in a system elsewhere, which goes on without this controller; its folder outlives both.
+"""Work in a remote system that continues without the controller; its folder outlives both.
 
-The folder (mode 0700) holds
+The folder (mode 0700) contains
 
-    input.json   the document
-    launch.json  what else the attempt was started with
-    log          what the work printed, as far as it was fetched
-    started      a file: the work may have been submitted; a directory: it never may
-    submitted    the system has it, under the name that follows from run and attempt
-    cancel       its end was asked for
-    end          how the attempt ended, as JSON
+    input.json   the task's input document
+    launch.json  the rest of what the attempt was started with
+    log          the task's output lines, as far as they were fetched
+    started      a file: the work may have been submitted; a directory: it must not be (see `attempt_folder`)
+    submitted    the system has accepted the work, under a name that follows from run and attempt
+    cancel       somebody has asked the work to end
+    end          the outcome as JSON
 
-A thread for each attempt speaks with the system, so that a slow one holds up nobody. A system that is away later is
-waited for until the attempt's timeout. Whoever adopts the attempt looks for the work by its name; it submits only what
-it does not know to be submitted, and only to a system that takes the same name twice for the same work.
+One thread per attempt calls the system, so that a slow system delays no other attempt. If the system is unreachable
+after the submission, the thread keeps asking until the attempt's timeout. A controller that adopts the attempt finds
+the work by its name. It submits the work again only if `submitted` is missing and the system accepts a name just once.
 """
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,235 +26,243 @@ from typing import Any, Protocol
 
 from tenacity import Retrying, retry_if_exception_type, sleep_using_event, stop_after_attempt, wait_chain, wait_fixed
 
-from reconcile.launchers.shared import attempt_folder, outcome_file
-from reconcile.launchers.shared.log_file import LogFile
+from reconcile.launchers.shared import attempt_folder
+from reconcile.launchers.shared.attempt_folder import LogFile
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds between attempts to submit; what is down for longer is for the run's own retries."""
-FIRST_LOOK, LAST_LOOK = 0.05, 2.0
-"""Seconds between two looks, at first and in the long run."""
-LOOK_WHEN_TOLD = 30.0
-"""Seconds between two looks at what says by itself when it has changed: for what it may have failed to say."""
+"""Seconds between attempts to submit. Longer outages are left to the run's own retries."""
+FIRST_POLL, LAST_POLL = 0.05, 2.0
+"""Poll interval at first and in the long run, seconds."""
+SUBSCRIBED_POLL = 30.0
+"""Poll interval while the system reports changes itself, seconds; it covers reports that were lost."""
 SECONDS_TO_CONFIRM = 15.0
-"""Until an end by force that nobody confirms is taken for one."""
-NOT_NOW = (OSError, RuntimeError)
-"""What this machine lacks for a while says nothing of the work: files, threads."""
-_SECONDS_TO_PART = 1.0
+"""Time in which the system must confirm a forced end; after that the attempt is given up."""
+_SECONDS_TO_JOIN = 1.0
 
 UNSENT = "was ended before it was submitted"
 UNSEEN = "it was not seen to end"
 
+_OUT_OF_RESOURCES = (OSError, RuntimeError)
+"""The controller lacks files or threads. That says nothing about the work (invariant 10), so it is polled again."""
+
 
 class Unreachable(Exception):
-    """The system does not answer, or not now; the text says how. Asked again it may."""
+    """The system does not answer, or refuses for now; the text is the reason. The call can be repeated."""
 
 
 class Foreign(LaunchError):
-    """What bears the work's name is another installation's: nothing is done to it."""
+    """The work under this attempt's name belongs to another installation and is left alone."""
 
 
-def refuse_foreign(launch: Launch, what: str, owner: str | None) -> None:
-    """Raises Foreign where `what` was found says that it is another's than the attempt's.
+def refuse_foreign(launch: Launch, work: str, owner: str | None) -> None:
+    """Raise Foreign if the work that was found names another installation as its owner.
 
-    Where one of them says nothing, a release began it which did not say whose it was.
+    Work of earlier releases names none and is taken for the attempt's own.
     """
     if owner and launch.installation and owner != launch.installation:
-        whose = f"{owner}, and this one is {launch.installation}"
-        raise Foreign(f"{what} is of another installation, {whose}: it is left alone; fire anew instead")
+        owners = f"{owner}, and this one is {launch.installation}"
+        raise Foreign(f"{work} is of another installation, {owners}: it is left alone; fire anew instead")
 
 
-class Remote(Protocol):
-    """One attempt's work in a system elsewhere. Each method may raise Unreachable, and each but the first Foreign.
+class JobClient(Protocol):
+    """Calls to a remote system for the work of one attempt.
 
-    `repeatable`: `submit` under the same name finds what is there. Otherwise it is called once, and after a failure,
-    or a kill, in the middle of it the work is only looked for.
+    Each method can raise Unreachable, and each but `prepare` Foreign. `is_repeatable` means that submitting the same
+    name again finds the existing work. Otherwise `submit` is called once, and if it fails or the controller is killed
+    during the call, the thread only waits for the work to appear.
     """
 
-    repeatable: bool
+    is_repeatable: bool
 
-    def reach(self) -> None:
-        """Gets ready to submit; nothing has begun yet. Raises LaunchError when that is in vain."""
+    def prepare(self) -> None:
+        """Check that the work can be submitted, without starting it. Raises LaunchError if it never can."""
         ...
 
     def submit(self) -> None:
-        """Raises LaunchError when it is refused for good."""
+        """Submit the work. Raises LaunchError if the system refuses it for good."""
         ...
 
-    def told(self, wake: Callable[[], None]) -> bool:
-        """Whether the system says by itself, by calling `wake`, when the work has changed after this call.
+    def subscribe(self, wake: Callable[[], None]) -> bool:
+        """Ask the system to report changes of the work: `wake` is called for each change after this call.
 
-        False where it does not, or not just now; `wake` is called when that changes. Harmless when repeated.
+        Returns False if the system does not report changes, or not at the moment; `wake` is called when it begins or
+        stops to. Can be called repeatedly.
         """
         ...
 
-    def look(self) -> WorkProgress: ...
+    def read_progress(self) -> WorkProgress: ...
 
     def cancel(self, *, force: bool) -> None:
-        """Harmless when repeated, and when there is nothing (any more)."""
+        """Ask the system to end the work. Can be called repeatedly, and when there is no work."""
         ...
 
-    def clean(self) -> None:
-        """Removes what is left in the system after the end."""
+    def clean_up(self) -> None:
+        """Remove what the system still holds after the end."""
         ...
 
 
-Make = Callable[[Launch], Remote]
-Block = Callable[[Mapping[str, Any]], Any]
-"""Makes a launcher's block of what `launch.json` keeps of one."""
+MakeClient = Callable[[Launch], JobClient]
+ParseBlock = Callable[[Mapping[str, Any]], Any]
+"""Turns the task's block in `launch.json` into the launcher's typed block."""
 
 
-def start(launch: Launch, make: Make, block: Block) -> "Errand":
-    """Submits from a thread, once per folder: asked again, it answers what was started there.
+def start(launch: Launch, make_client: MakeClient, parse_block: ParseBlock) -> "RemoteJob":
+    """Submit the work from a thread, or return the job that an earlier call started in this folder.
 
-    Raises LaunchError when it cannot start, or when `adopt` has ruled out that this attempt ever starts.
+    Raises LaunchError if it cannot be started, or if `adopt` has ruled out that this attempt ever starts.
     """
-    remote, folder = make(launch), launch.folder.absolute()
-    try:
-        if not attempt_folder.make(folder):
-            return _started_before(folder, make, block)
-    except OSError as error:
-        raise LaunchError(f"cannot use the folder {folder}: {error.strerror}") from None
-    try:
-        facts = asdict(launch) | {"folder": str(launch.folder), "root": str(launch.root)}
-        facts["spec"] = {name: value for name, value in facts.pop("block").items() if value is not None}
-        attempt_folder.write_new(folder / "input.json", json.dumps(facts.pop("input"), allow_nan=False))
-        attempt_folder.write_new(folder / "launch.json", json.dumps(facts))
-        return Errand(folder, remote)
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise LaunchError(f"cannot be started: {error}") from None
+    client, folder = make_client(launch), launch.folder.absolute()
+    with attempt_folder.starting(folder, "cannot be started") as is_new:
+        if is_new:
+            _write_launch(folder, launch)
+            return RemoteJob(folder, client)
+    return attempt_folder.started_before(adopt(folder, make_client, parse_block))
 
 
-def adopt(folder: Path, make: Make, block: Block) -> "Errand | None":
-    """The attempt of an earlier controller; None when the folder shows no start, and then there never will be one."""
+def adopt(folder: Path, make_client: MakeClient, parse_block: ParseBlock) -> "RemoteJob | None":
+    """Return the job that an earlier controller started; None if there was no start, and then never will be."""
     folder = folder.absolute()
-    is_ruled_out = attempt_folder.rule_out(folder)
-    if outcome_file.recorded(folder) not in (None, Lost(attempt_folder.GIVEN_UP)):
-        return Errand(folder)
-    return None if is_ruled_out else Errand(folder, make(_launch(folder, block)))
+    is_ruled_out = attempt_folder.rule_out_start(folder)
+    # An attempt can end before it is started, for example refused by `prepare`. Its outcome counts all the same, except
+    # the one which only says that the start was ruled out: there the run may be started anew.
+    if attempt_folder.read_outcome(folder) not in (None, Lost(attempt_folder.GIVEN_UP)):
+        return RemoteJob(folder)
+    return None if is_ruled_out else RemoteJob(folder, make_client(_read_launch(folder, parse_block)))
 
 
-def _started_before(folder: Path, make: Make, block: Block) -> "Errand":
-    if errand := adopt(folder, make, block):
-        return errand
-    raise LaunchError(attempt_folder.GIVEN_UP)
+def _write_launch(folder: Path, launch: Launch) -> None:
+    """Write what `_read_launch` needs, before `started` exists: a started attempt always has both files."""
+    fields = asdict(launch) | {"folder": str(launch.folder), "root": str(launch.root)}
+    fields["spec"] = {name: value for name, value in fields.pop("block").items() if value is not None}
+    attempt_folder.write_new(folder / "input.json", json.dumps(fields.pop("input"), allow_nan=False))
+    attempt_folder.write_new(folder / "launch.json", json.dumps(fields))
 
 
-def _launch(folder: Path, block: Block) -> Launch:
-    """Raises OSError and ValueError for what was cut short, or written by a release that says it otherwise."""
-    facts, document = (json.loads((folder / name).read_text()) for name in ("launch.json", "input.json"))
+def _read_launch(folder: Path, parse_block: ParseBlock) -> Launch:
+    """Raises OSError and ValueError for files that were cut short or written in an unknown format."""
+    fields, document = (json.loads((folder / name).read_text()) for name in ("launch.json", "input.json"))
     try:
-        made = {"folder": Path(facts["folder"]), "root": Path(facts["root"]), "block": block(facts.pop("spec"))}
-        return Launch(**facts | made, input=document)
+        paths = {"folder": Path(fields["folder"]), "root": Path(fields["root"])}
+        block = parse_block(fields.pop("spec"))
+        return Launch(**fields | paths, block=block, input=document)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder}/launch.json: {error}") from None
 
 
-class Errand:
-    """One attempt (a `Work`); without `remote` one that has ended."""
+class RemoteJob:
+    """One attempt's remote work and folder (a `Work`). Without a client the attempt has ended."""
 
-    def __init__(self, folder: Path, remote: Remote | None = None) -> None:
+    def __init__(self, folder: Path, client: JobClient | None = None) -> None:
         self.log = LogFile(folder / "log")
         self._folder = folder
         self._end: WorkProgress | None = None
-        self._carrier = _Carrier(folder, remote) if remote else None
+        self._thread = _JobThread(folder, client) if client else None
 
     def poll(self) -> WorkProgress:
         if self._end is None:
-            carried = self._carrier.kept or self._carrier.given_up() if self._carrier else None
-            self._end = outcome_file.recorded(self._folder) or carried
+            self._end = attempt_folder.read_outcome(self._folder)
+        if self._end is None and self._thread:
+            self._end = self._thread.unwritten_end or self._thread.unconfirmed_end()
         if self._end is None and (self._folder / "started").is_dir():
             self._end = Lost(attempt_folder.GIVEN_UP)
         return self._end or Running(elsewhere=(self._folder / "started").exists())
 
     def cancel(self, *, force: bool = False) -> None:
-        if self._carrier and isinstance(self.poll(), Running):
-            self._carrier.ask_to_end(force=force)
+        if self._thread and isinstance(self.poll(), Running):
+            self._thread.request_end(force=force)
 
     def forget(self) -> None:
-        """Raises OSError for files that cannot be removed. The thread goes on with ending what it has not ended."""
+        """End the attempt and remove its folder. Raises OSError for files that cannot be removed.
+
+        If the system has not confirmed the end by then, the thread continues to ask for it.
+        """
         self.cancel(force=True)
-        if self._carrier and not self._carrier.given_up():
-            self._carrier.join(_SECONDS_TO_PART)
+        if self._thread and not self._thread.unconfirmed_end():
+            self._thread.join(_SECONDS_TO_JOIN)
         attempt_folder.remove(self._folder)
 
 
-class _Carrier(threading.Thread):
-    """Takes the work there and brings the end back; `kept` is an end that could not be written."""
+class _JobThread(threading.Thread):
+    """Submits the work and waits for its end. `unwritten_end` is an outcome that could not be written to the folder."""
 
-    def __init__(self, folder: Path, remote: Remote) -> None:
-        super().__init__(name=f"errand {folder.name}", daemon=True)
+    def __init__(self, folder: Path, client: JobClient) -> None:
+        super().__init__(name=f"job {folder.name}", daemon=True)
         self._folder = folder
-        self._remote = remote
-        self._asked = False
+        self._client = client
+        self._is_end_requested = False
         self._forced_at: float | None = None
-        self._trouble = UNSEEN
+        self._last_error = UNSEEN
         self._wake = threading.Event()
-        self.kept: WorkProgress | None = None
+        self.unwritten_end: WorkProgress | None = None
         self.start()
 
-    def ask_to_end(self, *, force: bool) -> None:
-        """Repeated it wakes nobody, so that an end that is not confirmed is given up however often it is asked for."""
-        if self._asked and (self._forced_at is not None or not force):
+    def request_end(self, *, force: bool) -> None:
+        """Ask the thread to end the work. A repeated request changes nothing.
+
+        So an end that is never confirmed is given up in time, however often it is asked for.
+        """
+        if self._is_end_requested and (self._forced_at is not None or not force):
             return
-        self._asked, self._forced_at = True, time.monotonic() if force else None
-        with suppress(OSError):  # for whoever else watches the same work
+        self._is_end_requested, self._forced_at = True, time.monotonic() if force else None
+        with suppress(OSError):  # for another controller that polls the same work
             (self._folder / "cancel").touch()
         self._wake.set()
 
-    def given_up(self) -> Failed | None:
-        """How it ended when nobody confirms its end by force for long, also for want of any answer."""
+    def unconfirmed_end(self) -> Failed | None:
+        """Return the outcome of an attempt whose forced end was not confirmed in time, None while there is time."""
         if self._forced_at is None or time.monotonic() < self._forced_at + SECONDS_TO_CONFIRM:
             return None
-        return Failed(f"was given up: {self._trouble}")
+        return Failed(f"was given up: {self._last_error}")
 
     def run(self) -> None:
         try:
-            end = self._carry()
+            end = self._carry_out()
         except LaunchError as error:
             end = Failed(str(error))
-        except Exception as error:  # noqa: BLE001 - a plug-in that is wrong fails its run alone
+        except Exception as error:  # noqa: BLE001 - a faulty launcher fails only its own run
             end = Failed(f"could not be followed: {error!r}")
+        # The outcome is written before the system is cleaned up: after a crash in between the outcome is known. The
+        # other way round the deleted work would look lost.
         try:
-            outcome_file.record(self._folder, end)
-        except OSError:  # a full disk, or an attempt that was forgotten
-            self.kept = end
+            attempt_folder.record_outcome(self._folder, end)
+        except OSError:  # a full disk, or `forget` has removed the folder
+            self.unwritten_end = end
         with suppress(Unreachable, LaunchError):
-            self._remote.clean()
+            self._client.clean_up()
 
-    def _carry(self) -> Succeeded | Failed | Lost:
+    def _carry_out(self) -> Succeeded | Failed | Lost:
         if not (self._folder / "started").is_file():
-            if not self._insist(self._remote.reach):
+            if not self._retry(self._client.prepare):
                 return Failed(UNSENT)
             try:
-                attempt_folder.write_new(self._folder / "started", "")
-                attempt_folder.keep(self._folder)
+                attempt_folder.mark_started(self._folder)
             except FileExistsError:
                 return Lost(attempt_folder.GIVEN_UP)
-            except FileNotFoundError:  # forgotten
+            except FileNotFoundError:  # `forget` has removed the folder
                 return Lost(UNSENT)
             self._submit()
-        elif self._remote.repeatable and not (self._folder / "submitted").exists():
+        # `started` without `submitted`: a controller was killed in between, and the system may have the work or not.
+        elif self._client.is_repeatable and not (self._folder / "submitted").exists():
             self._submit()
-        return self._watch()
+        return self._wait_for_end()
 
     def _submit(self) -> None:
-        if self._remote.repeatable:
-            if not self._insist(self._remote.submit):
+        if self._client.is_repeatable:
+            if not self._retry(self._client.submit):
                 return
         else:
             try:
-                self._remote.submit()
+                self._client.submit()
             except Unreachable:
-                return  # it may be there or not: from now on it is only looked for
+                return  # the system may have the work or not; a second submission could run it twice
         with suppress(OSError):
             (self._folder / "submitted").touch()
 
-    def _insist(self, step: Callable[[], None]) -> bool:
-        """Carry out a step, again while its system cannot be reached; False when the end was asked for first.
+    def _retry(self, call: Callable[[], None]) -> bool:
+        """Make a call, again while the system is unreachable. Returns False if an end was requested before.
 
-        Raises LaunchError when the system stays unreachable.
+        Raises LaunchError if the system stays unreachable.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(Unreachable),
@@ -264,41 +271,41 @@ class _Carrier(threading.Thread):
             sleep=sleep_using_event(self._wake),
             reraise=True,
         )
-
-        def attempt() -> bool:
-            if self._asked:
-                return False
-            step()
-            return True
-
         try:
-            return retrying(attempt)
+            for attempt in retrying:
+                with attempt:
+                    if self._is_end_requested:
+                        return False
+                    call()
         except Unreachable as error:
             raise LaunchError(str(error)) from None
+        return True
 
-    def _watch(self) -> Succeeded | Failed | Lost:
-        pause = FIRST_LOOK
+    def _wait_for_end(self) -> Succeeded | Failed | Lost:
+        interval = FIRST_POLL
         while True:
+            # Cleared before the system is asked: a change during the call wakes the thread again afterwards.
             self._wake.clear()
-            told, is_asked = False, self._asked
+            is_subscribed, is_ending = False, self._is_end_requested
             try:
-                told = self._remote.told(self._wake.set)
-                if is_asked:
-                    with suppress(Unreachable, LaunchError):  # what ended meanwhile may refuse to be ended
-                        self._remote.cancel(force=self._forced_at is not None)
-                progress = self._remote.look()
+                is_subscribed = self._client.subscribe(self._wake.set)
+                if is_ending:
+                    with suppress(Unreachable, LaunchError):  # systems refuse to end work that has ended
+                        self._client.cancel(force=self._forced_at is not None)
+                progress = self._client.read_progress()
             except Foreign as error:
                 return Failed(str(error))
-            except (Unreachable, LaunchError, *NOT_NOW) as error:  # it may also be that only looking is not allowed
-                told, progress, self._trouble = False, Running(), str(error)
+            except (Unreachable, LaunchError, *_OUT_OF_RESOURCES) as error:  # a refusal to answer is no end either
+                is_subscribed, progress, self._last_error = False, Running(), str(error)
             else:
-                self._trouble = UNSEEN
+                self._last_error = UNSEEN
             match progress:
-                case Lost(gone) if is_asked or (self._folder / "cancel").exists():
-                    return Failed(gone)
+                # Work that is gone after somebody asked for its end was ended, by this controller or another.
+                case Lost(error_text) if is_ending or (self._folder / "cancel").exists():
+                    return Failed(error_text)
                 case Succeeded() | Failed() | Lost():
                     return progress
-            if given_up := self.given_up():
-                return given_up
-            self._wake.wait(LOOK_WHEN_TOLD if told and not is_asked else pause)
-            pause = min(pause * 1.5, LAST_LOOK) if is_asked == self._asked else FIRST_LOOK
+            if unconfirmed := self.unconfirmed_end():
+                return unconfirmed
+            self._wake.wait(SUBSCRIBED_POLL if is_subscribed and not is_ending else interval)
+            interval = min(interval * 1.5, LAST_POLL) if is_ending == self._is_end_requested else FIRST_POLL

@@ -3,7 +3,7 @@
 import base64
 from contextlib import suppress
 
-from reconcile.launchers.shared import cluster
+from reconcile.launchers.shared import kubernetes_cluster
 from reconcile.protocols import SecretPlaces, SecretSource, SecretUnreadable
 
 OBJECT = "triggerctl"
@@ -20,8 +20,8 @@ class KubernetesSource:
 
     def place(self, places: SecretPlaces, scope: str | None, name: str) -> str:
         namespace = places.namespace
-        with suppress(cluster.UnknownCluster):
-            namespace = namespace or cluster.connected(cluster.named()).namespace
+        with suppress(kubernetes_cluster.UnknownCluster):
+            namespace = namespace or kubernetes_cluster.connect(kubernetes_cluster.kubeconfig_path()).namespace
         return f"key {name} of {namespace or 'default'}/{_object(scope)}"
 
     def read(self, places: SecretPlaces, scope: str | None, name: str) -> str | None:
@@ -43,11 +43,11 @@ def _object(scope: str | None) -> str:
 def _data(namespace: str | None, name: str) -> dict[str, str]:
     """Return the base64-encoded values of an object by key; empty when there is no such object."""
     try:
-        connected = cluster.connected(cluster.named())
+        connected = kubernetes_cluster.connect(kubernetes_cluster.kubeconfig_path())
         secret = connected.secret(namespace or connected.namespace, name, seconds=SECONDS)
-    except cluster.UnknownCluster as error:
+    except kubernetes_cluster.UnknownCluster as error:
         raise SecretUnreadable(str(error)) from None
-    except cluster.KubernetesRefusal as error:
+    except kubernetes_cluster.KubernetesRefusal as error:
         if error.status == 404:
             return {}
         raise SecretUnreadable(f"{name} cannot be read: the cluster {error.short}") from None

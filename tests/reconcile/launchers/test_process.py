@@ -1,4 +1,4 @@
-"""What only the `process` launcher does: finding commands, `cwd`, `env`."""
+"""The `process` launcher: finding commands, `cwd`, `env`."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 
 def run(root: Path, **block: Any) -> tuple[WorkProgress, str]:
-    """How it ended, and its log."""
+    """Run a task to its end and return the outcome and the log."""
     work = launcher.start(Launch("r1", 1, root / "attempt", root, launcher.read(block), {"input": {}}, {}))
     eventually(lambda: not isinstance(work.poll(), Running))
     try:
@@ -36,8 +36,10 @@ def run(root: Path, **block: Any) -> tuple[WorkProgress, str]:
         ({"command": ["ls"], "cwd": "missing"}, r"no such folder: /.+/missing \(cwd\)"),
     ],
 )
-def test_what_cannot_start_says_so_and_leaves_nothing(tmp_path: Path, block: Any, words: str) -> None:
-    """X-10: a clear error instead of exit 127."""
+def test_a_command_that_cannot_start_is_a_launch_error_and_leaves_no_folder(
+    tmp_path: Path, block: Any, words: str
+) -> None:
+    """X-10: a clear error instead of exit code 127."""
     (tmp_path / "plain").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(LaunchError, match=words):
@@ -45,30 +47,30 @@ def test_what_cannot_start_says_so_and_leaves_nothing(tmp_path: Path, block: Any
     assert not (tmp_path / "attempt").exists()
 
 
-def test_a_command_is_a_program_even_when_the_shell_has_one_of_the_name(tmp_path: Path) -> None:
-    """X-10: no word of the shell is reachable through a command."""
+def test_a_program_wins_over_a_shell_builtin_of_the_same_name(tmp_path: Path) -> None:
+    """X-10: a command never runs a built-in of the shell."""
     (tmp_path / "kill").write_text("#!/bin/sh\necho program\n")
     (tmp_path / "kill").chmod(0o755)
     _, log = run(tmp_path, command=["kill", "-9", "0"], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert log == "program\n"
 
 
-def test_arguments_arrive_as_they_were_written(tmp_path: Path) -> None:
-    """X-10: no quoting, splitting or expanding on the way."""
+def test_arguments_are_passed_unchanged(tmp_path: Path) -> None:
+    """X-10: nothing is quoted, split or expanded."""
     arguments = ["a  b", "", "$HOME", "*", "'", '"', "\\", "\n", "--", "-e", "ü", ";exit"]
     _, log = run(tmp_path, command=["printf", "[%s]", *arguments])
     assert log == "".join(f"[{argument}]" for argument in arguments)
 
 
 def test_env_is_added_and_cwd_is_below_the_root(tmp_path: Path) -> None:
-    """X-10: the block's own variables and folder."""
+    """X-10: the block's own variables and folder are used."""
     (tmp_path / "below").mkdir()
     _, log = run(tmp_path, command=["sh", "-c", 'echo "$LEVEL"; pwd -P'], env={"LEVEL": "in fo"}, cwd="below")
     assert log.splitlines() == ["in fo", str((tmp_path / "below").resolve())]
 
 
-def test_without_cwd_it_runs_in_a_fresh_folder(tmp_path: Path) -> None:
-    """X-10: private to the attempt and empty."""
+def test_without_cwd_a_command_runs_in_a_new_folder(tmp_path: Path) -> None:
+    """X-10: the folder is private to the attempt and empty."""
     _, log = run(tmp_path, command=["sh", "-c", "pwd -P; ls -A"])
     assert log == f"{(tmp_path / 'attempt' / 'work').resolve()}\n"
 
@@ -80,6 +82,6 @@ def test_the_document_is_standard_input_and_a_file(tmp_path: Path) -> None:
 
 
 def test_a_fault_names_the_nearest_field() -> None:
-    """R-18: unknown fields name the nearest known one."""
+    """R-18: the hint for an unknown field names the nearest known one."""
     faults = faults_of("process", {"comand": ["ls"]})
     assert Fault("comand", "is not a known field", "did you mean command?") in faults

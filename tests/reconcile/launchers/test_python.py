@@ -1,4 +1,4 @@
-"""What only the `python` launcher does: importing, and an exception as the answer."""
+"""The `python` launcher: imports, results and exceptions of the callable."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def launcher_modules(document):
 
 
 def run(root: Path, name: str, **block: Any) -> tuple[WorkProgress, str]:
-    """How it ended, and its log."""
+    """Run a task to its end and return the outcome and the log."""
     read = launcher.read({"callable": name, **block})
     launch = Launch("r1", 1, root / "attempt", root, read, {"input": {}}, {})
     work = launcher.start(launch)
@@ -55,19 +55,19 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_callable_of_a_package_in_the_path(root: Path) -> None:
-    """X-10: also one inside of a class; standard input is used up."""
+def test_a_callable_in_a_package_below_path_is_called(root: Path) -> None:
+    """X-10: also one inside a class. Standard input has been read to its end before."""
     progress, _ = run(root, "package.tasks:Deep.inside", path=["lib"])
     assert progress == Succeeded({"argv": ["package.tasks:Deep.inside"], "rest": ""})
 
 
-def test_an_exception_is_the_error_and_its_traceback_the_log(root: Path) -> None:
-    """X-10: failure is mapped; the traceback begins in the task's own code."""
+def test_an_exception_is_the_error_and_its_traceback_is_in_the_log(root: Path) -> None:
+    """X-10: the traceback begins in the task's own code."""
     progress, log = run(root, "package.tasks:boom", path=["lib"])
     assert progress == Failed("exited with code 1: ValueError: the moon is too far")
     assert log.startswith("before\nTraceback (most recent call last):\n")
     assert "in boom" in log
-    assert "bootstrap.py" not in log
+    assert "python_child.py" not in log
 
 
 @pytest.mark.parametrize(
@@ -79,28 +79,28 @@ def test_an_exception_is_the_error_and_its_traceback_the_log(root: Path) -> None
         ("missing", "AttributeError: module 'package.tasks' has no attribute 'missing'"),
     ],
 )
-def test_what_is_no_answer_fails(root: Path, name: str, error: str) -> None:
-    """X-10: an unusable answer is a failure that says what is wrong."""
+def test_a_result_that_is_no_output_fails(root: Path, name: str, error: str) -> None:
+    """X-10: the error says what is wrong with it."""
     progress, _ = run(root, f"package.tasks:{name}", path=["lib"])
     assert isinstance(progress, Failed)
     assert error in progress.error
 
 
-def test_a_module_that_does_not_exist(root: Path) -> None:
+def test_a_missing_module_is_a_failure(root: Path) -> None:
     """X-10: its name is in the error."""
     progress, _ = run(root, "nowhere:main")
     assert progress == Failed("exited with code 1: ModuleNotFoundError: No module named 'nowhere'")
 
 
 def test_the_launchers_own_folder_is_not_importable(root: Path) -> None:
-    """X-10: a task's imports are its own and the interpreter's."""
+    """X-10: a task imports only its own modules and the interpreter's."""
     progress, _ = run(root, "package.tasks:launcher_modules", path=["lib"])
     assert isinstance(progress, Succeeded)
     assert progress.output["path"][0] == str(root / "lib")
     assert not [entry for entry in progress.output["path"] if "reconcile" in entry.split("/")]
 
 
-def test_a_path_that_does_not_exist_is_a_launch_error(root: Path) -> None:
-    """X-10: a clear error before anything starts."""
+def test_a_missing_folder_in_path_is_a_launch_error(root: Path) -> None:
+    """X-10: the error names the folder, and nothing starts."""
     with pytest.raises(LaunchError, match=r"no such folder: /.+/missing \(path\)"):
         run(root, "tasks:main", path=["missing"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconcile import plugins
-from reconcile.launchers.shared import file_locks
+from reconcile.launchers.shared import attempt_folder
 from reconcile.observations.observation import Observations
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.workspace import Workspace
@@ -287,7 +287,7 @@ def test_a_workspace_knows_dead_workers_by_their_locks(tmp_path: Path) -> None:
     assert (here.dead(), here.is_shared(), here.is_dead("B")) == (["B"], False, True)
     here.remove(["B"])
     assert (here.dead(), here.is_dead("B")) == ([], False)
-    assert file_locks.held(tmp_path / "instances" / "A.lock")
+    assert attempt_folder.is_locked(tmp_path / "instances" / "A.lock")
     here.leave(holds_claims=False)
     assert list((tmp_path / "instances").iterdir()) == []
 

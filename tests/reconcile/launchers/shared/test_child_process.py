@@ -1,4 +1,4 @@
-"""The supervisor and its folder: who may start, what ends it, and a controller killed at every line of its start."""
+"""Child processes: single start, signals, damaged folders, and a controller killed at every line of a start."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.launchers.shared import child_process, file_locks
+from reconcile.launchers.shared import attempt_folder, child_process
 from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
 from tests.waiting import eventually
 
@@ -23,16 +23,16 @@ SHELLS = [shell for shell in ("dash", "bash", "busybox", "mksh", "zsh") if shuti
 class Place:
     def __init__(self, root: Path) -> None:
         self.root, self.folder = root, root / "runs" / "r1" / "1"
-        self.started: list[child_process.Child] = []
+        self.started: list[child_process.ChildProcess] = []
 
-    def start(self, script: str, **environment: str) -> child_process.Child:
+    def start(self, script: str, **environment: str) -> child_process.ChildProcess:
         launch = Launch("r1", 1, self.folder, self.root, {}, {"input": {}}, environment)
         own = {"ROOT": str(self.root), "LEVEL": "own", "TRIGGERCTL_OUTPUT": "own"}
         child = child_process.start(launch, ["/bin/sh", "-c", script], child_process.environment(launch, own))
         self.started.append(child)
         return child
 
-    def adopt(self) -> child_process.Child | None:
+    def adopt(self) -> child_process.ChildProcess | None:
         if child := child_process.adopt(self.folder):
             self.started.append(child)
         return child
@@ -50,13 +50,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
         child.forget()
 
 
-def end(work: child_process.Child) -> WorkProgress:
+def end(work: child_process.ChildProcess) -> WorkProgress:
     eventually(lambda: not isinstance(work.poll(), Running))
     return work.poll()
 
 
 def supervisor(folder: Path, *command: str) -> int:
-    """One that comes late: its exit code."""
+    """Run another supervisor in the folder and return its exit code."""
     line = [child_process.SHELL, "-c", child_process.SUPERVISOR, "triggerctl", str(folder), *command]
     return subprocess.run(line, start_new_session=True, stderr=subprocess.DEVNULL, check=False).returncode
 
@@ -70,60 +70,60 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("shell")
-class TestWhateverShellStandsBehindSh:
-    def test_answers_the_exit_code(self, place: Place) -> None:
-        """X-10: and the last line of the log."""
+class TestSupervisorInEachShell:
+    def test_reports_the_exit_code(self, place: Place) -> None:
+        """X-10: with the last line of the log."""
         assert end(place.start("echo first; echo; echo last >&2; echo; exit 7")) == Failed("exited with code 7: last")
 
-    def test_outlives_the_term_that_ends_its_command(self, place: Place) -> None:
-        """X-10: the default disposition is the command's, the exit code is still written."""
+    def test_survives_the_sigterm_that_ends_its_command(self, place: Place) -> None:
+        """X-10: the command starts with the default action, and the exit code is still written."""
         child = place.start('touch "$ROOT/ready"; sleep 1000')
         place.sees("ready")
         child.cancel()
         assert end(child) == Failed("killed by SIGTERM")
         assert child.log.read(0, 100) == b""
 
-    def test_waits_for_a_command_that_takes_its_time_over_term(self, place: Place) -> None:
-        """X-10: its own exit code counts."""
+    def test_waits_for_a_command_that_handles_sigterm(self, place: Place) -> None:
+        """X-10: the command's own exit code counts."""
         child = place.start('trap "echo bye; exit 5" TERM; touch "$ROOT/ready"; while :; do sleep 0.01; done')
         place.sees("ready")
         child.cancel()
         assert end(child) == Failed("exited with code 5: bye")
 
-    def test_gives_way_to_an_attempt_given_up(self, place: Place) -> None:
-        """Invariant 5: a supervisor that comes late runs nothing."""
+    def test_runs_nothing_after_the_start_was_ruled_out(self, place: Place) -> None:
+        """Invariant 5: also if the supervisor starts late."""
         assert place.adopt() is None
         assert supervisor(place.folder, "touch", str(place.root / "ran")) != 0
         assert not (place.root / "ran").exists()
 
-    def test_gives_way_to_another(self, place: Place) -> None:
-        """Invariant 5: one attempt, one start."""
+    def test_runs_nothing_after_another_supervisor_started(self, place: Place) -> None:
+        """Invariant 5: an attempt starts once."""
         assert end(place.start("exit 0")) == Succeeded({})
         assert supervisor(place.folder, "touch", str(place.root / "ran")) != 0
         assert not (place.root / "ran").exists()
 
-    def test_runs_nothing_in_a_folder_that_is_gone(self, place: Place) -> None:
-        """Invariant 5: nor does forgetting open the door again."""
+    def test_runs_nothing_in_a_removed_folder(self, place: Place) -> None:
+        """Invariant 5: `forget` does not make a second start possible."""
         end(child := place.start("exit 0"))
         child.forget()
         assert supervisor(place.folder, "touch", str(place.root / "ran")) != 0
         assert not (place.root / "ran").exists()
 
-    def test_ends_what_the_command_left_running(self, place: Place) -> None:
-        """X-10: nothing outlives the attempt in its group."""
+    def test_kills_processes_that_the_command_left_running(self, place: Place) -> None:
+        """X-10: no process of the attempt's group outlives it."""
         child = place.start('(trap "" TERM; exec 9<"$0"; sleep 1000) & exit 0')
         assert end(child) == Succeeded({})
-        eventually(lambda: not file_locks.held(place.folder / "group"))
+        eventually(lambda: not attempt_folder.is_locked(place.folder / "group"))
 
 
-def test_the_contract_wins_over_the_tasks_own_environment(place: Place) -> None:
-    """X-10: own before inherited, contract before own."""
+def test_variables_of_triggerctl_win_over_the_tasks_own(place: Place) -> None:
+    """X-10: and the task's own win over inherited ones."""
     end(child := place.start('echo $LEVEL $TRIGGERCTL_OUTPUT "$HOME"', TRIGGERCTL_RUN_ID="r1", LEVEL="contract"))
     assert child.log.read(0, 1000).decode().split()[:2] == ["contract", str(place.folder / "output.json")]
 
 
-def test_an_escaped_daemon_does_not_keep_the_attempt_alive(place: Place) -> None:
-    """X-10: one that left the group and holds every descriptor it was given."""
+def test_a_daemon_outside_the_group_does_not_keep_the_attempt_running(place: Place) -> None:
+    """X-10: although it keeps every descriptor it inherited."""
     daemon = f"import os, time; os.setsid(); open({str(place.root / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n')"
     (place.root / "daemon.py").write_text(f"{daemon}\nwhile True: time.sleep(1000)\n")
     child = place.start(f'{sys.executable} -S "$ROOT/daemon.py" & touch "$ROOT/ready"; sleep 1000')
@@ -139,8 +139,8 @@ def test_an_escaped_daemon_does_not_keep_the_attempt_alive(place: Place) -> None
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_restarted_machine_is_a_loss_and_nothing_is_killed(place: Place) -> None:
-    """X-10: the process id in the folder is somebody else's by now."""
+def test_after_a_restart_of_the_machine_the_attempt_is_lost_and_nothing_is_killed(place: Place) -> None:
+    """X-10: the process id in the folder may belong to an unrelated process now."""
     end(place.start("exit 0"))
     (place.folder / "exit").unlink()
     with subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger:
@@ -154,8 +154,8 @@ def test_a_restarted_machine_is_a_loss_and_nothing_is_killed(place: Place) -> No
         stranger.kill()
 
 
-def test_an_exit_code_cut_short_is_none(place: Place) -> None:
-    """X-10: a crash while it was written is a loss, not exit 1 of 137."""
+def test_an_exit_code_cut_short_does_not_count(place: Place) -> None:
+    """X-10: a crash while 137 was written is a loss, not exit code 1."""
     end(place.start("exit 0"))
     (place.folder / "exit").write_text("1")
     adopted = place.adopt()
@@ -174,13 +174,13 @@ def test_an_exit_code_cut_short_is_none(place: Place) -> None:
     ],
 )
 def test_an_output_that_is_no_file_does_not_block(place: Place, made: str, outcome: WorkProgress) -> None:
-    """X-10: poll never blocks, whatever a task does to its folder."""
+    """X-10: `poll` does not block, whatever a task does to its folder."""
     assert end(place.start(f'{made} "$TRIGGERCTL_OUTPUT"')) == outcome
 
 
 @pytest.mark.parametrize("made", ["mkfifo", "mkdir", "ln -s /dev/zero", "printf 'no code\\n' >"])
-def test_an_exit_code_that_is_none_does_not_block(place: Place, made: str) -> None:
-    """X-10: nor does what a task puts where its exit code belongs."""
+def test_an_exit_file_without_a_code_does_not_block(place: Place, made: str) -> None:
+    """X-10: whatever a task puts in its place."""
     child = place.start(f'{made} "${{TRIGGERCTL_OUTPUT%/*}}/exit"; touch "$ROOT/made"; kill -KILL $PPID')
     place.sees("made")
     assert isinstance(end(child), Lost)
@@ -188,14 +188,14 @@ def test_an_exit_code_that_is_none_does_not_block(place: Place, made: str) -> No
 
 @pytest.mark.parametrize("made", ["mkfifo", "mkdir", "ln -s /dev/zero"])
 def test_a_log_that_is_no_file_does_not_block(place: Place, made: str) -> None:
-    """X-17: it reads as empty, and the run fails without last words."""
+    """X-17: it reads as empty, and the error has no last line."""
     child = place.start(f'log="${{TRIGGERCTL_OUTPUT%/*}}/log"; rm "$log"; {made} "$log"; exit 3')
     assert end(child) == Failed("exited with code 3")
     assert (child.log.size(), child.log.read(0, 100)) == (0, b"")
 
 
-def test_asking_to_end_does_not_block(place: Place) -> None:
-    """X-10: whatever stands where the request is noted."""
+def test_cancel_does_not_block(place: Place) -> None:
+    """X-10: whatever a task puts in place of the file `cancel`."""
     child = place.start('mkfifo "${TRIGGERCTL_OUTPUT%/*}/cancel"; touch "$ROOT/ready"; sleep 1000')
     place.sees("ready")
     child.cancel()
@@ -203,8 +203,8 @@ def test_asking_to_end_does_not_block(place: Place) -> None:
 
 
 @pytest.mark.parametrize("text", ["0\n", "1\n", "-1\n", "", "none\n", "12"])
-def test_nobody_elses_group_is_ended(place: Place, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: 0 is the controller's own group, and 1 every process there is."""
+def test_no_other_group_is_killed(place: Place, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: 0 means the controller's own group, 1 every process."""
     place.start('touch "$ROOT/ready"; sleep 1000')
     place.sees("ready")
     adopted = place.adopt()
@@ -218,14 +218,14 @@ def test_nobody_elses_group_is_ended(place: Place, text: str, monkeypatch: pytes
 
 
 def test_a_folder_without_write_permission_is_removed(place: Place) -> None:
-    """X-12: as Go's module cache leaves them."""
+    """X-12: Go's module cache leaves such folders."""
     end(child := place.start("mkdir -p a/b; touch a/b/c; chmod 500 a/b a"))
     child.forget()
     assert not place.folder.exists()
 
 
-def test_a_folder_that_leads_elsewhere_is_removed_alone(place: Place, tmp_path: Path) -> None:
-    """X-12: where a task put a link in its folder's place, nothing beyond it is removed or opened to anybody."""
+def test_of_a_link_in_place_of_the_folder_only_the_link_is_removed(place: Place, tmp_path: Path) -> None:
+    """X-12: the folder it leads to keeps its content and permissions."""
     other = tmp_path / "other"
     (other / "below").mkdir(parents=True)
     (other / "below").chmod(0o755)
@@ -236,7 +236,7 @@ def test_a_folder_that_leads_elsewhere_is_removed_alone(place: Place, tmp_path: 
 
 
 def test_a_command_that_cannot_be_run_leaves_no_folder(place: Place) -> None:
-    """X-10: a LaunchError is the whole trace of it."""
+    """X-10: only a LaunchError."""
     launch = Launch("r1", 1, place.folder, place.root, {}, {"input": {}}, {})
     with pytest.raises(LaunchError, match="Argument list too long"):
         child_process.start(launch, ["/bin/true", "x" * 2**22], child_process.environment(launch))
@@ -244,17 +244,17 @@ def test_a_command_that_cannot_be_run_leaves_no_folder(place: Place) -> None:
 
 
 def test_an_input_that_is_not_json_is_a_launch_error(place: Place) -> None:
-    """R-18: NaN goes nowhere."""
+    """R-18: NaN is not JSON."""
     launch = Launch("r1", 1, place.folder, place.root, {}, {"input": float("nan")}, {})
     with pytest.raises(LaunchError):
         child_process.start(launch, ["/bin/true"], child_process.environment(launch))
 
 
-WATCHED = {child_process.__file__, file_locks.__file__, subprocess.__file__}
+WATCHED = {child_process.__file__, attempt_folder.__file__, subprocess.__file__}
 
 
 def start_and_die(place: Place, line: int) -> bool:
-    """A controller that starts work and is killed at the nth line of doing so; False when it got to the end."""
+    """Fork a controller that is killed at the nth line of a start. Returns False if the start completed before."""
     pid = os.fork()
     if pid == 0:
         left = line
@@ -276,8 +276,8 @@ def start_and_die(place: Place, line: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
 
 
-def test_a_controller_killed_at_any_line_of_a_start_starts_once_or_never(tmp_path: Path) -> None:
-    """Invariant 5, X-10: and the next controller knows which."""
+def test_a_controller_killed_at_any_line_of_a_start_has_started_once_or_never(tmp_path: Path) -> None:
+    """Invariant 5, X-10: `adopt` tells which of the two."""
     outcomes, line = set(), 0
     while True:
         place = Place(tmp_path / str(line))
@@ -285,7 +285,7 @@ def test_a_controller_killed_at_any_line_of_a_start_starts_once_or_never(tmp_pat
         killed = start_and_die(place, line)
         adopted, runs = place.adopt(), place.root / "ran"
         if adopted is None:
-            eventually(lambda: not file_locks.held(place.folder / "lock"))  # noqa: B023 - called before it changes
+            eventually(lambda: not attempt_folder.is_locked(place.folder / "lock"))  # noqa: B023 - called before it changes
             assert not runs.exists(), line
         else:
             assert end(adopted) == Succeeded({}), line

@@ -1,4 +1,4 @@
-"""What an errand makes of a system that is silent, of a machine that lacks something, and of being woken."""
+"""Remote jobs: silent systems, a controller without files or threads, polling after reports, ruled-out starts."""
 
 import errno
 import threading
@@ -12,111 +12,114 @@ from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, WorkPr
 from tests.waiting import eventually
 
 
-class Remote:
-    """Work elsewhere: `answer` says what each look finds, given how many there were before."""
+class ScriptedClient:
+    """Client whose progress comes from `answer`, which is given the number of earlier polls."""
 
-    repeatable = True
+    is_repeatable = True
 
     def __init__(self, answer: Callable[[int], WorkProgress]) -> None:
         self._answer = answer
-        self.looks = 0
+        self.polls = 0
         self.wake: Callable[[], None]
 
-    def reach(self) -> None: ...
+    def prepare(self) -> None: ...
 
     def submit(self) -> None: ...
 
-    def told(self, wake: Callable[[], None]) -> bool:
+    def subscribe(self, wake: Callable[[], None]) -> bool:
         self.wake = wake
         return False
 
-    def look(self) -> WorkProgress:
-        self.looks += 1
-        return self._answer(self.looks - 1)
+    def read_progress(self) -> WorkProgress:
+        self.polls += 1
+        return self._answer(self.polls - 1)
 
     def cancel(self, *, force: bool) -> None: ...
 
-    def clean(self) -> None: ...
+    def clean_up(self) -> None: ...
 
 
-class Office:
-    """Starts errands, and lets the last ones end."""
+class JobStarter:
+    """Starts jobs in folders 0, 1, …; at the end of the test silent systems answer."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.closes = threading.Event()
-        self.started: list[remote_job.Errand] = []
+        self.may_answer = threading.Event()
+        self.started: list[remote_job.RemoteJob] = []
 
-    def start(self, remote: Remote) -> remote_job.Errand:
+    def start(self, client: ScriptedClient) -> remote_job.RemoteJob:
         folder = self.folder / str(len(self.started))
-        self.started.append(remote_job.start(Launch("r1", 1, folder, folder, {}, {}, {}), lambda launch: remote, dict))
+        launch = Launch("r1", 1, folder, folder, {}, {}, {})
+        self.started.append(remote_job.start(launch, lambda launch: client, dict))
         return self.started[-1]
 
-    def silence(self, looks: int) -> WorkProgress:
-        """A connection over which nothing comes."""
-        self.closes.wait()
+    def silence(self, polls: int) -> WorkProgress:
+        """Wait until the end of the test: a system that accepts calls and does not answer them."""
+        self.may_answer.wait()
         return Succeeded()
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    office = Office(tmp_path)
-    yield office
-    office.closes.set()
-    for work in office.started:
+def starter(tmp_path: Path) -> Iterator[JobStarter]:
+    starter = JobStarter(tmp_path)
+    yield starter
+    starter.may_answer.set()
+    for work in starter.started:
         work.forget()
 
 
-def test_a_forced_end_needs_no_answer(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-05, X-10: a system that takes calls and never answers them keeps no run from being timed out or cancelled."""
-    remote = Remote(office.silence)
-    work = office.start(remote)
-    eventually(lambda: remote.looks)
+def test_a_forced_end_needs_no_answer(starter: JobStarter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-05, X-10: a system that never answers does not prevent a timeout or cancellation."""
+    client = ScriptedClient(starter.silence)
+    work = starter.start(client)
+    eventually(lambda: client.polls)
     work.cancel(force=True)
     assert work.poll() == Running(elsewhere=True)
     monkeypatch.setattr(remote_job, "SECONDS_TO_CONFIRM", 0.0)
     assert work.poll() == Failed("was given up: it was not seen to end")
 
 
-@pytest.mark.parametrize("lack", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")])
-def test_what_the_machine_lacks_ends_no_work(office: Office, lack: Exception) -> None:
-    """X-10: files and threads come back, and the work elsewhere knows nothing of them."""
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
+)
+def test_a_controller_without_files_or_threads_keeps_the_work(starter: JobStarter, error: Exception) -> None:
+    """X-10, invariant 10: it polls again later, because its own shortage says nothing about the work."""
 
-    def answer(looks: int) -> WorkProgress:
-        if looks == 0:
-            raise lack
+    def answer(polls: int) -> WorkProgress:
+        if polls == 0:
+            raise error
         return Succeeded({"well": True})
 
-    work = office.start(Remote(answer))
+    work = starter.start(ScriptedClient(answer))
     eventually(lambda: not isinstance(work.poll(), Running))
     assert work.poll() == Succeeded({"well": True})
 
 
-def test_who_is_woken_often_does_not_look_more_often_by_itself(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-10: a watch that breaks off again and again is not made up for by calls."""
-    monkeypatch.setattr(remote_job, "FIRST_LOOK", 0.001)
-    monkeypatch.setattr(remote_job, "LAST_LOOK", 600.0)
+def test_reports_do_not_shorten_the_poll_interval(starter: JobStarter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-10: a watch that breaks off again and again does not cause more calls than one poll per report."""
+    monkeypatch.setattr(remote_job, "FIRST_POLL", 0.001)
+    monkeypatch.setattr(remote_job, "LAST_POLL", 600.0)
 
-    def answer(looks: int) -> WorkProgress:
-        if looks < 40:
+    def answer(polls: int) -> WorkProgress:
+        if polls < 40:
             woken.wake()
         return Running()
 
-    woken, other = Remote(answer), Remote(lambda looks: Running())
-    office.start(woken)
-    eventually(lambda: woken.looks > 40)
-    office.start(other)
-    eventually(lambda: other.looks > 8)
-    assert woken.looks == 41
+    woken, other = ScriptedClient(answer), ScriptedClient(lambda polls: Running())
+    starter.start(woken)
+    eventually(lambda: woken.polls > 40)
+    starter.start(other)
+    eventually(lambda: other.polls > 8)
+    assert woken.polls == 41
 
 
-def test_an_attempt_that_was_given_up_is_none(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Invariant 5: who looked for it before it began may begin anew, also once it has noticed that itself."""
-    remote, may_reach = Remote(office.silence), threading.Event()
-    monkeypatch.setattr(remote, "reach", may_reach.wait)
-    work = office.start(remote)
-    assert remote_job.adopt(office.folder / "0", lambda launch: remote, dict) is None
-    may_reach.set()
+def test_a_start_that_was_ruled_out_is_not_adopted(starter: JobStarter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 5: `adopt` returns None, before and after the attempt itself has noticed."""
+    client, may_prepare = ScriptedClient(starter.silence), threading.Event()
+    monkeypatch.setattr(client, "prepare", may_prepare.wait)
+    work = starter.start(client)
+    assert remote_job.adopt(starter.folder / "0", lambda launch: client, dict) is None
+    may_prepare.set()
     assert eventually(lambda: isinstance(end := work.poll(), Lost) and end) == Lost(attempt_folder.GIVEN_UP)
-    eventually((office.folder / "0" / "end").exists)
-    assert remote_job.adopt(office.folder / "0", lambda launch: remote, dict) is None
+    eventually((starter.folder / "0" / "end").exists)
+    assert remote_job.adopt(starter.folder / "0", lambda launch: client, dict) is None

@@ -1,4 +1,4 @@
-"""What an ended child process said: its exit code in words, the document it answered, its last words."""
+"""Reading the result of a task: its output document, its exit code, the last line of its log."""
 
 import errno
 import json
@@ -13,21 +13,24 @@ from revisions.errors import Invalid
 from revisions.spec import documents
 
 LARGEST_OUTPUT = 1024 * 1024
-"""Bytes; what is longer belongs into a store of its own, with a reference in the output."""
+"""Limit of an output, bytes. Larger results belong into a store of their own, with a reference in the output."""
 
 LONGEST_LAST_LINE = 300
-"""Characters; a longer line is not a message and is left out."""
+"""Characters. A longer line is not a message for people and is left out."""
 
 _TAIL = 4096
-_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # say nothing about the task; the next look may succeed
+"""Bytes at the end of a log that are searched for its last line."""
+
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the controller that say nothing about the task; reading again later may succeed (invariant 10)."""
 
 
 class BadOutput(Exception):
-    """The task wrote something that is not an output; the text says what."""
+    """The task's output cannot be used; the text is the reason."""
 
 
-def exit_words(code: int) -> str:
-    """An exit code as `sh` reports it: 128 + n stands for a child that signal n killed."""
+def describe_exit_code(code: int) -> str:
+    """Return an exit code in words. 128 + n is how `sh` reports a command that was killed by signal n."""
     try:
         return f"killed by {signal.Signals(code - 128).name}"
     except ValueError:
@@ -35,7 +38,7 @@ def exit_words(code: int) -> str:
 
 
 def read_output(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file, None when there is no file. Raises BadOutput."""
+    """Return the JSON object in a file, None if there is no file. Raises BadOutput."""
     try:
         with attempt_folder.opened(path) as file:
             text = file.read(LARGEST_OUTPUT + 1)
@@ -44,18 +47,18 @@ def read_output(path: Path) -> dict[str, Any] | None:
     except attempt_folder.NotRegular:
         raise BadOutput("output is not a regular file") from None
     except OSError as error:
-        if error.errno in _OURS:
+        if error.errno in _OUT_OF_RESOURCES:
             raise
         raise BadOutput(f"output cannot be read: {error.strerror}") from None
-    if len(text) > LARGEST_OUTPUT:
-        raise BadOutput(f"output is larger than {LARGEST_OUTPUT} bytes")
     return parse_output(text)
 
 
 def parse_output(text: bytes) -> dict[str, Any]:
-    """The JSON object in a text. Raises BadOutput, also for what JSON cannot carry exactly (R-18)."""
+    """Return the JSON object in a text. Raises BadOutput, also for numbers that JSON cannot carry exactly (R-18)."""
+    if len(text) > LARGEST_OUTPUT:
+        raise BadOutput(f"output is larger than {LARGEST_OUTPUT} bytes")
     try:
-        value = json.loads(text.decode(), parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
         raise BadOutput(f"output is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -67,17 +70,17 @@ def parse_output(text: bytes) -> dict[str, Any]:
     return value
 
 
-def _refuse(constant: str) -> float:
+def _refuse_constant(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _finite(literal: str) -> float:
+def _parse_finite(literal: str) -> float:
     number = float(literal)
-    return number if math.isfinite(number) else _refuse(literal)
+    return number if math.isfinite(number) else _refuse_constant(literal)
 
 
 def last_line(path: Path) -> str:
-    """The last line of a log that says something, without control characters; "" when there is none or it is long."""
+    """Return the last line of a log that is not blank, without control characters; "" if none or too long."""
     try:
         with attempt_folder.opened(path) as file:
             size = file.seek(0, os.SEEK_END)
@@ -85,6 +88,6 @@ def last_line(path: Path) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except (FileNotFoundError, attempt_folder.NotRegular):
         return ""
-    said = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
-    line = next(filter(None, said), "")
+    printable = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
+    line = next(filter(None, printable), "")
     return line if len(line) <= LONGEST_LAST_LINE else ""

@@ -1,16 +1,16 @@
-"""What a watch does between two streams."""
+"""Pauses of a watch between two streams."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from reconcile.launchers.shared import kubernetes_watch
-from reconcile.launchers.shared.kubernetes_watch import JobWatch
+from reconcile.launchers.shared import kubernetes_cluster
+from reconcile.launchers.shared.kubernetes_cluster import JobWatch
 from tests.waiting import eventually
 
 
-class Time:
-    """In which a stream lasts for `lasting` seconds, and pauses are only written down."""
+class StreamTime:
+    """Stands for the module `time`: a stream lasts `lasting` seconds, and `sleep` only records the pauses."""
 
     def __init__(self, lasting: float) -> None:
         self._lasting = lasting
@@ -29,18 +29,18 @@ class Time:
 
 
 @pytest.mark.parametrize(("lasting", "pauses"), [(0.1, [1, 2, 4, 8, 16, 30, 30]), (300, [1, 1, 1, 1, 1, 1, 1])])
-def test_streams_that_end_at_once_come_ever_more_slowly(
+def test_the_pause_doubles_after_short_streams(
     monkeypatch: pytest.MonkeyPatch, lasting: float, pauses: list[float]
 ) -> None:
-    """X-10: each asks the cluster for all Jobs and wakes all attempts, whatever it tells before it breaks off."""
-    time = Time(lasting)
-    monkeypatch.setattr(kubernetes_watch, "time", time)
-    told = JobWatch("here", time.stream)
+    """X-10: each new stream lists all Jobs and wakes all attempts, so short streams would load the cluster."""
+    time = StreamTime(lasting)
+    monkeypatch.setattr(kubernetes_cluster, "time", time)
+    watch = JobWatch("here", time.stream)
 
     def wake() -> None:
         if len(time.pauses) == len(pauses) - 1:
-            told.leave("a", wake)
+            watch.leave("a", wake)
 
-    told.join("a", wake)
+    watch.join("a", wake)
     eventually(lambda: len(time.pauses) == len(pauses))
     assert time.pauses == pauses
