@@ -10,10 +10,6 @@ from controller.condition import Condition
 from controller.settings import Settings
 from reconcile.observations.observation import Observations
 from reconcile.protocols import SecretPlaces
-from reconcile.queries.audit import Auditing
-from reconcile.queries.costs import Accounting
-from reconcile.queries.doctor import Examining
-from reconcile.queries.explain import Explaining
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import Completing
 from reconcile.runs.manual.backfill import Backfilling
@@ -27,7 +23,6 @@ from reconcile.triggers.history.rebuild import Rebuilding
 from reconcile.triggers.history.transfer import Exporting, Importing
 from reconcile.triggers.history.verify import Verifying
 from reconcile.triggers.holds import Holds
-from revisions.clock import HostClock
 from revisions.store.database import Database
 
 
@@ -76,10 +71,6 @@ class Services:
     holding: Holds
     backlogs: Backlogs
     seeding: Seeding
-    accounting: Accounting
-    auditing: Auditing
-    explaining: Explaining
-    examining: Examining
     verifying: Verifying
     rebuilding: Rebuilding
     exporting: Exporting
@@ -113,10 +104,6 @@ class Services:
             holding=Holds(database, heard),
             backlogs=Backlogs(database, heard, settings.pace),
             seeding=Seeding(database, heard),
-            accounting=Accounting(database),
-            auditing=Auditing(database, settings.pace.grace),
-            explaining=Explaining(database),
-            examining=Examining(database, settings.pace, HostClock(), settings.listen_url),
             verifying=Verifying(database),
             rebuilding=Rebuilding(database, heard),
             exporting=Exporting(database),

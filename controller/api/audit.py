@@ -9,7 +9,8 @@ from controller.api.paging import Cursor, Limit, bad_cursor, pack, page, unpack
 from controller.api.triggers import ONE
 from controller.shapes.audits import AuditShape, judged_shape, summary_shape
 from controller.shapes.explanations import ExplanationShape, explanation_shape
-from reconcile.queries.audit import Place
+from reconcile.queries.audit import Place, audit_trigger
+from reconcile.queries.explain import explain_trigger
 from reconcile.report.audit import AuditLine
 from revisions.ids import utc_text
 from revisions.spec.notation import ScheduleError, instant
@@ -26,7 +27,7 @@ def audit(key: Named, here: Here, since: From, to: To = None, limit: Limit = 100
     """What became of each occurrence in [from, to), oldest first; the summary stands in the first part."""
     begins, place = moment(since, "from"), _place(cursor)
     assert begins is not None
-    found = here.auditing.audit(key, begins, moment(to, "to"), limit + 1, place)
+    found = audit_trigger(here.database, here.settings.pace.grace, key, begins, moment(to, "to"), limit + 1, place)
     part = page(found.lines, limit, judged_shape, _cursor)
     return {
         "trigger": str(key),
@@ -40,7 +41,7 @@ def audit(key: Named, here: Here, since: From, to: To = None, limit: Limit = 100
 @router.get(f"{ONE}/explain")
 def explain(key: Named, here: Here, at: At = None) -> ExplanationShape:
     """Why the trigger fired at an instant, or did not: in one word, in sentences, and as facts."""
-    return explanation_shape(here.explaining.explain(key, moment(at, "at")), key)
+    return explanation_shape(explain_trigger(here.database, key, moment(at, "at")), key)
 
 
 def _cursor(line: AuditLine) -> str:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from controller.api.context import Here, Within, listed, moment
 from controller.api.paging import Filter
 from controller.shapes.costs import CostsShape, costs_shape
-from reconcile.queries.costs import By
+from reconcile.queries.costs import By, sum_costs
 
 router = APIRouter(tags=["costs"])
 
@@ -22,4 +22,4 @@ def costs(
     """What attempts that ended in [from, to) cost, the dearest first, under the names and tags that are borne now."""
     reachable = listed(within, project)
     projects = reachable if project is None else [project]
-    return costs_shape(here.accounting.account(by, moment(since, "from"), moment(to, "to"), projects))
+    return costs_shape(sum_costs(here.database, by, moment(since, "from"), moment(to, "to"), projects))

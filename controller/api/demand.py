@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from controller.api.context import Here
 from controller.shapes.doctor import DemandShape, demand_shape
+from reconcile.queries.doctor import demand_by_trigger
 
 router = APIRouter(tags=["doctor"])
 
@@ -17,4 +18,4 @@ def demand(here: Here, limit: Most = 10) -> DemandShape:
     """What the active schedules ask for together, against `execution_qps`."""
     with here.database.read() as connection:
         now = here.database.clock.now(connection)
-    return demand_shape(now, here.examining.demand(), here.settings.execution_qps, limit)
+    return demand_shape(now, demand_by_trigger(here.database), here.settings.execution_qps, limit)

@@ -12,8 +12,9 @@ from controller.api.history import existing
 from controller.api.paging import MOST
 from controller.api.triggers import ONE
 from controller.shapes.previews import PreviewShape, WarningsShape, inactive_shape, preview_shape
-from reconcile.decide import changes, trust
+from reconcile.decide import changes
 from reconcile.decide.terms import Terms, terms
+from reconcile.report import spec_warnings
 from reconcile.report.upcoming import HoldSpan, upcoming
 from reconcile.schedule.fires import count
 from reconcile.triggers import closed_days, limit_warnings
@@ -74,7 +75,7 @@ def of_deploy(body: Sent, here: Here, within: Within) -> WarningsShape:
     with here.database.read() as connection:
         now, there = here.database.clock.now(connection), trigger_store.get(connection, manifest.key)
         told = limit_warnings.warnings(connection, there, manifest.spec, now)
-    return {"warnings": [*trust.warnings(manifest.spec), *told]}
+    return {"warnings": [*spec_warnings.destructive_warnings(manifest.spec), *told]}
 
 
 def _judged(body: Sent, within: Within) -> TriggerManifest:

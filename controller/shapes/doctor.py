@@ -7,7 +7,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from controller.shapes.common import Time
-from reconcile.decide.demand import is_too_much
+from reconcile.decide.admission import is_too_much
 from reconcile.report.installation_checks import Check
 from revisions.ids import TriggerKey, utc_text
 

@@ -71,7 +71,7 @@ def explanation_shape(made: Explained, key: TriggerKey) -> ExplanationShape:
         "at": utc_text(instant.at),
         "verdict": made.explanation.verdict.value,
         "sentences": list(made.explanation.sentences),
-        "in_force": _in_force(instant.era.trigger) if instant.era else None,
+        "in_force": _in_force(instant.period.trigger) if instant.period else None,
         "occurrence": fire_shape(instant.fire) if instant.fire else None,
         "before": fire_shape(instant.before) if instant.before else None,
         "after": fire_shape(instant.after) if instant.after else None,

@@ -1,4 +1,4 @@
-"""When a trigger is to stop by itself, why, and until when (S-15, X-07, X-08)."""
+"""Automatic deactivation of triggers: the reason and the end of the pause (S-15, X-07, X-08)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,14 +11,14 @@ from revisions.spec.trigger import TriggerSpec
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """That a trigger is to be deactivated, for good or until an instant."""
+    """Request to deactivate a trigger, for good or until an instant."""
 
     reason: StopReason
     until: datetime | None = None
 
 
 def worn_out(spec: TriggerSpec, failures: int, successes: int) -> Stop | None:
-    """Whether the runs so far call for a stop: failed so often in a row, or succeeded so often in all."""
+    """Return the stop that the run counts call for: too many failures in a row, or `max_runs` successes."""
     if failures >= spec.deactivate_after:
         return Stop(StopReason.FAILURES)
     most = spec.limits.max_runs
@@ -26,13 +26,13 @@ def worn_out(spec: TriggerSpec, failures: int, successes: int) -> Stop | None:
 
 
 def still_wanted(max_runs: int, successes: int, live: int, policy: str) -> int:
-    """How many runs may start so that no more than `max_runs` succeed, should all that goes on succeed.
+    """Return how many runs may start so that at most `max_runs` succeed if every live run succeeds.
 
-    What the policy ends to make room is not counted on.
+    Live runs are not counted under policies that end them to make room.
     """
     return max(0, max_runs - successes - (0 if policy in DISPLACING else live))
 
 
 def over(spec: TriggerSpec) -> Stop:
-    """Why a trigger that has no fire left is to stop."""
+    """Return the stop of a trigger whose schedule has no fire left."""
     return Stop(StopReason.EXPIRED if ends_by_expiry(spec) else StopReason.COMPLETED)

@@ -90,7 +90,7 @@ def _judged(
 def _life(connection: Connection, trigger: Trigger, row: StatusRow, watch: DeadlineWatch, now: datetime) -> Life:
     since = watch.judged_until - BEFORE
     revisions = revision_store.since(connection, trigger.trigger_id, since)
-    lived_through = lived(connection, trigger.key.project, in_force.eras(revisions))
+    lived_through = lived(connection, trigger.key.project, in_force.periods(revisions))
     made = run_store.asked_within(connection, trigger.trigger_id, since, now)
     asked = [Occasion(*one) for one in made]
     if row.asked_fire_at is not None:

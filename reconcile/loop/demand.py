@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 
-from reconcile.decide import demand
+from reconcile.decide import admission
 from reconcile.decide.job_changes import JobChanges
 from reconcile.triggers.closed_days import read_terms
 from revisions.store import status as status_store
@@ -58,7 +58,7 @@ def rates(connection: Connection, ids: Iterable[str], now: datetime) -> Iterator
         except ValueError:
             yield trigger_id, 0.0
         else:
-            yield trigger_id, demand.per_second(terms.schedule, now)
+            yield trigger_id, admission.per_second(terms.schedule, now)
 
 
 def of_all(database: Database) -> dict[str, float]:

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
+from reconcile.decide.admission import is_too_much
 from reconcile.decide.automatic_stops import over
-from reconcile.decide.demand import is_too_much
 from reconcile.decide.job_changes import JobChanges
 from reconcile.loop import rate_tokens
 from reconcile.loop.alarms import Alarms

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.decide.trust import is_untrusted
+from reconcile.decide.authority import is_untrusted
 from reconcile.protocols import Launch, Launcher, LaunchError
 from revisions.errors import Invalid
 from revisions.history import chain

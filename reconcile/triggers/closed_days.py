@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from reconcile.decide.in_force import Era, observing
+from reconcile.decide.in_force import RevisionPeriod, observing
 from reconcile.decide.terms import Terms, terms
 from reconcile.schedule.definition import Closed
 from revisions.errors import Invalid
@@ -36,9 +36,9 @@ def closed(connection: Connection, project: str, names: Iterable[str]) -> Closed
     return tuple((name, found[name]) for name in wanted if name in found)
 
 
-def lived(connection: Connection, project: str, through: Sequence[Era]) -> list[Era]:
+def lived(connection: Connection, project: str, through: Sequence[RevisionPeriod]) -> list[RevisionPeriod]:
     """Eras with the days off of the calendars they name, as those were then."""
-    names = {name for era in through for name in readable_trigger(era.trigger.spec).schedule.calendars}
+    names = {name for period in through for name in readable_trigger(period.trigger.spec).schedule.calendars}
     closing = {
         name: [
             (row.at, calendar_spec(row.spec).days)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconcile.decide.budget import budget_of
-from reconcile.report import limit_warnings as rules
+from reconcile.report import spec_warnings
 from reconcile.triggers import budgets
 from reconcile.triggers.append import Changed
 from revisions.history.triggers import StopReason, Trigger
@@ -27,7 +27,7 @@ def warnings(connection: Connection, trigger: Trigger | None, spec: TriggerSpec,
     budget, spending = budget_of(spec), None
     if row and budget:
         spending = budgets.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
-    return list(rules.warnings(spec, 0 if anew or row is None else row.success_count, spending, now))
+    return list(spec_warnings.limit_warnings(spec, 0 if anew or row is None else row.success_count, spending, now))
 
 
 def with_warnings(database: Database, changed: Sequence[Changed]) -> list[Changed]:
@@ -42,4 +42,8 @@ def beyond(database: Database, trigger_id: str) -> list[str]:
     """What whoever has started runs of a trigger by hand is to know."""
     with database.read() as connection:
         trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
-    return list(rules.beyond(readable_trigger(trigger.spec), row.success_count)) if trigger and row else []
+    return (
+        list(spec_warnings.manual_run_warnings(readable_trigger(trigger.spec), row.success_count))
+        if trigger and row
+        else []
+    )

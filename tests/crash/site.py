@@ -14,7 +14,7 @@ from typing import Any
 from reconcile.decide.preconditions import Expected
 from reconcile.launchers.shared import child_process
 from reconcile.observations.observation import Observations
-from reconcile.queries.audit import Auditing
+from reconcile.queries.audit import audit_faults
 from reconcile.report.audit import AuditLine
 from reconcile.runs.manual.fire import Firing
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger
@@ -191,7 +191,7 @@ class Site:
 
     def faults(self, name: str) -> list[AuditLine]:
         """What `audit` finds missing, twice or unexplained in a trigger's whole life."""
-        return Auditing(self.database, timedelta(minutes=1)).faults(key(name))
+        return audit_faults(self.database, timedelta(minutes=1), key(name))
 
     def fire(self, name: str) -> str:
         """One run by hand; answers its id."""

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from reconcile.decide.admission import Pace
-from reconcile.queries.doctor import Examining
+from reconcile.queries.doctor import examine
 from reconcile.report.installation_checks import Level
 from reconcile.triggers.caller import Caller
 from revisions.clock import HostClock
@@ -194,7 +194,7 @@ def test_doctor_notices(one_kind: Pooler, postgresql_database_url: str) -> None:
     """O-09: that a pooler is there, and whether notices get past it."""
     with Database(one_kind.url) as database:
         for listen_url, level in ((None, Level.WARNING), (postgresql_database_url, Level.OK)):
-            made = Examining(database, Pace(), HostClock(), listen_url).examine()
+            made = examine(database, Pace(), HostClock(), listen_url)
             found = {check.name: check for check in made}
             assert "one is before the database" in found["pooler"].detail
             assert found["notices"].level is level
