@@ -31,7 +31,7 @@ def room(policy: str, live: int) -> int | None:
 
 
 class Turns:
-    """Grants turns to pending runs, each counted against the limits of those after it; `full` holds the limits reached."""
+    """Grants turns to pending runs, each counted against the limits of later ones; `full` holds the limits reached."""
 
     def __init__(self, running: Iterable[RunningRun], most: int, frozen: Iterable[str] = ()) -> None:
         self.full = FullLimits(projects=set(frozen))

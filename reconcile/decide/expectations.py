@@ -94,7 +94,7 @@ def is_met(deadline: Deadline, successes: Iterable[Success]) -> bool:
 
 
 def _is_off(period: RevisionPeriod) -> bool:
-    """Return true when a person deactivated or deleted the trigger; occurrences after an automatic stop are still
+    """Return true when a person deactivated or deleted the trigger; after an automatic stop a success is still
     expected.
     """
     trigger = period.trigger

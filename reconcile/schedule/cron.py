@@ -216,7 +216,7 @@ def _days_of_month(text: str) -> list[tuple[str, int]]:
 
 
 def _days_of_week(text: str) -> list[str]:
-    """Return the fields for croniter of a day-of-week field: it does not accept plain days together with `#` and `L`."""
+    """Return croniter's fields of a day-of-week field: it does not accept plain days together with `#` and `L`."""
     plain, special = [], []
     for item in text.split(","):
         if item == "L":

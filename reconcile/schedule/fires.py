@@ -120,7 +120,7 @@ def last(schedule: Schedule, after: datetime, until: datetime) -> Fire | None:
 
 
 def count(schedule: Schedule, after: datetime, until: datetime, limit: int) -> int:
-    """Return the number of nominal fires in (after, until], at most `limit`; the work grows with days, not with fires."""
+    """Return the number of nominal fires in (after, until], at most `limit`; the work grows with days, not fires."""
     beat, closed, first, final = _window(schedule, after, until)
     if limit <= 0:
         return 0
@@ -249,7 +249,7 @@ class _Walks:
 
 @lru_cache(maxsize=65536)
 def _named(walk: cron.DayWalk, day: int, back: bool) -> int | None:
-    """Return the nearest day of a walk on or after (`back`: on or before) `day`; None if there is none within 50 years."""
+    """Return the nearest day of a walk on or after (`back`: before) `day`; None if there is none within 50 years."""
     on = _walked(walk.expression, day, back)
     while on is not None and abs(on - day) * DAY_SECONDS <= _HORIZON:
         found = date.fromordinal(on + _EPOCH_ORDINAL)

@@ -92,7 +92,7 @@ class Times:
         return day * len(self.minutes) * len(self.seconds) + self._index(time)
 
     def _index(self, time: int) -> int:
-        """Return the number of a day's times before `time`, in seconds from midnight; `time` may lie outside the day."""
+        """Return the number of a day's times before `time`, in seconds from midnight, also outside the day."""
         minute, second = divmod(time, 60)
         at = bisect_left(self.minutes, minute)
         if at < len(self.minutes) and self.minutes[at] == minute:
@@ -105,7 +105,7 @@ class Times:
 
 
 class Stretch(NamedTuple):
-    """Part of a window within one span: wall times in [low, high) fire, and with `moved` also the span's first instant."""
+    """Part of a window within one span: wall times in [low, high) fire, with `moved` also the span's start."""
 
     span: Span
     low: int
@@ -131,9 +131,7 @@ class Course:
                 yield span, wall
 
     def descending(self, first: int, final: int) -> Iterator[tuple[Span, int]]:
-        """Yield (span, wall time) of every fire, newest first; earlier times cost nothing until they are reached
-        (L-08).
-        """
+        """Yield (span, wall time) of every fire, newest first; times before the newest cost nothing (L-08)."""
         at = final
         while at >= first:
             span, low, high, moved = self._stretch(at, first, at)
@@ -147,7 +145,7 @@ class Course:
             at = min(span.start - 1, behind + _MARGIN)
 
     def stretches(self, first: int, final: int) -> Iterator[Stretch]:
-        """Yield the parts of [first, final] in which fires are possible, ascending; long times without any are skipped."""
+        """Yield the parts of [first, final] in which fires are possible, ascending; long gaps are skipped."""
         at = first
         while at <= final:
             stretch = self._stretch(at, at, final)
@@ -198,7 +196,7 @@ def seconds(at: datetime) -> int:
 
 
 def slots(beat: Every | Once, closed: tuple[int, ...], first: int, final: int) -> list[range]:
-    """Return the instants of an interval or a single instant in [first, final], one range between any two closed days."""
+    """Return the instants of an interval or a single instant in [first, final], one range between closed days."""
     if isinstance(beat, Once):
         at = seconds(beat.at)
         return [range(at, at + (first <= at <= final))]
