@@ -11,12 +11,7 @@ from controller.settings import Settings
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.passes import LoopResynced
 from reconcile.protocols import SecretPlaces
-from reconcile.queries.audit import Auditing
-from reconcile.queries.costs import Accounting
-from reconcile.queries.doctor import Examining
-from reconcile.queries.explain import Explaining
 from reconcile.runs.attempt_secrets import Vault
-from revisions.clock import HostClock
 from revisions.errors import Unavailable
 from revisions.store.database import Database
 
@@ -103,10 +98,6 @@ class Services:
     settings: Settings
     database: Database
     observations: Observations
-    accounting: Accounting
-    auditing: Auditing
-    explaining: Explaining
-    examining: Examining
     access: Access
     gate: SchemaGate
     condition: Condition
@@ -119,10 +110,6 @@ class Services:
             settings=settings,
             database=database,
             observations=observations,
-            accounting=Accounting(database),
-            auditing=Auditing(database, settings.pace.grace),
-            explaining=Explaining(database),
-            examining=Examining(database, settings.pace, HostClock(), settings.listen_url),
             access=Access(database, settings, observations),
             gate=SchemaGate(database),
             condition=Condition(database.clock.monotonic, settings.resync_interval),

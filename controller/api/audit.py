@@ -24,8 +24,8 @@ from controller.api.runs import RunOut, run_out
 from controller.api.triggers import ONE
 from controller.auth.requirements import Projects, require
 from reconcile.decide.authority import Role
-from reconcile.queries.audit import Place
-from reconcile.queries.explain import Explained
+from reconcile.queries.audit import Place, audit_trigger
+from reconcile.queries.explain import Explained, explain_trigger
 from reconcile.report.audit import AuditLine, AuditResult, AuditSummary
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey, utc_text
@@ -146,7 +146,15 @@ def audit(
     """Return each occurrence in [from, to) with its records, oldest first. The summary is on the first page."""
     start = instant_in(cursor, 2)
     place = Place(start[0], start[1][0]) if start else None
-    result = services.auditing.audit(key, moment(since, "from"), optional_moment(until, "to"), limit + 1, place)
+    result = audit_trigger(
+        services.database,
+        services.settings.pace.grace,
+        key,
+        moment(since, "from"),
+        optional_moment(until, "to"),
+        limit + 1,
+        place,
+    )
     lines = page(ListOut[AuditLineOut], result.lines, limit, _line, _cursor)
     return AuditOut(
         since=utc_text(result.since),
@@ -161,7 +169,7 @@ def audit(
 @router.get(f"{ONE}/explain", dependencies=[_VIEW])
 def explain(key: TriggerPath, services: ServicesDep, at: AtQuery = None) -> ExplanationOut:
     """Explain why the trigger fired at an instant, or did not: in one word, in sentences, and with the facts."""
-    return _explanation(services.explaining.explain(key, optional_moment(at, "at")), key)
+    return _explanation(explain_trigger(services.database, key, optional_moment(at, "at")), key)
 
 
 def _cursor(line: AuditLine) -> str:
@@ -198,7 +206,7 @@ def _explanation(made: Explained, key: TriggerKey) -> ExplanationOut:
         at=utc_text(instant.at),
         verdict=made.explanation.verdict.value,
         sentences=list(made.explanation.sentences),
-        in_force=_in_force(instant.era.trigger) if instant.era else None,
+        in_force=_in_force(instant.period.trigger) if instant.period else None,
         occurrence=fire_out(instant.fire) if instant.fire else None,
         before=fire_out(instant.before) if instant.before else None,
         after=fire_out(instant.after) if instant.after else None,

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query
 from controller.api.answers import Answer, FilterQuery, Time
 from controller.api.parameters import ReachDep, ServicesDep, optional_moment, projects_to_list
 from controller.auth.requirements import Projects, require
+from reconcile.decide.admission import is_too_much
 from reconcile.decide.authority import Role
-from reconcile.decide.demand import is_too_much
-from reconcile.queries.costs import Account, By
+from reconcile.queries.costs import Account, By, sum_costs
+from reconcile.queries.doctor import demand_by_trigger
 from revisions.ids import TriggerKey, utc_text
 
 router = APIRouter()
@@ -71,7 +72,7 @@ def costs(
     reachable = projects_to_list(reach, project)
     projects = reachable if project is None else [project]
     begins, ends = optional_moment(since, "from"), optional_moment(until, "to")
-    return _costs(services.accounting.account(by, begins, ends, projects))
+    return _costs(sum_costs(services.database, by, begins, ends, projects))
 
 
 @router.get("/demand", tags=["doctor"], dependencies=[require(Role.VIEWER, Projects.ALL)])
@@ -79,7 +80,7 @@ def demand(services: ServicesDep, limit: MostQuery = 10) -> DemandOut:
     """Return the starts per second that all active schedules demand, against `execution_qps`."""
     with services.database.read() as connection:
         now = services.database.clock.now(connection)
-    return _demand(now, services.examining.demand(), services.settings.execution_qps, limit)
+    return _demand(now, demand_by_trigger(services.database), services.settings.execution_qps, limit)
 
 
 def _costs(account: Account) -> CostsOut:

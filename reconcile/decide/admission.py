@@ -1,20 +1,26 @@
-"""How a pass's tokens and its catch-up cap are shared out."""
+"""Distribution of rate tokens and of the catch-up cap, and the start rate that schedules ask for (L-09, L-10, L-18)."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
-from reconcile.schedule.fires import Fire
+from reconcile.schedule.definition import Bounded, Every, Once, Schedule
+from reconcile.schedule.fires import Fire, count
 
+FULL: Final = 0.7
+"""Share of the allowed rate above which the backlog of a burst is no longer worked off in time."""
+DAY: Final = timedelta(days=1)
 CATCHUP_SHARE = 10
-"""One token in so many is kept for what is caught up (L-09)."""
+"""One token in this many is reserved for catch-up (L-09)."""
 
 
 def share_tokens(wants: Sequence[tuple[str, Sequence[Fire]]], tokens: int) -> list[int]:
-    """How many of each trigger's starts may go; `wants` are (project, its starts).
+    """Return how many starts of each trigger get a token; `wants` are (project, its starts) pairs.
 
-    The projects take turns, and in each the oldest scheduled goes first: a burst of one does not starve another (L-09).
+    Projects take turns, and within a project the oldest fire goes first, so that a burst in one project does not starve
+    another (L-09).
     """
     wanted = sum(len(fires) for _, fires in wants)
     if tokens >= wanted:
@@ -33,7 +39,9 @@ def share_tokens(wants: Sequence[tuple[str, Sequence[Fire]]], tokens: int) -> li
 
 
 def share_cap(claimants: int, cap: int) -> list[int]:
-    """The catch-up cap over triggers, least recently served first: even shares, the rest to the first of them."""
+    """Divide the catch-up cap evenly among triggers, ordered by least recently served; the first ones get the
+    remainder.
+    """
     if claimants == 0:
         return []
     each, rest = divmod(cap, claimants)
@@ -41,7 +49,9 @@ def share_cap(claimants: int, cap: int) -> list[int]:
 
 
 def available(empty_until: datetime | None, now: datetime, *, per_second: float, burst: int) -> int:
-    """Tokens that a bucket holds (GCRA: L-10); it is one instant: when it would be full again, were no more taken."""
+    """Return the tokens in a bucket (GCRA, L-10). `empty_until` is the stored state: the instant at which it is full
+    again.
+    """
     interval = timedelta(seconds=1 / per_second)
     room = now + burst * interval - max(empty_until or now, now)
     return max(0, int(room / interval + 1e-6))
@@ -50,7 +60,7 @@ def available(empty_until: datetime | None, now: datetime, *, per_second: float,
 def bucket(
     empty_until: datetime | None, now: datetime, wanted: int, *, per_second: float, burst: int, reserve: int = 0
 ) -> tuple[int, datetime]:
-    """Tokens granted of those wanted, but for a reserve that is left in the bucket, and the bucket's new instant."""
+    """Take tokens from a bucket, leaving `reserve` in it. Return the number granted and the new state of the bucket."""
     left = available(empty_until, now, per_second=per_second, burst=burst) - reserve
     granted = max(0, min(wanted, left))
     return granted, max(empty_until or now, now) + granted * timedelta(seconds=1 / per_second)
@@ -58,7 +68,7 @@ def bucket(
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much may start: L-02's settings. `execution_qps` 0 switches the rate limit off."""
+    """Limits on how much may start (L-02). An `execution_qps` of 0 switches the rate limit off."""
 
     resync_interval: timedelta = timedelta(seconds=30)
     live_grace: timedelta = timedelta(seconds=60)
@@ -68,5 +78,34 @@ class Pace:
 
     @property
     def grace(self) -> timedelta:
-        """Up to this age an occurrence is live: never less than two resync intervals (L-06)."""
+        """Age up to which an occurrence is live, at least two resync intervals (L-06)."""
         return max(self.live_grace, 2 * self.resync_interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Demanded:
+    """Starts per second that the active schedules ask for, and the `execution_qps` that is allowed (0: no limit)."""
+
+    asked: float
+    allowed: float
+
+    @property
+    def is_too_much(self) -> bool:
+        return is_too_much(self.asked, self.allowed)
+
+
+def per_second(schedule: Schedule, now: datetime) -> float:
+    """Return the starts per second of a schedule, as the mean over the day after `now`."""
+    beat = schedule.beat if isinstance(schedule, Bounded) else schedule
+    match beat:
+        case Once():
+            return 0.0
+        case Every(every) if schedule is beat:
+            return 1 / every.total_seconds()
+        case _:
+            return count(schedule, now, now + DAY, int(DAY.total_seconds())) / DAY.total_seconds()
+
+
+def is_too_much(asked: float, allowed: float) -> bool:
+    """Return true when the schedules ask for more than 70 % of the allowed rate; a rate of 0 has no limit (L-18)."""
+    return allowed > 0 and asked > FULL * allowed

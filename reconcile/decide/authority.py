@@ -11,12 +11,15 @@ from typing import Any, Final, NamedTuple
 
 from revisions.errors import Fault
 from revisions.history.chain import canonical, value_of
+from revisions.outcomes import RunSource
 
 RUN_START: Final = "run.start"
 """The scope of a trigger that starts runs; what a trigger has whose spec says nothing."""
 UNLIMITED: Final = '["*"]'
 """The author's scopes where nobody had to say who he is: without access control, or straight on the database."""
 TAKE_OVER: Final = "have somebody who may deploy it deploy it again"
+TRUSTED_SOURCES: Final = frozenset({RunSource.SCHEDULE, RunSource.MANUAL, RunSource.BACKFILL})
+"""Sources whose input was written by somebody who may deploy or fire the trigger (E-15)."""
 
 
 class Role(StrEnum):
@@ -145,6 +148,11 @@ def refusal(wanted: Sequence[str], scopes: str, project: str, authors: Mapping[s
     if role.rank < Role.OPERATOR.rank:
         return f"its author {author} is only {role} in {project} now, and starting takes {Role.OPERATOR}: {TAKE_OVER}"
     return None
+
+
+def is_untrusted(source: RunSource) -> bool:
+    """Return true when a run's input comes from outside: an event, a webhook, a file, a table or an unknown source."""
+    return source not in TRUSTED_SOURCES
 
 
 def grant_of(text: str) -> Grant:

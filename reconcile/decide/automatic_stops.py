@@ -1,4 +1,4 @@
-"""Stops that the system itself makes of a trigger, and the warnings about its limits (S-15, X-07, X-08)."""
+"""Automatic deactivation of triggers: the reason and the end of the pause (S-15, X-07, X-08)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,29 +19,29 @@ NEAR: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Reason to deactivate a trigger, for good or until an instant."""
+    """Request to deactivate a trigger, for good or until an instant."""
 
     reason: StopReason
     until: datetime | None = None
 
 
 def worn_out(spec: TriggerSpec, failures: int, successes: int) -> Stop | None:
-    """Return the stop that failures in a row, or successes in all, call for."""
+    """Return the stop that the run counts call for: too many failures in a row, or `max_runs` successes."""
     if failures >= spec.deactivate_after:
         return Stop(StopReason.FAILURES)
     return Stop(StopReason.MAX_RUNS) if _reached_max_runs(spec, successes) else None
 
 
 def still_wanted(max_runs: int, successes: int, live: int, policy: str) -> int:
-    """Return how many runs may start so that no more than `max_runs` succeed, should all that goes on succeed.
+    """Return how many runs may start so that at most `max_runs` succeed if every live run succeeds.
 
-    Runs that the overlap policy ends to make room are not counted.
+    Live runs are not counted under policies that end them to make room.
     """
     return max(0, max_runs - successes - (0 if policy in DISPLACING else live))
 
 
 def over(spec: TriggerSpec) -> Stop:
-    """Return the stop of a trigger that has no fire left."""
+    """Return the stop of a trigger whose schedule has no fire left."""
     return Stop(StopReason.EXPIRED if ends_by_expiry(spec) else StopReason.COMPLETED)
 
 

@@ -1,4 +1,4 @@
-"""Blackouts: while one lasts nothing is decided; afterwards its mode says what becomes of its occurrences (S-13)."""
+"""Blackouts: nothing is decided while one lasts; its mode then determines the fate of its occurrences (S-13)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ _MODES = tuple(HoldMode)
 
 @dataclass(frozen=True, slots=True)
 class Blackout:
-    """A time [from_at, until_at) in which nothing starts."""
+    """Time [from_at, until_at) in which nothing starts."""
 
     from_at: datetime
     until_at: datetime
@@ -24,19 +24,19 @@ class Blackout:
 
 @dataclass(frozen=True, slots=True)
 class BlackoutSpan:
-    """Time after a watermark, up to `until` included, under one rule: that of a blackout which is over, or none."""
+    """Time after a watermark up to and including `until`, covered by one past blackout or by none."""
 
     until: datetime
     blackout: Blackout | None
 
 
 def held_until(blackouts: Sequence[Blackout], now: datetime) -> datetime | None:
-    """When the blackouts in force at `now` end, None when there is none."""
+    """Return the latest end of the blackouts in force at `now`, None if there are none."""
     return max((one.until_at for one in blackouts if one.from_at <= now < one.until_at), default=None)
 
 
 def over_at(blackouts: Sequence[Blackout], one: Blackout) -> datetime:
-    """When something could start again after a blackout: others may follow on it."""
+    """Return the end of a blackout, extended by blackouts that follow it without a gap."""
     end = one.until_at
     while (later := held_until(blackouts, end)) is not None:
         end = later
@@ -44,7 +44,7 @@ def over_at(blackouts: Sequence[Blackout], one: Blackout) -> datetime:
 
 
 def piece(blackouts: Sequence[Blackout], watermark: datetime, now: datetime) -> BlackoutSpan:
-    """The first piece of (watermark, now]."""
+    """Return the first part of (watermark, now] that is covered by one blackout or by none."""
     first = watermark + MOMENT
     ruling = [one for one in blackouts if one.from_at <= first < one.until_at]
     edges = [edge for one in blackouts for edge in (one.from_at, one.until_at) if edge > first]

@@ -1,4 +1,4 @@
-"""What a trigger may spend in a calendar period, and how many runs that still buys (X-08)."""
+"""Budgets of triggers per calendar period, and the number of runs they still pay for (X-08)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from revisions.spec.fields import LARGEST_COST
 from revisions.spec.trigger import BudgetPeriod, TriggerSpec
 
 RECENT: Final = 10
-"""Runs of which the dearest says what one more may cost, where the trigger does not say."""
+"""Number of recent runs whose highest cost serves as the estimate when the trigger declares none."""
 _ANY_NUMBER: Final = 1e9
-"""So many runs are as good as any number."""
+"""Number of affordable runs above which the budget sets no limit."""
 _ALMOST: Final = 1e-9
-"""What floating point may take from a sum that comes out even."""
+"""Tolerance for rounding errors in sums of floating-point costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most `max_cost` in each `period`, as the clocks of a zone count it; a run is taken to cost `estimate`."""
+    """Limit of `max_cost` per `period` in the clock time of `zone`; one run is assumed to cost `estimate`."""
 
     max_cost: float
     period: BudgetPeriod
@@ -29,7 +29,7 @@ class Budget:
     zone: ZoneInfo
 
     def since(self, now: datetime) -> datetime:
-        """When the period began that holds `now`."""
+        """Return the start of the period that contains `now`."""
         day = now.astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
         match self.period:
             case BudgetPeriod.DAY:
@@ -43,7 +43,7 @@ class Budget:
         return first.astimezone(UTC)
 
     def until(self, now: datetime) -> datetime:
-        """When the next period begins."""
+        """Return the start of the next period."""
         first = self.since(now).astimezone(self.zone)
         match self.period:
             case BudgetPeriod.DAY:
@@ -59,8 +59,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a trigger's runs cost in the period, what is set aside for the `live` ones that go on, and what the dearest
-    of the last ten cost, None where none has ended yet."""
+    """Costs of a trigger's runs in the current period. `reserved` is set aside for the `live` runs; `dearest` is the
+    highest cost among the last ten runs, None if none has ended.
+    """
 
     spent: float
     reserved: float
@@ -69,7 +70,7 @@ class Spending:
 
 
 def cost_of(output: Mapping[str, Any] | None) -> float | None:
-    """What an attempt says it cost, None where it does not say, or says no cost; more than all is all there can be."""
+    """Return the cost in an attempt's output, capped at the largest storable cost; None if it holds no valid cost."""
     match (output or {}).get("cost"):
         case bool():
             return None
@@ -79,7 +80,7 @@ def cost_of(output: Mapping[str, Any] | None) -> float | None:
 
 
 def budget_of(spec: TriggerSpec) -> Budget | None:
-    """Return the budget of a trigger, None without one; its periods are those of the schedule's zone."""
+    """Return a trigger's budget, None if it has none. Periods follow the schedule's zone."""
     limits = spec.limits
     if limits.max_cost is None:
         return None
@@ -92,15 +93,15 @@ def budget_of(spec: TriggerSpec) -> Budget | None:
 
 
 def expected(budget: Budget, spending: Spending) -> float:
-    """What one more run is taken to cost."""
+    """Return the assumed cost of one more run."""
     return budget.estimate if budget.estimate is not None else spending.dearest or 0.0
 
 
 def affordable(budget: Budget, spending: Spending) -> int | None:
-    """How many more runs may start, None for any number.
+    """Return how many more runs may start, None for no limit.
 
-    While nothing is spent or set aside one may always go: it is the one that crosses the budget, if it does. While
-    nobody can say what a run costs they go one at a time.
+    While nothing is spent or reserved, one run may always start, even if it exceeds the budget. While no cost is known,
+    runs start one at a time.
     """
     left = budget.max_cost - spending.spent - spending.reserved
     if left <= _ALMOST:
@@ -115,14 +116,14 @@ def affordable(budget: Budget, spending: Spending) -> int | None:
 
 
 def used(budget: Budget, spent: float, reserved: float) -> float:
-    """The share of a budget that is spent or set aside; above 1 where runs cost more than was expected."""
+    """Return the share of a budget that is spent or reserved; above 1 when runs cost more than estimated."""
     return (spent + reserved) / budget.max_cost
 
 
 def is_used_up(budget: Budget, spending: Spending) -> bool:
-    """Whether nothing may start until the period ends, whatever comes of the runs that go on.
+    """Return true when nothing may start before the period ends, whatever the live runs turn out to cost.
 
-    Attempts that failed are spent, and what is set aside for the next ones of their runs may be more than is left.
+    Failed attempts count as spent, and the amount reserved for their retries may exceed the remainder.
     """
     if spending.spent >= budget.max_cost - _ALMOST:
         return True
@@ -132,7 +133,7 @@ def is_used_up(budget: Budget, spending: Spending) -> bool:
 
 
 def warning(budget: Budget, spending: Spending, now: datetime) -> str | None:
-    """What whoever deploys or activates a trigger is to know of its budget, None while it buys what it is for."""
+    """Return a warning about the budget for people who deploy or activate the trigger, None if it suffices."""
     if not is_used_up(budget, spending):
         return _too_small(budget, spending)
     each = expected(budget, spending)

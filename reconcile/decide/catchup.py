@@ -1,4 +1,4 @@
-"""What to do with everything undecided: which occurrences start now, which never, which are caught up later (L-06)."""
+"""Catch-up: divides all undecided occurrences into starts, skips and a backlog (L-06)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,19 +20,19 @@ from revisions.outcomes import HoldMode, OccurrenceOutcome, SkipReason
 from revisions.spec.trigger import CatchupPolicy
 
 MOST_DEFERRED = 500
-"""What one pass starts of a blackout's deferred occurrences; the next pass goes on."""
+"""Maximum number of deferred occurrences of a blackout that one pass starts; the next pass continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What deciding depends on beside the trigger's terms and its watermark.
+    """Facts that a decision depends on besides the trigger's terms and its watermark.
 
-    `live`: how many runs of it go on, as far as that matters (X-09). `affordable`: how many its budget still buys, None
-    for any number (X-08). `wanted`: how many may start until `max_runs` can have succeeded, should all that goes on
-    succeed; None for any number. `rate_waiting_since`: when an occurrence first was refused a token alone; what
-    was live then and never starts is skipped with reason `rate`. `remaining`: how many may still start (S-07).
-    `asked`: the next fire that a run asked for (S-08). `denied`: why the trigger may start nothing, None when it may
-    (X-15).
+    `live` is the number of live runs, counted as far as it matters (X-09). `affordable` is the number of runs that the
+    budget pays for and `wanted` the number that may start before `max_runs` can be reached, both None for no limit
+    (X-08). `rate_waiting_since` is the instant at which an occurrence first got no token; occurrences that were live
+    then and never start are skipped with reason `rate`. `remaining` is the number of starts left of `count` (S-07).
+    `asked` is the next fire requested by a run (S-08). `denied` is the reason why the trigger may start nothing, None
+    if it may (X-15).
     """
 
     now: datetime
@@ -49,12 +49,12 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class CatchupPlan:
-    """What a trigger wants of this pass, each part with where the watermark stands once it is decided.
+    """Decision of one pass for one trigger, with the watermark after each part.
 
-    `skips` are decided whatever happens; `starts` each want a token, in this order; `then` is decided only when every
-    start is. `backlog` is a missed range (after, until] that is stored to be drained. `ahead` is the first occurrence
-    after the watermark, where planning came by it. `held_until` is the end of the blackout that defers everything;
-    `is_asked` says that this decides the fire that a run asked for.
+    `skips` are recorded in any case. `starts` need one token each, in this order. `then` is recorded only if every
+    start got a token. `backlog` is a missed range (after, until] that is stored for later. `ahead` is the first
+    occurrence after the watermark, if planning computed it. `held_until` is the end of the blackout that defers the
+    decision. `is_asked` is true when the plan decides the fire that a run requested.
     """
 
     skips: tuple[Range, ...]
@@ -68,7 +68,7 @@ class CatchupPlan:
     is_asked: bool = False
 
     def granted(self, tokens: int) -> "CatchupPlan":
-        """The part of the plan that this many tokens decide."""
+        """Return the part of the plan that this many tokens can decide."""
         if tokens >= len(self.starts):
             return self
         started = self.starts[:tokens]
@@ -78,16 +78,16 @@ class CatchupPlan:
         )
 
     def limited(self, remaining: int | None) -> "CatchupPlan":
-        """The plan with no more starts than may still start."""
+        """Return the plan with at most `remaining` starts."""
         if remaining is None or len(self.starts) <= remaining:
             return self
         return replace(self, starts=self.starts[:remaining], ahead=None)
 
 
 def plan(terms: Terms, watermark: datetime, at: Situation) -> CatchupPlan:
-    """Decides (watermark, now] by the trigger's catch-up policy, blackouts considered.
+    """Decide (watermark, now] by the trigger's catch-up policy and its blackouts.
 
-    They cut it into pieces; where one starts something, what comes after that piece is left to the next pass.
+    Blackouts cut the time into pieces. After a piece in which something starts, the rest is left to the next pass.
     """
     skips: tuple[Range, ...] = ()
     while True:
@@ -116,8 +116,11 @@ def _piece(terms: Terms, watermark: datetime, at: Situation) -> CatchupPlan:
 
 
 def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situation) -> CatchupPlan:
-    """The next part of a backlog (cursor, until], oldest first, at most `limit` occurrences; what lies before the
-    window is given up (L-06). Costs as much as the limit, however long the backlog is (L-08)."""
+    """Decide the next part of a backlog (cursor, until], oldest first, at most `limit` occurrences.
+
+    Occurrences older than the catch-up window are given up (L-06). The work depends on the limit, not on the backlog
+    (L-08).
+    """
     if at.remaining == 0:
         return _decided(until, *span(terms.schedule, cursor, until, OccurrenceOutcome.MISSED, SkipReason.COUNT))
     if blackouts.held_until(at.blackouts, at.now):
@@ -140,7 +143,7 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
 def _drain_newest(
     terms: Terms, base: datetime, until: datetime, at: Situation, given_up: tuple[Range, ...]
 ) -> CatchupPlan:
-    """Of a backlog whose runs would displace each other only the newest starts, and never in place of one after it."""
+    """Start only the newest occurrence of a backlog whose runs would displace each other, and only if none is live."""
     newest = last(terms.schedule, base, until)
     if newest is None or at.live:
         return _decided(until, *given_up, *span(terms.schedule, base, until, OccurrenceOutcome.CONCURRENCY))
@@ -149,7 +152,7 @@ def _drain_newest(
 
 
 def _decided(watermark: datetime, *skips: Range, ahead: Fire | None = None) -> CatchupPlan:
-    """Nothing starts."""
+    """Return a plan that starts nothing."""
     return CatchupPlan(skips, watermark, (), (), watermark, ahead=ahead)
 
 
@@ -164,7 +167,9 @@ def _starting(
     older: tuple[Range, ...] = (),
     **more: Any,
 ) -> CatchupPlan:
-    """What is wanted starts as far as the overlap policy lets it; `older` is skipped along with the last start."""
+    """Return a plan that starts as many occurrences as the overlap policy allows; `older` is skipped with the last
+    start.
+    """
     if terms.overlap in concurrency.DISPLACING:
         older, wanted = (*older, *ranges.of(wanted[:-1], OccurrenceOutcome.CONCURRENCY)), wanted[-1:]
     beside = wanted[: concurrency.room(terms.overlap, at.live)]
@@ -182,7 +187,9 @@ def _starting(
 
 
 def _newest(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> CatchupPlan:
-    """Policies `latest` and `none`: of (watermark, end] one starts at most, and none when something newer will."""
+    """Apply policy `latest` or `none`: start at most the newest occurrence of (watermark, end], unless a later one
+    starts.
+    """
     schedule = terms.schedule
     first, *rest = fires(schedule, watermark, None, 2) or (None,)
     if first is None or first.at > end:
@@ -204,7 +211,7 @@ def _newest(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> 
 
 
 def _is_outdone(terms: Terms, end: datetime, at: Situation) -> bool:
-    """Whether something newer will start: an occurrence after `end` that no blackout drops."""
+    """Return true when a later occurrence will start: one after `end` that no blackout drops."""
     while end < at.now:
         piece = blackouts.piece(at.blackouts, end, at.now)
         drops = piece.blackout is not None and piece.blackout.mode == HoldMode.DROP
@@ -226,7 +233,7 @@ def _missed(schedule: Schedule, after: datetime, until: datetime, at: Situation)
 
 
 def _all(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> CatchupPlan:
-    """Policy `all`: every live one starts, the missed range becomes a backlog."""
+    """Apply policy `all`: start every live occurrence and store the missed range as a backlog."""
     schedule = terms.schedule
     edge = min(max(watermark, at.now - at.live_grace - MOMENT), end)
     newest_missed = last(schedule, watermark, edge) if edge > watermark else None
@@ -238,7 +245,7 @@ def _all(terms: Terms, watermark: datetime, end: datetime, at: Situation) -> Cat
 def _after_blackout(
     terms: Terms, watermark: datetime, piece: BlackoutSpan, over: Blackout, at: Situation
 ) -> CatchupPlan | None:
-    """What a blackout that is over makes of the piece it covered; None where that is left to the catch-up policy."""
+    """Decide the piece covered by a blackout that is over; None leaves it to the catch-up policy."""
     end, is_fresh = piece.until, at.now - blackouts.over_at(at.blackouts, over) <= at.live_grace
     if over.mode == HoldMode.DROP:
         return _decided(end, *span(terms.schedule, watermark, end, OccurrenceOutcome.BLACKOUT))
@@ -258,7 +265,7 @@ def _after_blackout(
 
 
 def _denied(terms: Terms, watermark: datetime, at: Situation, why: str) -> CatchupPlan:
-    """Nothing starts, and each occurrence says why; the fire that a run asked for is one of them."""
+    """Skip every occurrence with the reason for the denial, including the fire that a run requested."""
     asked = at.asked
     if asked is None:
         return _decided(at.now, *span(terms.schedule, watermark, at.now, OccurrenceOutcome.DENIED, why))
@@ -271,7 +278,7 @@ def _denied(terms: Terms, watermark: datetime, at: Situation, why: str) -> Catch
 
 
 def _asked(terms: Terms, watermark: datetime, asked: Fire, at: Situation) -> CatchupPlan:
-    """The fire that a run asked for stands in for the schedule's until it is decided (S-08)."""
+    """Decide the fire that a run requested; it replaces the schedule until it is decided (S-08)."""
     if asked.at > at.now:
         return _decided(watermark, ahead=asked)
     end = max(watermark, asked.at - MOMENT)

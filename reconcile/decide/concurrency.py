@@ -1,4 +1,4 @@
-"""What becomes of an occurrence whose trigger has runs that go on: the six overlap policies (X-09)."""
+"""Overlap policies of triggers and concurrency limits of pending runs (X-09)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,15 +9,15 @@ from revisions.spec.trigger import OverlapPolicy
 
 POLICIES: Final[tuple[str, ...]] = tuple(policy.value for policy in OverlapPolicy)
 ONE_AT_A_TIME: Final = frozenset(OverlapPolicy) - {OverlapPolicy.ALLOW, OverlapPolicy.SKIP}
-"""A run with one of these waits until nothing else of its trigger is under way, and for those queued before it."""
+"""Policies under which a run waits for all earlier runs of its trigger."""
 DISPLACING: Final = frozenset({OverlapPolicy.CANCEL, OverlapPolicy.TERMINATE})
-"""A run with one of these has what goes on of its trigger ended."""
+"""Policies under which a run ends the live runs of its trigger."""
 
 
 def room(policy: str, live: int) -> int | None:
-    """How many may start beside so many that go on, None for any number.
+    """Return how many runs may start beside `live` ones, None for no limit.
 
-    `skip` lets one go on; `queue_one` lets one more wait.
+    `skip` allows one live run; `queue_one` allows one more to wait.
     """
     match policy:
         case OverlapPolicy.SKIP:
@@ -31,7 +31,7 @@ def room(policy: str, live: int) -> int | None:
 
 
 class Turns:
-    """Grants turns, at most so many, each counting for those after it; `full` is what lets nothing more go."""
+    """Grants turns to pending runs, each counted against the limits of later ones; `full` holds the limits reached."""
 
     def __init__(self, running: Iterable[RunningRun], most: int, frozen: Iterable[str] = ()) -> None:
         self.full = FullLimits(projects=set(frozen))
@@ -42,7 +42,7 @@ class Turns:
             self._count(one)
 
     def grant(self, waiting: Iterable[WaitingRun]) -> list[str]:
-        """The ids of those that may go, in the order given."""
+        """Return the ids of the runs that may start, in the given order."""
         return [one.id for one in waiting if self.left > 0 and self._may_go(one)]
 
     def _may_go(self, one: WaitingRun) -> bool:

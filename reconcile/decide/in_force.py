@@ -1,4 +1,4 @@
-"""Which revision of a trigger was in force when, and which of that time has occurrences (R-20, R-21)."""
+"""Revisions of a trigger by the time they were in force, and the occurrences of that time (R-20, R-21)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +16,16 @@ from revisions.spec.stored import readable_trigger
 AT_FIRST, AT_ONCE = 2, 1_000
 """Fires that are worked out in one go: at first, for who wants the next one alone, and at most."""
 Calendar = Sequence[tuple[datetime, frozenset[date]]]
-"""What a calendar closed, and since when, oldest first."""
+"""Closed days of a calendar with the instant from which they apply, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Era:
-    """The time (after, until] under one revision; the newest has no end. `trigger` is what it was then.
+class RevisionPeriod:
+    """Time (after, until] under one revision; the newest period has no end. `trigger` is its state then.
 
-    `baseline` is where occurrences last began to count. `counts`: those of this time are to be decided. `is_closed`: a
-    later baseline left nothing of it undecided. `days_off` are those of the calendars in force then (S-13).
+    `baseline` is the instant from which occurrences count. `counts` is true when occurrences of this time must be
+    decided. `is_closed` is true when a later baseline settled all of it. `days_off` are the calendars' closed days in
+    force then (S-13).
     """
 
     after: datetime
@@ -37,7 +38,7 @@ class Era:
 
     @property
     def terms(self) -> Terms:
-        """Raises Invalid for a spec that this release cannot read (L-13)."""
+        """Compiled spec. Raises Invalid for a spec that this release cannot read (L-13)."""
         try:
             return terms(self.trigger.spec, self.trigger.resolved, self.days_off)
         except ValueError as error:
@@ -49,37 +50,37 @@ class Era:
 
     @property
     def delay(self) -> timedelta:
-        """How much later than its nominal times it fires (S-12)."""
+        """Offset of the fires after their nominal times (S-12)."""
         return self.terms.delay(str(self.trigger.key))
 
     def holds(self, at: datetime) -> bool:
         return self.after < at and (self.until is None or at <= self.until)
 
     def within(self, after: datetime, until: datetime) -> tuple[datetime, datetime]:
-        """Its part of (after, until]; where there is none, the end lies before the beginning."""
+        """Return the bounds of the period's part of (after, until]; the end lies before the start if there is none."""
         return max(self.after, after), until if self.until is None else min(self.until, until)
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A fire that the schedule of an era names."""
+    """Fire named by the schedule of a revision period."""
 
     fire: Fire
-    era: Era
+    period: RevisionPeriod
 
     @property
     def at(self) -> datetime:
         return self.fire.at
 
 
-def eras(revisions: Iterable[Revision]) -> list[Era]:
-    """The eras of a trigger, from all its revisions, oldest first; time between two of them there is none.
+def periods(revisions: Iterable[Revision]) -> list[RevisionPeriod]:
+    """Return the periods of a trigger from all its revisions, oldest first, without gaps.
 
-    A baseline closes what was before it. A pause that ended by itself ended when it was to, also where the controller
-    was down then, but not before another schedule came meanwhile (L-05). Inactive time counts under
-    `catchup: {inactive: true}`, and where its end leaves the watermark alone.
+    A baseline closes the periods before it. A pause with an end ends at that time even if the controller was down, but
+    not before a schedule deployed meanwhile (L-05). Inactive time counts under `catchup: {inactive: true}` and where
+    activation keeps the watermark.
     """
-    found: list[Era] = []
+    found: list[RevisionPeriod] = []
     current: Trigger | None = None
     baseline: datetime | None = None
     for revision in revisions:
@@ -92,66 +93,66 @@ def eras(revisions: Iterable[Revision]) -> list[Era]:
         if keeps and revision.active:
             found = _counting_again(found)
         current = apply(current, revision)
-        found.append(Era(begins, None, current, baseline, counts=has_occurrences(current)))
+        found.append(RevisionPeriod(begins, None, current, baseline, counts=has_occurrences(current)))
     return found
 
 
-def observing(eras: Iterable[Era], calendars: Mapping[str, Calendar]) -> Iterator[Era]:
-    """The eras of a trigger with the days off of the calendars they name, each cut where one of these changed."""
-    for era in eras:
-        named = {name: calendars.get(name, ()) for name in readable_trigger(era.trigger.spec).schedule.calendars}
-        changes = {at for calendar in named.values() for at, _ in calendar if era.holds(at) and at != era.until}
-        edges = [era.after, *sorted(changes), era.until]
+def observing(periods: Iterable[RevisionPeriod], calendars: Mapping[str, Calendar]) -> Iterator[RevisionPeriod]:
+    """Return the periods with the closed days of their calendars, split where a calendar changed."""
+    for period in periods:
+        named = {name: calendars.get(name, ()) for name in readable_trigger(period.trigger.spec).schedule.calendars}
+        changes = {at for calendar in named.values() for at, _ in calendar if period.holds(at) and at != period.until}
+        edges = [period.after, *sorted(changes), period.until]
         for after, until in pairwise(edges):
             assert after is not None
             closed = tuple((name, _in_force(calendar, after)) for name, calendar in named.items())
-            yield replace(era, after=after, until=until, days_off=closed)
+            yield replace(period, after=after, until=until, days_off=closed)
 
 
-def era_at(eras: Sequence[Era], at: datetime) -> Era | None:
-    """The era that an instant belongs to, None before the first."""
-    return next((era for era in reversed(eras) if era.holds(at)), None)
+def period_at(periods: Sequence[RevisionPeriod], at: datetime) -> RevisionPeriod | None:
+    """Return the period that contains an instant, None before the first."""
+    return next((period for period in reversed(periods) if period.holds(at)), None)
 
 
-def named(eras: Sequence[Era], after: datetime, until: datetime) -> Iterator[Named]:
-    """What the revisions then in force name in (after, until], inactive time included, ascending."""
-    for era in eras:
-        low, high = era.within(after, until)
+def named(periods: Sequence[RevisionPeriod], after: datetime, until: datetime) -> Iterator[Named]:
+    """Return the fires in (after, until] named by the revisions then in force, inactive time included, ascending."""
+    for period in periods:
+        low, high = period.within(after, until)
         size = AT_FIRST
-        while low < high and (part := fires(era.schedule, low, high, size)):
-            yield from (Named(fire, era) for fire in part)
+        while low < high and (part := fires(period.schedule, low, high, size)):
+            yield from (Named(fire, period) for fire in part)
             low, size = part[-1].at, min(8 * size, AT_ONCE)
 
 
-def newest(eras: Sequence[Era], until: datetime) -> Named | None:
-    """The newest fire up to an instant, not looked for beyond time that does not count."""
-    for era in reversed(eras):
-        low, high = era.within(era.after, until)
+def newest(periods: Sequence[RevisionPeriod], until: datetime) -> Named | None:
+    """Return the newest fire up to an instant; the search stops at time that does not count."""
+    for period in reversed(periods):
+        low, high = period.within(period.after, until)
         if low >= high:
             continue
-        if not era.counts:
+        if not period.counts:
             return None
-        if fire := last(era.schedule, low, high):
-            return Named(fire, era)
+        if fire := last(period.schedule, low, high):
+            return Named(fire, period)
     return None
 
 
-def following(eras: Sequence[Era], after: datetime) -> Named | None:
-    """The first fire after an instant, in time that counts."""
-    for era in eras:
-        if era.counts and (era.until is None or after < era.until):
-            for fire in fires(era.schedule, max(era.after, after), era.until, 1):
-                return Named(fire, era)
+def following(periods: Sequence[RevisionPeriod], after: datetime) -> Named | None:
+    """Return the first fire after an instant, in time that counts."""
+    for period in periods:
+        if period.counts and (period.until is None or after < period.until):
+            for fire in fires(period.schedule, max(period.after, after), period.until, 1):
+                return Named(fire, period)
     return None
 
 
-def size(eras: Sequence[Era], after: datetime, until: datetime, limit: int) -> int:
-    """How many `named` answers, at most `limit`, without working them out."""
+def size(periods: Sequence[RevisionPeriod], after: datetime, until: datetime, limit: int) -> int:
+    """Return the number of fires that `named` returns, at most `limit`, without computing them."""
     found = 0
-    for era in eras:
-        low, high = era.within(after, until)
+    for period in periods:
+        low, high = period.within(after, until)
         if low < high and found < limit:
-            found += count(era.schedule, low, high, limit - found)
+            found += count(period.schedule, low, high, limit - found)
     return found
 
 
@@ -159,24 +160,24 @@ def _in_force(calendar: Calendar, at: datetime) -> frozenset[date]:
     return next((days for since, days in reversed(calendar) if since <= at), frozenset())
 
 
-def _ended(eras: Sequence[Era], at: datetime, *, is_closed: bool) -> Iterator[Era]:
-    """The eras up to `at`; those that would have been no time at all are left out."""
-    for era in eras:
-        until = at if era.until is None else min(era.until, at)
-        if era.after < until:
-            yield replace(era, until=until, is_closed=era.is_closed or is_closed)
+def _ended(periods: Sequence[RevisionPeriod], at: datetime, *, is_closed: bool) -> Iterator[RevisionPeriod]:
+    """Return the periods cut at `at`, without empty ones."""
+    for period in periods:
+        until = at if period.until is None else min(period.until, at)
+        if period.after < until:
+            yield replace(period, until=until, is_closed=period.is_closed or is_closed)
 
 
-def _counting_again(eras: list[Era]) -> list[Era]:
-    """The watermark still stands where inactive time began: all of that time is decided now."""
-    asleep = len(eras)
-    while asleep and not eras[asleep - 1].trigger.active and not eras[asleep - 1].is_closed:
+def _counting_again(periods: list[RevisionPeriod]) -> list[RevisionPeriod]:
+    """Mark the inactive periods at the end as counting: the watermark still stands where they began."""
+    asleep = len(periods)
+    while asleep and not periods[asleep - 1].trigger.active and not periods[asleep - 1].is_closed:
         asleep -= 1
-    return eras[:asleep] + [replace(era, counts=True) for era in eras[asleep:]]
+    return periods[:asleep] + [replace(period, counts=True) for period in periods[asleep:]]
 
 
 def _resumed_at(current: Trigger | None, revision: Revision) -> datetime | None:
-    """When the pause was to end that the system ended with this revision, None for any other change."""
+    """Return the planned end of a pause that the system ended with this revision, None for any other change."""
     by_itself = revision.action is Action.ACTIVATE and revision.actor == SYSTEM
     return current.until if by_itself and current else None
 

@@ -1,4 +1,4 @@
-"""Which jobs must come, go or be replaced so that they are what the database says (L-01)."""
+"""Comparison of the scheduled jobs with the triggers in the database (L-01)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class JobChanges:
-    """Trigger ids by what must happen to their jobs; all empty when the world has not changed."""
+    """Ids of the triggers whose jobs must be added, replaced or removed; false when all are empty."""
 
     added: tuple[str, ...]
     replaced: tuple[str, ...]
@@ -17,7 +17,7 @@ class JobChanges:
 
 
 def diff(desired: Mapping[str, int], jobs: Mapping[str, int]) -> JobChanges:
-    """Compares trigger → revision as it should be with trigger → revision of the jobs there are."""
+    """Compare the desired revision of each trigger with the revision of its job."""
     return JobChanges(
         added=tuple(trigger for trigger in desired if trigger not in jobs),
         replaced=tuple(trigger for trigger, revision in desired.items() if jobs.get(trigger, revision) != revision),

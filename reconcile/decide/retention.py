@@ -1,4 +1,4 @@
-"""How long what has happened is kept, and what of it may go: pure (O-07)."""
+"""Retention of runs, skips and other records (O-07)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """A run or a skip that ended long enough ago; `until` is the instant, of a range the last, that it is about."""
+    """Run or skip that ended before the retention limit; `until` is the (last) instant it is about."""
 
     id: str
     trigger_id: str
@@ -34,11 +34,12 @@ class Old:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a trigger still needs of its past.
+    """Records of the past that a trigger still needs.
 
-    All up to `decided_until` is decided for good. From `judged_from` on its deadlines are still to be judged, None
-    where it has none (X-16). `newest_from` is the oldest of its newest runs, which say what one more may cost (X-08),
-    None while it has fewer; `named` are runs that its status names; with `counts` its schedule counts starts (S-07).
+    Everything up to `decided_until` is decided. Deadlines from `judged_from` on are still to be judged, None without
+    deadlines (X-16). `newest_from` is the oldest of its newest runs, used to estimate costs, None while there are too
+    few (X-08). `named` are the runs that its status refers to. `counts` is true when its schedule limits the number of
+    starts (S-07).
     """
 
     decided_until: datetime
@@ -49,13 +50,16 @@ class Needs:
 
 
 def runs_to_go(old: Sequence[Old], needs: Mapping[str, Needs]) -> list[Old]:
-    """Of runs that ended long ago those that nothing needs: their keys keep an undecided occurrence from a second run
-    (X-01), the newest are the budget's measure, and those of a schedule that counts are no more than it counts."""
+    """Return the old runs that may be removed.
+
+    Kept are runs whose keys prevent a second run of an undecided occurrence (X-01), the newest runs, which estimate
+    costs, and all runs of schedules with a `count`.
+    """
     return [run for run in old if _may_go(run, needs.get(run.trigger_id), is_run=True)]
 
 
 def skips_to_go(old: Sequence[Old], needs: Mapping[str, Needs]) -> list[Old]:
-    """Of skips decided long ago those that nothing needs."""
+    """Return the old skips that may be removed."""
     return [skip for skip in old if _may_go(skip, needs.get(skip.trigger_id), is_run=False)]
 
 
@@ -70,7 +74,7 @@ def _may_go(old: Old, needs: Needs | None, *, is_run: bool) -> bool:
 
 
 def gone_until(gone: Sequence[Old]) -> dict[str, datetime]:
-    """Up to where nothing is sure to be kept any more of what schedules named, by trigger."""
+    """Return, by trigger, the instant up to which records of scheduled occurrences may be missing."""
     until: dict[str, datetime] = {}
     for one in gone:
         if one.occurrence_id.startswith((*SCHEDULED_PREFIXES, ASKED)):

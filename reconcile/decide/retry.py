@@ -1,4 +1,4 @@
-"""What follows the end of an attempt: another one, the end of the run, or its return to the queue (X-07)."""
+"""Decision at the end of an attempt: another attempt, the end of the run, or its return to the queue (X-07)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ LONGEST_BACKOFF_SECONDS = 300
 
 
 class AttemptOutcome(StrEnum):
-    """How an attempt ended. LOST: nobody knows, its worker is gone. HANDED_BACK: its worker is going."""
+    """Outcome of an attempt. LOST: its worker disappeared. HANDED_BACK: its worker is shutting down."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -45,14 +45,14 @@ Decision = RunEnd | AnotherAttempt | HandBack
 
 
 def backoff(attempt: int) -> timedelta:
-    """How long to wait after attempt n (from 1) failed: 2^n seconds, 300 at most."""
+    """Return the wait after failed attempt n (from 1): 2^n seconds, at most 300."""
     return timedelta(seconds=min(2 ** min(attempt, 9), LONGEST_BACKOFF_SECONDS))
 
 
 def decide(
     outcome: AttemptOutcome, *, attempt: int, max_attempts: int, cancel_requested: bool, now: datetime
 ) -> Decision:
-    """What follows. Whoever asked for an end gets it: no attempt comes after a cancellation, but a success stands."""
+    """Return the next step after an attempt. A success stands; otherwise a requested cancellation ends the run."""
     match outcome:
         case AttemptOutcome.SUCCEEDED | AttemptOutcome.CANCELLED:
             return RunEnd(RunStatus(outcome))
@@ -69,7 +69,7 @@ def decide(
 
 
 def failures(consecutive: int, status: RunStatus, *, run_revision: int, current_revision: int) -> int:
-    """Consecutive failed runs after one more has ended; a failure of an older revision tells nothing of this one."""
+    """Return the number of consecutive failures after a run; a failure of an older revision is not counted."""
     match status:
         case RunStatus.SUCCEEDED:
             return 0

@@ -1,16 +1,16 @@
-"""Hiding secret values in what a task says, before anybody stores it: pure."""
+"""Masking of secret values in the output of tasks before it is stored."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, AnyStr, Final
 
 SHORTEST: Final = 4
-"""Characters; a shorter value stands in too much that is none, and is not hidden."""
+"""Minimum length of a masked value in characters; shorter ones would hide unrelated text."""
 HIDDEN: Final = "***"
 
 
 class Mask:
-    """Hides some values, as they are, as JSON writes them, and line by line; false when there are none to hide."""
+    """Hides values as written, JSON-encoded and line by line; false when there is nothing to hide."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = frozenset(values)
@@ -22,11 +22,11 @@ class Mask:
 
     @property
     def reach(self) -> int:
-        """How many bytes of a log beyond a piece of it tell whether a value lies across the piece's end."""
+        """Number of bytes after a part of a log that are needed to detect a value across its end."""
         return len(self._encoded[0]) - 1 if self._encoded else 0
 
     def text(self, text: str, *, cut: bool = False) -> str:
-        """The text with `***` for each value; where its end may have been `cut` off, for the beginning of one there."""
+        """Replace each value by `***`; with `cut`, also the beginning of a value at the end of the text."""
         kept, last = [], 0
         unfinished = _unfinished(text, self._forms, SHORTEST) if cut else []
         for start, end in (*_spans(text, self._forms), *unfinished):
@@ -36,7 +36,7 @@ class Mask:
         return "".join((*kept, text[last:]))
 
     def value(self, value: Any) -> Any:
-        """A JSON value with every text in it hidden so, keys too, and numbers that are a value."""
+        """Mask a JSON value: all strings, keys included, and numbers that equal a secret."""
         match value:
             case str():
                 return self.text(value)
@@ -83,7 +83,7 @@ def _forms(value: str) -> Iterable[str]:
 
 
 def _spans(text: AnyStr, forms: Sequence[AnyStr]) -> list[tuple[int, int]]:
-    """Where values stand, in order; overlapping ones are one."""
+    """Return the positions of the values in order, overlapping ones merged."""
     found = []
     for form in forms:
         start = text.find(form)
@@ -100,7 +100,7 @@ def _spans(text: AnyStr, forms: Sequence[AnyStr]) -> list[tuple[int, int]]:
 
 
 def _unfinished(text: AnyStr, forms: Sequence[AnyStr], shortest: int) -> list[tuple[int, int]]:
-    """Where the longest beginning of a value stands at the very end, `shortest` at least."""
+    """Return the position of the longest beginning of a value at the end of the text, at least `shortest` long."""
     longest = shortest - 1
     for form in forms:
         for size in range(min(len(form) - 1, len(text)), longest, -1):

@@ -92,12 +92,12 @@ def _life(connection: Connection, trigger: Trigger, row: StatusRow, watch: Deadl
     """Read the part of a trigger's life that its deadlines since the last call are about."""
     since = watch.judged_until - LOOKBACK
     revisions = revision_store.since(connection, trigger.trigger_id, since)
-    eras = eras_with_calendars(connection, trigger.key.project, in_force.eras(revisions))
+    periods = eras_with_calendars(connection, trigger.key.project, in_force.periods(revisions))
     requested = [Occasion(*made) for made in run_store.asked_within(connection, trigger.trigger_id, since, now)]
     if row.asked_fire_at is not None:
         requested.append(Occasion(row.asked_fire_at, f"next/{row.asked_by_run_id}"))
-    voided = list(_voided(connection, trigger, row, since, now, eras[-1].delay))
-    return Life(eras, voided, sorted(requested))
+    voided = list(_voided(connection, trigger, row, since, now, periods[-1].delay))
+    return Life(periods, voided, sorted(requested))
 
 
 def _voided(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 
-from reconcile.decide import demand
+from reconcile.decide import admission
 from reconcile.decide.job_changes import JobChanges
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import BudgetsSurveyed, DemandExceeded, DemandSummed
@@ -53,7 +53,7 @@ class DemandSurvey:
                 del self._unknown[trigger_id]
         asked = sum(self._rates.values())
         self._observations.emit(DemandSummed(asked))
-        was_exceeded, self._is_exceeded = self._is_exceeded, demand.is_too_much(asked, self._allowed)
+        was_exceeded, self._is_exceeded = self._is_exceeded, admission.is_too_much(asked, self._allowed)
         if self._is_exceeded and not was_exceeded:
             self._observations.emit(DemandExceeded(asked, self._allowed))
 
@@ -113,4 +113,4 @@ def _rates(connection: Connection, ids: Iterable[str], now: datetime) -> Iterato
         except ValueError:
             yield trigger_id, 0.0
         else:
-            yield trigger_id, demand.per_second(terms.schedule, now)
+            yield trigger_id, admission.per_second(terms.schedule, now)

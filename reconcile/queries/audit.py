@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from reconcile.decide import in_force
-from reconcile.decide.in_force import Era
+from reconcile.decide.in_force import RevisionPeriod
 from reconcile.report import audit
 from reconcile.report.audit import FAULTS, AuditLine, AuditSummary, DecidedSpan, RecordedRun, RecordedSkip
 from reconcile.schedule.ranges import MOMENT
@@ -29,7 +29,6 @@ from revisions.store.status import StatusRow
 
 MOST = 1_000_000
 """Occurrences that are judged in one call."""
-"""The source of a run that the loop made."""
 
 
 class Place(NamedTuple):
@@ -44,7 +43,7 @@ class TriggerPast:
     """What a trigger was and how far it is decided, as one state of the database has it."""
 
     trigger: Trigger
-    eras: list[Era]
+    periods: list[RevisionPeriod]
     status: StatusRow
     standing: DecidedSpan
     now: datetime
@@ -63,82 +62,86 @@ class Audited:
     summary: AuditSummary | None
 
 
-class Auditing:
-    """Changes nothing. `grace` is how late a run may come to be and still be on time."""
+def audit_trigger(
+    database: Database,
+    grace: timedelta,
+    key: TriggerKey,
+    since: datetime,
+    until: datetime | None,
+    limit: int,
+    place: Place | None = None,
+) -> Audited:
+    """The first `limit` lines of [since, until), those after a place, and without a place the summary of all.
 
-    def __init__(self, database: Database, grace: timedelta) -> None:
-        self._database = database
-        self._grace = grace
+    Raises NotFound, and Invalid for a time that is none, holds too much, or had a spec that cannot be read.
+    """
+    with database.read() as connection:
+        past = past_of(database, connection, key)
+        until = min(until or past.now, past.now)
+        if since >= until:
+            raise Invalid.at("from", "lies not before `to` and now", "name a time that has passed")
+        if place is None:
+            return _whole(connection, grace, past, since, until, limit)
+        return Audited(since, until, _part(connection, grace, past, place, until - MOMENT, limit), None)
 
-    def audit(
-        self, key: TriggerKey, since: datetime, until: datetime | None, limit: int, place: Place | None = None
-    ) -> Audited:
-        """The first `limit` lines of [since, until), those after a place, and without a place the summary of all.
 
-        Raises NotFound, and Invalid for a time that is none, holds too much, or had a spec that cannot be read.
-        """
-        with self._database.read() as connection:
-            past = past_of(self._database, connection, key)
-            until = min(until or past.now, past.now)
-            if since >= until:
-                raise Invalid.at("from", "lies not before `to` and now", "name a time that has passed")
-            if place is None:
-                return self._whole(connection, past, since, until, limit)
-            return Audited(since, until, self._part(connection, past, place, until - MOMENT, limit), None)
+def audit_faults(database: Database, grace: timedelta, key: TriggerKey) -> list[AuditLine]:
+    """What is missing, happened twice or is unexplained in the whole life of a trigger; nothing where all is well.
 
-    def faults(self, key: TriggerKey) -> list[AuditLine]:
-        """What is missing, happened twice or is unexplained in the whole life of a trigger; nothing where all is well.
+    Raises NotFound, and Invalid as `audit` does.
+    """
+    with database.read() as connection:
+        past = past_of(database, connection, key)
+        found = _lines(connection, grace, past, past.periods[0].after, past.now)
+        return [line for line in found if line.kind in FAULTS]
 
-        Raises NotFound, and Invalid as `audit` does.
-        """
-        with self._database.read() as connection:
-            past = past_of(self._database, connection, key)
-            found = self._lines(connection, past, past.eras[0].after, past.now)
-            return [line for line in found if line.kind in FAULTS]
 
-    def _whole(
-        self, connection: Connection, past: TriggerPast, since: datetime, until: datetime, limit: int
-    ) -> Audited:
-        if in_force.size(past.eras, since - MOMENT, until - MOMENT, MOST + 1) > MOST:
-            raise Invalid.at("from", f"more than {MOST:,} occurrences lie between it and `to`", "name a shorter time")
-        summary, first = AuditSummary(), list[AuditLine]()
-        for line in self._lines(connection, past, since - MOMENT, until - MOMENT):
-            summary.add(line)
-            if len(first) < limit:
-                first.append(line)
-        return Audited(since, until, first, summary)
+def _whole(
+    connection: Connection, grace: timedelta, past: TriggerPast, since: datetime, until: datetime, limit: int
+) -> Audited:
+    if in_force.size(past.periods, since - MOMENT, until - MOMENT, MOST + 1) > MOST:
+        raise Invalid.at("from", f"more than {MOST:,} occurrences lie between it and `to`", "name a shorter time")
+    summary, first = AuditSummary(), list[AuditLine]()
+    for line in _lines(connection, grace, past, since - MOMENT, until - MOMENT):
+        summary.add(line)
+        if len(first) < limit:
+            first.append(line)
+    return Audited(since, until, first, summary)
 
-    def _part(
-        self, connection: Connection, past: TriggerPast, place: Place, until: datetime, limit: int
-    ) -> list[AuditLine]:
-        """The lines after a place; a few fires are looked at at once, however many lie beyond."""
-        found = self._in_steps(connection, past, place.at - MOMENT, until, limit)
-        return list(islice((line for line in found if (line.at, line.occurrence_id) > place), limit))
 
-    def _in_steps(
-        self, connection: Connection, past: TriggerPast, after: datetime, until: datetime, step: int
-    ) -> Iterator[AuditLine]:
-        while after < until:
-            ahead = next(islice(in_force.named(past.eras, after, until), step, None), None)
-            high = ahead.at if ahead else until
-            yield from self._lines(connection, past, after, high)
-            after = high
+def _part(
+    connection: Connection, grace: timedelta, past: TriggerPast, place: Place, until: datetime, limit: int
+) -> list[AuditLine]:
+    """The lines after a place; a few fires are looked at at once, however many lie beyond."""
+    found = _in_steps(connection, grace, past, place.at - MOMENT, until, limit)
+    return list(islice((line for line in found if (line.at, line.occurrence_id) > place), limit))
 
-    def _lines(
-        self, connection: Connection, past: TriggerPast, after: datetime, until: datetime
-    ) -> Iterator[AuditLine]:
-        runs = run_store.scheduled_within(connection, past.trigger.trigger_id, after, until)
-        skips = occurrences.skips_within(connection, past.trigger.trigger_id, after, until)
-        return audit.lines(
-            past.eras,
-            past.standing,
-            after,
-            until,
-            map(started, runs),
-            [left(skip) for skip in skips],
-            grace=self._grace,
-            started=started_before(connection, past, after),
-        )
+
+def _in_steps(
+    connection: Connection, grace: timedelta, past: TriggerPast, after: datetime, until: datetime, step: int
+) -> Iterator[AuditLine]:
+    while after < until:
+        ahead = next(islice(in_force.named(past.periods, after, until), step, None), None)
+        high = ahead.at if ahead else until
+        yield from _lines(connection, grace, past, after, high)
+        after = high
+
+
+def _lines(
+    connection: Connection, grace: timedelta, past: TriggerPast, after: datetime, until: datetime
+) -> Iterator[AuditLine]:
+    runs = run_store.scheduled_within(connection, past.trigger.trigger_id, after, until)
+    skips = occurrences.skips_within(connection, past.trigger.trigger_id, after, until)
+    return audit.lines(
+        past.periods,
+        past.standing,
+        after,
+        until,
+        map(started, runs),
+        [left(skip) for skip in skips],
+        grace=grace,
+        started=started_before(connection, past, after),
+    )
 
 
 def past_of(database: Database, connection: Connection, key: TriggerKey) -> TriggerPast:
@@ -155,7 +158,7 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Trig
     revisions = revision_store.whole(connection, trigger.trigger_id)
     return TriggerPast(
         trigger=trigger,
-        eras=eras_with_calendars(connection, key.project, in_force.eras(revisions)),
+        periods=eras_with_calendars(connection, key.project, in_force.periods(revisions)),
         status=status,
         standing=DecidedSpan(
             status.watermark,
@@ -168,11 +171,11 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Trig
 
 def started_before(connection: Connection, past: TriggerPast, after: datetime) -> int:
     """How many scheduled occurrences had started by then; asked only where a `count` bounds them (S-07)."""
-    era = in_force.era_at(past.eras, after + MOMENT)
-    if era is None or era.terms.count is None:
+    period = in_force.period_at(past.periods, after + MOMENT)
+    if period is None or period.terms.count is None:
         return 0
     return run_store.count_scheduled(
-        connection, past.trigger.trigger_id, era.baseline, after, source=RunSource.SCHEDULE
+        connection, past.trigger.trigger_id, period.baseline, after, source=RunSource.SCHEDULE
     )
 
 

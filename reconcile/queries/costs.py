@@ -31,38 +31,32 @@ class Account:
     runs: int
 
 
-class Accounting:
-    """Changes nothing."""
+def sum_costs(
+    database: Database,
+    by: By,
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
+    projects: Collection[str] | None = None,
+) -> Account:
+    """What attempts that ended in [from, to) cost, under the names and tags that triggers bear now.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def account(
-        self,
-        by: By,
-        from_at: datetime | None = None,
-        to_at: datetime | None = None,
-        projects: Collection[str] | None = None,
-    ) -> Account:
-        """What attempts that ended in [from, to) cost, under the names and tags that triggers bear now.
-
-        `projects` None: of all.
-        """
-        with self._database.read() as connection:
-            spent = costs.within(connection, from_at, to_at, projects=projects)
-            ids = [one.trigger_id for one in spent]
-            keys = trigger_store.keys(connection, ids)
-            tags = trigger_store.tags(connection, ids) if by == "tag" else {}
-        names: dict[By, Callable[[Spent], Collection[str]]] = {
-            "trigger": lambda one: [str(keys.get(one.trigger_id, one.trigger_id))],
-            "tag": lambda one: tags.get(one.trigger_id, ()),
-            "project": lambda one: [one.project],
-        }
-        sums: dict[str, tuple[float, int]] = {}
-        for one in spent:
-            for name in names[by](one):
-                amount, runs = sums.get(name, (0.0, 0))
-                sums[name] = (amount + one.amount, runs + one.runs)
-        shares = [Share(name, *values) for name, values in sums.items()]
-        shares.sort(key=lambda share: (-share.amount, share.name))
-        return Account(shares, sum(one.amount for one in spent), sum(one.runs for one in spent))
+    `projects` None: of all.
+    """
+    with database.read() as connection:
+        spent = costs.within(connection, from_at, to_at, projects=projects)
+        ids = [one.trigger_id for one in spent]
+        keys = trigger_store.keys(connection, ids)
+        tags = trigger_store.tags(connection, ids) if by == "tag" else {}
+    names: dict[By, Callable[[Spent], Collection[str]]] = {
+        "trigger": lambda one: [str(keys.get(one.trigger_id, one.trigger_id))],
+        "tag": lambda one: tags.get(one.trigger_id, ()),
+        "project": lambda one: [one.project],
+    }
+    sums: dict[str, tuple[float, int]] = {}
+    for one in spent:
+        for name in names[by](one):
+            amount, runs = sums.get(name, (0.0, 0))
+            sums[name] = (amount + one.amount, runs + one.runs)
+    shares = [Share(name, *values) for name, values in sums.items()]
+    shares.sort(key=lambda share: (-share.amount, share.name))
+    return Account(shares, sum(one.amount for one in spent), sum(one.runs for one in spent))

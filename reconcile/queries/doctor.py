@@ -36,6 +36,10 @@ from revisions.store.notices import hearing
 from revisions.store.servers import DatabaseRights
 from revisions.store.tables import SCHEMA
 
+SYSTEM_TIMEOUT_SECONDS = 8.0
+"""For all together, whatever their libraries would wait."""
+MAX_SYSTEMS = 50
+"""Systems that are asked; each takes a thread meanwhile."""
 MOST_COUNTED = 10_000
 """Occurrences of backlogs that are counted, so that looking never takes long."""
 
@@ -46,97 +50,94 @@ UNREACHED = (
 Named = Mapping[str, TriggerKey]
 
 
-class Examining:
-    """One look at everything; nothing is changed. `host` is this machine's clock.
+def examine(database: Database, pace: Pace, host: Clock, listen_url: str | None = None) -> list[Check]:
+    """All checks; where the database cannot be used, or not be read, what keeps one from it alone.
 
-    `listen_url` is where notices are heard, where that is not at the database's own address.
+    Raises Unavailable when the database goes away in the middle.
     """
-
-    def __init__(self, database: Database, pace: Pace, host: Clock, listen_url: str | None = None) -> None:
-        self._database = database
-        self._pace = pace
-        self._host = host
-        self._listen_url = listen_url
-
-    def examine(self) -> list[Check]:
-        """All checks; where the database cannot be used, or not be read, what keeps one from it alone.
-
-        Raises Unavailable when the database goes away in the middle.
-        """
-        try:
-            rights = self._rights()
-        except Unavailable as error:
-            return [fault("database", error.detail, _way(error, UNREACHED))]
-        if rights and rights.is_blind:
-            return [*self._server(), _permissions(rights)]
-        try:
-            found = self._database.schema()
-            self._database.check_schema()
-        except Unavailable as error:
-            return [*self._server(), fault("schema", error.detail, _way(error, "use a release that goes with it"))]
+    try:
+        rights = _rights(database)
+    except Unavailable as error:
+        return [fault("database", error.detail, _way(error, UNREACHED))]
+    if rights and rights.is_blind:
+        return [*_server(database, listen_url), _permissions(rights)]
+    try:
+        found = database.schema()
+        database.check_schema()
+    except Unavailable as error:
         return [
-            *self._server(),
-            installation_checks.schema(found, SCHEMA),
-            _permissions(rights),
-            *self._installation(),
-            *self._triggers(),
-            trigger_checks.rate(self.demand(), self._pace.execution_qps),
+            *_server(database, listen_url),
+            fault("schema", error.detail, _way(error, "use a release that goes with it")),
         ]
+    return [
+        *_server(database, listen_url),
+        installation_checks.schema(found, SCHEMA),
+        _permissions(rights),
+        *_installation(database, pace, host),
+        *_triggers(database, pace),
+        trigger_checks.rate(demand_by_trigger(database), pace.execution_qps),
+    ]
 
-    def demand(self) -> dict[TriggerKey | str, float]:
-        """How many starts a second each active trigger asks for, as the mean of the day ahead (L-18)."""
-        asked = read_demand(self._database)
-        with self._database.read() as connection:
-            named = trigger_store.keys(connection, asked)
-        return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
 
-    def _rights(self) -> DatabaseRights | None:
-        with self._database.read() as connection:
-            return servers.rights(connection)
+def demand_by_trigger(database: Database) -> dict[TriggerKey | str, float]:
+    """How many starts a second each active trigger asks for, as the mean of the day ahead (L-18)."""
+    asked = read_demand(database)
+    with database.read() as connection:
+        named = trigger_store.keys(connection, asked)
+    return {named.get(trigger_id, trigger_id): each for trigger_id, each in asked.items()}
 
-    def _server(self) -> Iterator[Check]:
-        with self._database.read() as connection:
-            server = servers.describe(connection)
-        yield installation_checks.database(str(self._database), server.name, server.version, server.major)
-        yield installation_checks.pooler(server.is_pooled)
-        heard = None if self._database.is_sqlite else hearing(self._database, self._listen_url)
-        yield installation_checks.notices(heard, "listen_url" if self._listen_url else "database_url")
 
-    def _installation(self) -> Iterator[Check]:
-        with self._database.read() as connection:
-            yield installation_checks.guards(guards.missing(connection))
-            yield installation_checks.clock(self._offset(connection))
-            now = self._database.clock.now(connection)
-            there = replicas.seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
-            yield installation_checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
-            yield installation_checks.replicas([row.version for row in there])
-            specs = task_store.specs_in_use(connection)
-        yield _launchers(specs)  # beyond the transaction, for a system elsewhere may take its time
+def _rights(database: Database) -> DatabaseRights | None:
+    with database.read() as connection:
+        return servers.rights(connection)
 
-    def _offset(self, connection: Connection) -> float | None:
-        """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
-        if not isinstance(self._database.clock, ServerClock):
-            return None
-        before = self._host.now(connection)
-        there = self._database.clock.now(connection)
-        after = self._host.now(connection)
-        return (before + (after - before) / 2 - there).total_seconds()
 
-    def _triggers(self) -> Iterator[Check]:
-        with self._database.read() as connection:
-            now = self._database.clock.now(connection)
-            yield _quarantine(connection)
-            ahead = status_store.ahead(connection, now + 2 * self._pace.resync_interval)
-            named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in ahead])
-            yield trigger_checks.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
-            yield _backlogs(connection)
-            yield _holds(connection, now)
-            yield trigger_checks.authors(author_rights.triggers_without_rights(connection, now))
-            yield trigger_checks.queue(*runs.pending_since(connection, now - PATIENCE), now)
-            yield trigger_checks.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
-            yield _failures(connection, now)
-            yield _deadlines(connection, now)
-            yield _budgets(connection, now)
+def _server(database: Database, listen_url: str | None) -> Iterator[Check]:
+    with database.read() as connection:
+        server = servers.describe(connection)
+    yield installation_checks.database(str(database), server.name, server.version, server.major)
+    yield installation_checks.pooler(server.is_pooled)
+    heard = None if database.is_sqlite else hearing(database, listen_url)
+    yield installation_checks.notices(heard, "listen_url" if listen_url else "database_url")
+
+
+def _installation(database: Database, pace: Pace, host: Clock) -> Iterator[Check]:
+    with database.read() as connection:
+        yield installation_checks.guards(guards.missing(connection))
+        yield installation_checks.clock(_offset(database, connection, host))
+        now = database.clock.now(connection)
+        there = replicas.seen_since(connection, now - MISSED_BEATS * pace.resync_interval)
+        yield installation_checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
+        yield installation_checks.replicas([row.version for row in there])
+        specs = task_store.specs_in_use(connection)
+    yield _launchers(specs)  # beyond the transaction, for a system elsewhere may take its time
+
+
+def _offset(database: Database, connection: Connection, host: Clock) -> float | None:
+    """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
+    if not isinstance(database.clock, ServerClock):
+        return None
+    before = host.now(connection)
+    there = database.clock.now(connection)
+    after = host.now(connection)
+    return (before + (after - before) / 2 - there).total_seconds()
+
+
+def _triggers(database: Database, pace: Pace) -> Iterator[Check]:
+    with database.read() as connection:
+        now = database.clock.now(connection)
+        yield _quarantine(connection)
+        ahead = status_store.ahead(connection, now + 2 * pace.resync_interval)
+        named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in ahead])
+        yield trigger_checks.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
+        yield _backlogs(connection)
+        yield _holds(connection, now)
+        yield trigger_checks.authors(author_rights.triggers_without_rights(connection, now))
+        yield trigger_checks.queue(*runs.pending_since(connection, now - PATIENCE), now)
+        yield trigger_checks.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
+        yield _failures(connection, now)
+        yield _deadlines(connection, now)
+        yield _budgets(connection, now)
 
 
 def _permissions(rights: DatabaseRights | None) -> Check:
@@ -161,7 +162,7 @@ def _launchers(specs: Iterable[str]) -> Check:
             faults.setdefault(kind, error.errors[0].message)
         else:
             found |= {system: kind} if system else {}
-    asked = dict(islice(found.items(), MOST))
+    asked = dict(islice(found.items(), MAX_SYSTEMS))
     return installation_checks.launchers([*faults.items(), *troubles(asked)], len(asked), len(found) - len(asked))
 
 
@@ -251,16 +252,10 @@ def _way(error: Unavailable, otherwise: str) -> str:
     return error.errors[0].hint if error.errors else otherwise
 
 
-SECONDS = 8.0
-"""For all together, whatever their libraries would wait."""
-MOST = 50
-"""Systems that are asked; each takes a thread meanwhile."""
-
-
 def troubles(systems: Mapping[System, str]) -> list[tuple[str, str]]:
     """(kind, what is wrong) of each that does not answer as it should; `systems` are the kinds of launchers by them."""
     asked = [_Question(system, kind) for system, kind in systems.items()]
-    end = monotonic() + SECONDS
+    end = monotonic() + SYSTEM_TIMEOUT_SECONDS
     for question in asked:
         question.join(max(0.0, end - monotonic()))
     return [(question.kind, wrong) for question in asked if (wrong := question.wrong)]
@@ -273,7 +268,7 @@ class _Question(threading.Thread):
         super().__init__(name=f"doctor {kind}", daemon=True)
         self._system = system
         self.kind = kind
-        self.wrong = f"did not answer within {SECONDS:g} s"
+        self.wrong = f"did not answer within {SYSTEM_TIMEOUT_SECONDS:g} s"
         self.start()
 
     def run(self) -> None:

@@ -37,41 +37,35 @@ class Explained:
     explanation: Explanation
 
 
-class Explaining:
-    """Changes nothing."""
+def explain_trigger(database: Database, key: TriggerKey, at: datetime | None) -> Explained:
+    """Why it fired at an instant, or did not; without one, at its newest occurrence or a newer run by hand, else
+    now.
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def explain(self, key: TriggerKey, at: datetime | None) -> Explained:
-        """Why it fired at an instant, or did not; without one, at its newest occurrence or a newer run by hand, else
-        now.
-
-        Raises NotFound, and Invalid for a spec of the past that this release cannot read.
-        """
-        with self._database.read() as connection:
-            past = past_of(self._database, connection, key)
-            terms = _terms(connection, past.trigger)
-            late = terms.delay(str(past.trigger.key)) if terms else timedelta(0)
-            by_hand = _by_hand(connection, past, late) if at is None else None
-            run: Run | None = by_hand
-            skip: Skip | None = None
-            if by_hand:
-                instant = replace(verdicts.look(past.eras, by_hand.created_at), fire=None, left_out=())
-            else:
-                instant = verdicts.look(past.eras, at or verdicts.asked_for(past.eras, past.now - late))
-                run, skip = _recorded(connection, past, instant)
-            facts = InstantFacts(
-                trigger=str(key),
-                now=past.now,
-                standing=past.standing,
-                started=started_before(connection, past, instant.at - MOMENT),
-                obstacles=_obstacles(connection, past, terms, late),
-                run=_made(connection, run, past) if run else None,
-                skip=left(skip) if skip else None,
-                stood=_stood(connection, instant, past) if run or skip else (),
-            )
-        return Explained(past, instant, run, skip, explain(instant, facts))
+    Raises NotFound, and Invalid for a spec of the past that this release cannot read.
+    """
+    with database.read() as connection:
+        past = past_of(database, connection, key)
+        terms = _terms(connection, past.trigger)
+        late = terms.delay(str(past.trigger.key)) if terms else timedelta(0)
+        by_hand = _by_hand(connection, past, late) if at is None else None
+        run: Run | None = by_hand
+        skip: Skip | None = None
+        if by_hand:
+            instant = replace(verdicts.look(past.periods, by_hand.created_at), fire=None, left_out=())
+        else:
+            instant = verdicts.look(past.periods, at or verdicts.asked_for(past.periods, past.now - late))
+            run, skip = _recorded(connection, past, instant)
+        facts = InstantFacts(
+            trigger=str(key),
+            now=past.now,
+            standing=past.standing,
+            started=started_before(connection, past, instant.at - MOMENT),
+            obstacles=_obstacles(connection, past, terms, late),
+            run=_made(connection, run, past) if run else None,
+            skip=left(skip) if skip else None,
+            stood=_stood(connection, instant, past) if run or skip else (),
+        )
+    return Explained(past, instant, run, skip, explain(instant, facts))
 
 
 def _by_hand(connection: Connection, past: TriggerPast, late: timedelta) -> Run | None:
@@ -80,7 +74,7 @@ def _by_hand(connection: Connection, past: TriggerPast, late: timedelta) -> Run 
     run = next(iter(run_store.page(connection, None, 1, trigger_id=past.trigger.trigger_id)), None)
     if run is None or run.source == RunSource.SCHEDULE:
         return None
-    named = newest(past.eras, past.now - late)
+    named = newest(past.periods, past.now - late)
     since = named.at if named else past.trigger.changed_at
     return run if run.created_at >= since or run.status in (RunStatus.PENDING, RunStatus.PARKED) else None
 
@@ -103,7 +97,7 @@ def _made(connection: Connection, run: Run, past: TriggerPast) -> Made:
 
 def _stood(connection: Connection, instant: InstantView, past: TriggerPast) -> list[PastHold]:
     """The freezes and blackouts that were in force for a while since the instant, oldest first."""
-    then = instant.era.trigger if instant.era else past.trigger
+    then = instant.period.trigger if instant.period else past.trigger
     return [
         PastHold(one.kind, one.owner, one.reason, one.from_at, None if one.is_on(past.now) else one.until_at)
         for one in holds.lasting(connection, instant.at)

@@ -9,7 +9,7 @@ from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 
-from reconcile.decide.in_force import Era, Named, era_at, named
+from reconcile.decide.in_force import Named, RevisionPeriod, named, period_at
 from reconcile.schedule.fires import SCHEDULED_PREFIXES
 from reconcile.schedule.ranges import DROPPED, MOMENT
 from revisions.outcomes import OccurrenceOutcome
@@ -119,7 +119,7 @@ _Found = Named | RecordedRun | RecordedSkip
 
 
 def lines(
-    eras: Sequence[Era],
+    periods: Sequence[RevisionPeriod],
     standing: DecidedSpan,
     after: datetime,
     until: datetime,
@@ -136,15 +136,15 @@ def lines(
     what is in it: three ordered streams are merged, and only skipped ranges are kept while they last.
     """
     open_ranges = [skip for skip in skips if skip.at <= after and _is_scheduled(skip)]
-    starts = _Starts(era_at(eras, after + MOMENT), started)
+    starts = _Starts(period_at(periods, after + MOMENT), started)
     inside = [skip for skip in skips if after < skip.at]
-    streams: tuple[Iterable[_Found], ...] = (named(eras, after, until), runs, inside)
+    streams: tuple[Iterable[_Found], ...] = (named(periods, after, until), runs, inside)
     for at, group in groupby(merge(*streams, key=attrgetter("at")), key=attrgetter("at")):
         moment = _moment(group)
         open_ranges = [left for left in open_ranges if left.until >= at]
         if moment.named is not None:
             open_ranges += [left for left in moment.skips if left.occurrence_id == moment.named.fire.id]
-            starts.enter(moment.named.era)
+            starts.enter(moment.named.period)
         found = _judged(moment, open_ranges, standing, grace)
         yield from sorted((line for line in found if not starts.leave_out(line)), key=attrgetter("occurrence_id"))
         starts.number += moment.scheduled
@@ -152,7 +152,7 @@ def lines(
 
 @dataclass(slots=True)
 class _Moment:
-    """Everything at one instant: two eras never share one, so at most one fire."""
+    """Everything at one instant: two periods never share one, so at most one fire."""
 
     named: Named | None = None
     scheduled: int = 0
@@ -164,19 +164,19 @@ class _Moment:
 class _Starts:
     """How many scheduled occurrences have started since the baseline; after `count` there are no more (S-07)."""
 
-    era: Era | None
+    period: RevisionPeriod | None
     number: int
 
-    def enter(self, era: Era) -> None:
-        if self.era is None or self.era.baseline != era.baseline:
+    def enter(self, period: RevisionPeriod) -> None:
+        if self.period is None or self.period.baseline != period.baseline:
             self.number = 0
-        self.era = era
+        self.period = period
 
     def leave_out(self, line: AuditLine) -> bool:
         """Whether nothing had to come of a time that nothing came of."""
         if line.kind not in (AuditResult.MISSING, AuditResult.UNDECIDED, AuditResult.NOT_KEPT):
             return False
-        most = self.era.terms.count if self.era else None
+        most = self.period.terms.count if self.period else None
         return most is not None and self.number >= most
 
 
@@ -207,7 +207,7 @@ def _judged(
     if expected is None:
         return
     run = next((run for run in moment.runs if run.occurrence_id == own_id), None)
-    if expected.era.counts:
+    if expected.period.counts:
         yield _counted(expected, run, covering, standing, grace)
     else:
         yield _asleep(expected, run, next((left for left in moment.skips if left.occurrence_id == own_id), None))
@@ -228,20 +228,20 @@ def _counted(
     ]
     scheduled = run if run and not run.by_hand else None
     left = next(iter(own or covering), None)
-    at, id, revision = expected.at, expected.fire.id, expected.era.trigger.revision
+    at, id, revision = expected.at, expected.fire.id, expected.period.trigger.revision
     if len(own) + (scheduled is not None) > 1 or len(covering) - len(own) > 1:
         assert left is not None
         started = scheduled.run_id if scheduled else None
         return AuditLine(at, id, AuditResult.UNEXPECTED, revision, left.outcome, TWICE, started, left.decided_at)
     if run and (scheduled or not left):
-        kind = AuditResult.LATE if run.created_at - at - expected.era.delay > grace else AuditResult.ON_TIME
+        kind = AuditResult.LATE if run.created_at - at - expected.period.delay > grace else AuditResult.ON_TIME
         return AuditLine(at, id, kind, revision, run_id=run.run_id, decided_at=run.created_at)
     if not own and left and left.until > left.at and standing.forgotten(at):
         return AuditLine(at, id, AuditResult.NOT_KEPT, revision)  # what was decided in between may be gone
     if left:
         later = run.run_id if run else None
         return AuditLine(at, id, AuditResult.SKIPPED, revision, left.outcome, left.reason, later, left.decided_at)
-    if not expected.era.is_closed and not standing.decided(at):
+    if not expected.period.is_closed and not standing.decided(at):
         return AuditLine(at, id, AuditResult.UNDECIDED, revision)
     return AuditLine(at, id, AuditResult.NOT_KEPT if standing.forgotten(at) else AuditResult.MISSING, revision)
 
@@ -252,7 +252,7 @@ def _asleep(expected: Named, run: RecordedRun | None, left: RecordedSkip | None)
         return _unexpected(run, NOT_ACTIVE)
     if left:
         return _unexpected(left, NOT_ACTIVE)
-    trigger = expected.era.trigger
+    trigger = expected.period.trigger
     reason = DELETED if trigger.deleted else DEACTIVATED
     run_id, created_at = (run.run_id, run.created_at) if run else (None, None)
     kind = AuditResult.INACTIVE

@@ -57,8 +57,8 @@ def _ahead(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 
 
 def _inactive(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
-    assert instant.era is not None
-    trigger, until = instant.era.trigger, instant.era.until
+    assert instant.period is not None
+    trigger, until = instant.period.trigger, instant.period.until
     state = "deleted" if trigger.deleted else "inactive"
     named = ", though its schedule names that instant" if instant.fire else ""
     found = wording.of_deactivation(trigger.stopped_for, trigger.deactivated_reason or "")
@@ -86,8 +86,8 @@ def _not_named(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 
 
 def _over(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
-    assert instant.era is not None
-    most = instant.era.terms.count
+    assert instant.period is not None
+    most = instant.period.terms.count
     yield f"It did not fire at {at_text(instant.at)}: all {most} that `count` allows had started before."
     yield from _in_force(instant)
     yield "Deploy it with a greater `count`, or without one, to have it fire again."
@@ -184,12 +184,12 @@ def _missing(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 
 def _due_at(instant: InstantView) -> datetime:
     """When it was to be decided: under a `spread` later than its nominal time (S-12)."""
-    return instant.at + (instant.era.delay if instant.era else timedelta(0))
+    return instant.at + (instant.period.delay if instant.period else timedelta(0))
 
 
 def _in_force(instant: InstantView) -> Iterator[str]:
-    if era := instant.era:
-        was, then = "was" if era.until else "is", era.trigger
+    if period := instant.period:
+        was, then = "was" if period.until else "is", period.trigger
         yield f"Revision {then.revision} {was} in force, made by {then.changed_by} at {at_text(then.changed_at)}."
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from reconcile.decide.demand import Demanded
+from reconcile.decide.admission import Demanded
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.history.chain import canonical
 from revisions.history.triggers import DifferenceKind, FieldDifference, differences

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from reconcile.decide.demand import Demanded, per_second
+from reconcile.decide.admission import Demanded, per_second
 from reconcile.decide.terms import schedule_of
 from reconcile.report.plan import FolderPlan, LastDeploy, PlannedTrigger, PlanStep, ServerState, Verb, applied, pruned
 from revisions.history.triggers import Action, DifferenceKind, FieldDifference

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from reconcile.decide.admission import FULL, is_too_much
 from reconcile.decide.authority import TAKE_OVER
-from reconcile.decide.demand import FULL, is_too_much
 from reconcile.report.installation_checks import Check, fault, many, named, ok, span, warning
 from revisions.ids import TriggerKey, utc_text
 from revisions.outcomes import HoldKind

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from reconcile.decide.in_force import Era, era_at, following, newest
+from reconcile.decide.in_force import RevisionPeriod, following, newest, period_at
 from reconcile.report.audit import DecidedSpan, RecordedSkip
 from reconcile.report.delays import PastHold, RunStart
 from reconcile.schedule.fires import Fire, LeftOut, fires, left_out
@@ -33,13 +33,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstantView:
-    """An instant in a trigger's life: the era it belongs to, the fire named there, and the nearest ones around it.
+    """An instant in a trigger's life: the period it belongs to, the fire named there, and the nearest ones around it.
 
     `left_out` are wall times between those that do not fire; looked for only where the instant itself is not named.
     """
 
     at: datetime
-    era: Era | None
+    period: RevisionPeriod | None
     fire: Fire | None
     before: Fire | None
     after: Fire | None
@@ -111,41 +111,41 @@ class InstantFacts:
     stood: Sequence[PastHold] = ()
 
 
-def asked_for(eras: Sequence[Era], now: datetime) -> datetime:
+def asked_for(periods: Sequence[RevisionPeriod], now: datetime) -> datetime:
     """The instant that is meant where none is named: the newest occurrence, else now."""
-    found = newest(eras, now)
+    found = newest(periods, now)
     return found.at if found else now
 
 
-def look(eras: Sequence[Era], at: datetime) -> InstantView:
+def look(periods: Sequence[RevisionPeriod], at: datetime) -> InstantView:
     """What the revisions say of an instant. Raises Invalid for a spec that this release cannot read."""
-    era = era_at(eras, at)
-    fire = next(iter(fires(era.schedule, at - MOMENT, at, 1)), None) if era else None
-    before, after = newest(eras, at - MOMENT), following(eras, at)
+    period = period_at(periods, at)
+    fire = next(iter(fires(period.schedule, at - MOMENT, at, 1)), None) if period else None
+    before, after = newest(periods, at - MOMENT), following(periods, at)
     out: tuple[LeftOut, ...] = ()
-    if era and not fire:
-        low, high = era.within(before.at if before else at, after.at if after else at)
-        out = tuple(left_out(era.schedule, low, high, SHOWN))
-    return InstantView(at, era, fire, before.fire if before else None, after.fire if after else None, out)
+    if period and not fire:
+        low, high = period.within(before.at if before else at, after.at if after else at)
+        out = tuple(left_out(period.schedule, low, high, SHOWN))
+    return InstantView(at, period, fire, before.fire if before else None, after.fire if after else None, out)
 
 
 def verdict(instant: InstantView, facts: InstantFacts) -> Verdict:
     """What there is to say of it."""
-    era = instant.era
+    period = instant.period
     if facts.run and (instant.fire or facts.run.is_by_hand):
         return Verdict.STARTED
-    if era is None:
+    if period is None:
         return Verdict.NOT_THERE
     if instant.fire and facts.skip:
         return Verdict.SKIPPED
-    if not era.counts:
+    if not period.counts:
         return Verdict.INACTIVE
     if instant.at > facts.now:
         return Verdict.AHEAD
     if not instant.fire:
         return Verdict.NOT_NAMED
-    if era.terms.count is not None and facts.started >= era.terms.count:
+    if period.terms.count is not None and facts.started >= period.terms.count:
         return Verdict.OVER
-    if not (era.is_closed or facts.standing.decided(instant.at)):
+    if not (period.is_closed or facts.standing.decided(instant.at)):
         return Verdict.UNDECIDED
     return Verdict.NOT_KEPT if facts.standing.forgotten(instant.at) else Verdict.MISSING

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from reconcile.decide.authority import is_untrusted
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.decide.secret_masks import NOTHING, Mask
-from reconcile.decide.trust import is_untrusted
 from reconcile.protocols import Launch, Launcher, LaunchError
 from reconcile.runs import attempt_secrets
 from reconcile.runs.attempt import Attempt, Ended

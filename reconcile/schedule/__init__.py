@@ -1,1 +1,1 @@
-"""When a schedule fires: pure functions of a schedule and instants."""
+"""Pure functions that compute the fires of a schedule."""

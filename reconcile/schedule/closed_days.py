@@ -1,4 +1,4 @@
-"""Closed days, counted from 1970-01-01, and what they leave of the days that a rule names (S-07, S-13)."""
+"""Closed days, as day numbers from 1970-01-01, and their effect on the days of a schedule (S-07, S-13)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ def number(day: date) -> int:
 
 
 def numbers(closed: Closed) -> tuple[int, ...]:
-    """All closed days, ascending."""
+    """Return all closed days, ascending."""
     return tuple(sorted({number(day) for _, days in closed for day in days}))
 
 
 def reasons(closed: Closed) -> list[tuple[str, tuple[int, ...]]]:
-    """What closes which days; a day that several close belongs to the first of them."""
+    """Return the days closed under each name; a day closed under several names is listed under the first."""
     found: list[tuple[str, tuple[int, ...]]] = []
     seen: set[int] = set()
     for name, days in closed:
@@ -34,7 +34,7 @@ def reasons(closed: Closed) -> list[tuple[str, tuple[int, ...]]]:
 
 @dataclass(frozen=True, slots=True)
 class OpenDays:
-    """The days a rule names that are not closed."""
+    """Days of a rule without the closed ones."""
 
     rule: DayRule
     closed: tuple[int, ...]
@@ -58,7 +58,7 @@ class OpenDays:
 
 @dataclass(frozen=True, slots=True)
 class ClosedDays:
-    """The closed days that a rule names: on which something would fire, were they open."""
+    """Closed days of a rule: days on which fires are suppressed."""
 
     rule: DayRule
     closed: tuple[int, ...]

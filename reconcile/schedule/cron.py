@@ -1,6 +1,6 @@
-"""Cron expressions: checked field by field and normalised to plain lists, so that nothing is left to interpretation.
+"""Cron expressions, validated field by field and normalised to plain lists.
 
-What is accepted is listed in `tests/cases/README.md` and proved by `tests/cases/validity.jsonl` (S-01, S-02).
+The accepted forms are listed in `tests/cases/README.md` and tested by `tests/cases/validity.jsonl` (S-01, S-02).
 """
 
 import re
@@ -32,9 +32,9 @@ _LAST = re.compile(r"(?:([0-9]{1,9}|[A-Z]{3})L|L([0-9]{1,9}|[A-Z]{3}))")
 
 
 class DayWalk(NamedTuple):
-    """One day rule as a midnight expression that croniter reads right; matching days are those of any of its walks.
+    """One day rule as a midnight expression for croniter; the matching days are the union of all walks.
 
-    `needs` is the day that a month must have: `31W` means nothing in a month of thirty days.
+    `needs` is the minimum length of a month in days: `31W` matches nothing in a month of thirty days.
     """
 
     expression: str
@@ -43,11 +43,11 @@ class DayWalk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A normalised expression: when in a day, and on which days.
+    """Normalised expression: the times of a day and the days.
 
-    `minutes` are minutes of the day and `seconds` those of each such minute, both ascending. No `walks` means every
-    day. `rolling` is true when the hour field begins with `*`: the expression follows real time through a repeated
-    hour instead of naming wall times (S-04).
+    `minutes` are minutes of the day and `seconds` the seconds within each, both ascending. Without `walks` every day
+    matches. `rolling` is true when the hour field begins with `*`: such an expression follows elapsed time through a
+    repeated hour instead of naming wall times (S-04).
     """
 
     minutes: tuple[int, ...]
@@ -84,9 +84,9 @@ _WEEKDAY = _Field("day of week", 0, 7, {name: at for at, name in enumerate(_WEEK
 
 @lru_cache(maxsize=16384)
 def expression(text: str) -> Expression:
-    """Reads an expression of five fields, or six with seconds first, or an alias such as `@daily`.
+    """Parse an expression of five fields, six with seconds first, or an alias such as `@daily`.
 
-    Raises ScheduleError at `cron`, naming the field that is wrong. Whether it ever fires is another question.
+    Raises ScheduleError at `cron`, naming the wrong field. An expression that never fires is accepted.
     """
     second, minute, hour, day, month, weekday = _split(text)
     minutes = _values(_MINUTE, minute)
@@ -128,7 +128,9 @@ def _values(part: _Field, text: str) -> tuple[int, ...]:
 
 
 def _item(part: _Field, text: str) -> list[int]:
-    """The values of one list item: `*`, `a`, `a-b`, each with an optional `/step`; `a/n` runs to the field's end."""
+    """Return the values of one list item: `*`, `a` or `a-b`, with an optional `/step`; `a/n` runs to the end of the
+    field.
+    """
     found = _ITEM.fullmatch(text)
     if not text or found is None:
         raise part.error(f"{shown(text)} is not a value, a range or a step" if text else "an item is empty")
@@ -157,7 +159,7 @@ def _range(part: _Field, text: str, low: int, high: int, every: int) -> list[int
 
 
 def _top(part: _Field) -> int:
-    """The last value a `*` reaches; 7 is only another way to write Sunday."""
+    """Return the last value that `*` includes; 7 is a second notation for Sunday."""
     return 6 if part is _WEEKDAY else part.high
 
 
@@ -183,7 +185,7 @@ def _step(part: _Field, text: str) -> int:
 
 
 def _day_walks(day: str, month: str, weekday: str) -> tuple[DayWalk, ...]:
-    """The union of what the two day fields ask for; a field that is exactly `*` or `?` asks for nothing."""
+    """Return the union of the two day fields; a field that is exactly `*` or `?` does not restrict the days."""
     months = _values(_MONTH, month)
     among = "*" if len(months) == 12 else _listed(months)
     walks: list[DayWalk] = []
@@ -197,7 +199,7 @@ def _day_walks(day: str, month: str, weekday: str) -> tuple[DayWalk, ...]:
 
 
 def _days_of_month(text: str) -> list[tuple[str, int]]:
-    """(croniter's field, the day a month must have) of a day-of-month field."""
+    """Return (field for croniter, minimum length of the month) for a day-of-month field."""
     if nearest := _NEAREST.fullmatch(text):
         day = _value(_DAY, nearest[1] or nearest[2])
         return [(f"{day}w", day)]
@@ -214,7 +216,7 @@ def _days_of_month(text: str) -> list[tuple[str, int]]:
 
 
 def _days_of_week(text: str) -> list[str]:
-    """croniter's fields of a day-of-week field: plain days apart from `#` and `L`, which it does not mix."""
+    """Return croniter's fields of a day-of-week field: it does not accept plain days together with `#` and `L`."""
     plain, special = [], []
     for item in text.split(","):
         if item == "L":

@@ -1,4 +1,4 @@
-"""The `schedule` block judged as a whole and made into a schedule, bounded or not (S-01, S-07)."""
+"""Typed schedules made from the `schedule` block of a spec (S-01, S-07)."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -15,7 +15,7 @@ SECOND: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Wall times of a zone; `gap` and `fold` say what becomes of those that do not exist or happen twice."""
+    """Wall times of a zone; `gap` and `fold` apply to times that do not exist or occur twice."""
 
     expression: str
     timezone: str = "UTC"
@@ -25,7 +25,7 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """The instants `anchor + k·every` for k from 0 on, in elapsed time (S-06); both are whole seconds."""
+    """Instants `anchor + k·every` for k ≥ 0, in elapsed time (S-06); both are whole seconds."""
 
     every: timedelta
     anchor: datetime = EPOCH
@@ -33,7 +33,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """A single instant, a whole second."""
+    """Single instant, a whole second."""
 
     at: datetime
 
@@ -41,12 +41,12 @@ class Once:
 Beat = Cron | Every | Once
 
 Closed = tuple[tuple[str, frozenset[date]], ...]
-"""Days on which nothing fires, under the name of what closes them: `exclude`, or a calendar."""
+"""Closed days under the name of their source: `exclude`, or a calendar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A beat from `start` to `until`, both included, but for closed days: dates of its zone, for intervals of UTC."""
+    """Schedule limited to [start, until], without its closed days, which are dates of its zone (UTC for intervals)."""
 
     beat: Cron | Every
     start: datetime | None = None
@@ -62,9 +62,9 @@ def parse(
 ) -> Schedule:
     """Make a schedule of a block.
 
-    `at` is the instant to which its deploy resolved an `in` (S-15), `calendars` are the days of those the block names
-    (S-13). From `expires_at` on nothing fires (X-08). Raises ScheduleError at the field that is wrong (S-02). Whether
-    anything is still to come depends on the time: see `never_fires`.
+    `at` is the instant to which the deploy resolved an `in` (S-15), `calendars` are the closed days of the calendars
+    named in the block (S-13). Nothing fires from `expires_at` on (X-08). Raises ScheduleError at the wrong field
+    (S-02). A schedule without a future fire is accepted: see `never_fires`.
     """
     beat = _beat(block, at)
     if isinstance(beat, Once):

@@ -1,7 +1,7 @@
-"""When a schedule fires: pure functions of a schedule and two instants, forwards and backwards (S-01 to S-07, S-10).
+"""Fires of a schedule between two instants, forwards and backwards (S-01 to S-07, S-10).
 
-croniter answers one question only: which days a normalised rule names. It never sees a zone or a time of day;
-`walltime` counts the times of a day and maps wall times to instants.
+croniter only computes the days that a normalised rule matches. `times` counts the times of a day and maps wall times to
+instants.
 """
 
 import calendar
@@ -56,7 +56,7 @@ SCHEDULED_PREFIXES: Final = ("cron/", "every/", "at/")
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """One nominal fire: its instant in UTC, its public occurrence id (S-05), and its time in the schedule's zone."""
+    """Nominal fire: its instant in UTC, its public occurrence id (S-05), and its time in the schedule's zone."""
 
     at: datetime
     id: str
@@ -65,9 +65,9 @@ class Fire:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A wall time that the schedule names and that does not fire.
+    """Wall time that the schedule names but that does not fire.
 
-    Because of a `gap` (it never existed), a `fold` (second pass), or a closed day: `exclude`, or a calendar's name.
+    The reason is `gap` (the time does not exist), `fold` (second pass), `exclude`, or the name of a calendar.
     """
 
     local: str
@@ -75,9 +75,9 @@ class LeftOut:
 
 
 def fires(schedule: Schedule, after: datetime, until: datetime | None, limit: int) -> list[Fire]:
-    """The first `limit` nominal fires in (after, until], ascending.
+    """Return the first `limit` nominal fires in (after, until], ascending.
 
-    Without `until` a cron schedule goes on for as long as the next fire lies within 50 years of the one before.
+    Without `until` a cron schedule continues while the next fire lies within 50 years of the previous one.
     """
     beat, closed, first, final = _window(schedule, after, until)
     if not isinstance(beat, Cron):
@@ -92,7 +92,7 @@ def fires(schedule: Schedule, after: datetime, until: datetime | None, limit: in
 def _few_cron_fires(
     beat: Cron, closed: tuple[int, ...], first: int, final: int, limit: int, endless: bool
 ) -> tuple[Fire, ...]:
-    """Kept, because the many triggers that are due at one instant often have one schedule."""
+    """Cached, because triggers that are due at the same instant often share a schedule."""
     return tuple(_many_cron_fires(beat, closed, first, final, limit, endless))
 
 
@@ -110,7 +110,7 @@ def _many_cron_fires(
 
 
 def last(schedule: Schedule, after: datetime, until: datetime) -> Fire | None:
-    """The newest nominal fire in (after, until]; walks backwards from `until`, whatever lies before (L-08)."""
+    """Return the newest nominal fire in (after, until], searching backwards from `until` (L-08)."""
     beat, closed, first, final = _window(schedule, after, until)
     if isinstance(beat, Cron):
         newest = next(_course(beat, closed).descending(first, final), None)
@@ -120,7 +120,7 @@ def last(schedule: Schedule, after: datetime, until: datetime) -> Fire | None:
 
 
 def count(schedule: Schedule, after: datetime, until: datetime, limit: int) -> int:
-    """How many nominal fires lie in (after, until], at most `limit`; the work grows with days, not with fires."""
+    """Return the number of nominal fires in (after, until], at most `limit`; the work grows with days, not fires."""
     beat, closed, first, final = _window(schedule, after, until)
     if limit <= 0:
         return 0
@@ -130,9 +130,9 @@ def count(schedule: Schedule, after: datetime, until: datetime, limit: int) -> i
 
 
 def left_out(schedule: Schedule, after: datetime, until: datetime | None, limit: int) -> list[LeftOut]:
-    """The first `limit` wall times that a gap, a fold or a closed day in (after, until] keeps from firing (S-09).
+    """Return the first `limit` wall times in (after, until] that a gap, a fold or a closed day suppresses (S-09).
 
-    A slot that `gap: shift` moved has fired and is not among them. Without `until`, those of 50 years.
+    A time moved by `gap: shift` fires and is not included. Without `until` the search covers 50 years.
     """
     beat, closed, first, final = _window(schedule, after, until)
     final = final if until is not None else min(first + _HORIZON, final)
@@ -144,7 +144,7 @@ def left_out(schedule: Schedule, after: datetime, until: datetime | None, limit:
 
 
 def never_fires(schedule: Schedule, after: datetime) -> bool:
-    """True when nothing fires in the 50 years from `after`: a deploy refuses that (S-02)."""
+    """Return true when nothing fires within 50 years after `after`; a deploy rejects such a schedule (S-02)."""
     beat, closed, first, final = _window(schedule, after, None)
     final = min(seconds(after) + _HORIZON, final)
     if isinstance(beat, Cron):
@@ -153,7 +153,9 @@ def never_fires(schedule: Schedule, after: datetime) -> bool:
 
 
 def _window(schedule: Schedule, after: datetime, until: datetime | None) -> tuple[Beat, tuple[int, ...], int, int]:
-    """What beats, on which days not, and (after, until] within its bounds as first and final whole second."""
+    """Return the unbounded schedule, its closed days, and the first and last whole second of (after, until] in its
+    bounds.
+    """
     final = _CEILING if until is None else min(seconds(until), _CEILING)
     first = max(seconds(after) + 1, _FLOOR)
     if not isinstance(schedule, Bounded):
@@ -175,7 +177,7 @@ def _text(second: int) -> str:
 
 
 def _on_closed_days(beat: Beat, reason: str, on: tuple[int, ...], first: int, final: int) -> Iterator[tuple[int, str]]:
-    """(wall time, reason) of what would fire in [first, final] on these days, were they open."""
+    """Yield (wall time, reason) of the fires in [first, final] that these closed days suppress."""
     match beat:
         case Cron():
             shut = _prepared(beat, closed_days.ClosedDays(_Walks(cron.expression(beat.expression).walks), on))
@@ -199,7 +201,7 @@ def _cron_fires(course: Course, first: int, final: int, limit: int) -> list[Fire
 
 
 def _cron_fire(zone: str, span: Span, wall: int) -> Fire:
-    """The fire at a wall time of a span; `/2` marks a wall time that an earlier span had shown already (S-05)."""
+    """Return the fire at a wall time of a span; `/2` in its id marks the second pass of a repeated time (S-05)."""
     at = wall - span.offset
     local = datetime.fromtimestamp(at, zones.zone(zone))
     again = "/2" if wall < span.fresh else ""
@@ -208,13 +210,13 @@ def _cron_fire(zone: str, span: Span, wall: int) -> Fire:
 
 @lru_cache(maxsize=16384)
 def _course(beat: Cron, closed: tuple[int, ...]) -> Course:
-    """A cron schedule made ready, without its closed days."""
+    """Return the prepared cron schedule without its closed days."""
     walks = _Walks(cron.expression(beat.expression).walks)
     return _prepared(beat, closed_days.OpenDays(walks, closed) if closed else walks)
 
 
 def _prepared(beat: Cron, rule: DayRule) -> Course:
-    """An hour field that begins with `*` follows real time (S-03, S-04)."""
+    """Prepare a cron schedule; an hour field that begins with `*` follows elapsed time (S-03, S-04)."""
     read = cron.expression(beat.expression)
     return Course(
         times=Times(read.minutes, read.seconds, rule),
@@ -226,7 +228,7 @@ def _prepared(beat: Cron, rule: DayRule) -> Course:
 
 @dataclass(frozen=True, slots=True)
 class _Walks:
-    """The days that any of some walks names (the union of two restricted day fields, S-01); none means every day."""
+    """Union of the days of several walks (S-01); no walks means every day."""
 
     walks: tuple[cron.DayWalk, ...]
 
@@ -247,7 +249,7 @@ class _Walks:
 
 @lru_cache(maxsize=65536)
 def _named(walk: cron.DayWalk, day: int, back: bool) -> int | None:
-    """The nearest day a walk names, from `day` itself on or back; None when there is none within 50 years."""
+    """Return the nearest day of a walk on or after (`back`: before) `day`; None if there is none within 50 years."""
     on = _walked(walk.expression, day, back)
     while on is not None and abs(on - day) * DAY_SECONDS <= _HORIZON:
         found = date.fromordinal(on + _EPOCH_ORDINAL)

@@ -1,4 +1,4 @@
-"""Occurrences that become no run, gathered into ranges: what the ledger records of them (E-05)."""
+"""Ranges of occurrences that become no run, as the ledger records them (E-05)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,18 +10,18 @@ from reconcile.schedule.fires import Fire, count, fires, last
 from revisions.outcomes import OccurrenceOutcome, SkipReason
 
 COUNTED: Final = 1_000
-"""Up to here a skipped range's count is exact."""
+"""Number of occurrences up to which the count of a range is exact."""
 MOST_COMPARED: Final = 200_000
-"""Undecided occurrences that are looked at where a calendar changes."""
+"""Maximum number of undecided occurrences compared when a calendar changes."""
 MOMENT: Final = timedelta(microseconds=1)
-"""Instants are that fine, so a range that ends one before another excludes it."""
+"""Resolution of instants; subtracting it excludes an instant from a range's end."""
 DROPPED: Final = "dropped"
-"""How the reason begins where an operator gave a backlog up."""
+"""Prefix of the reason recorded when an operator gives up a backlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Occurrences that become no run, named by their first; `count` is None above 1,000."""
+    """Occurrences that become no run, identified by the first; `count` is None above 1,000."""
 
     first: Fire
     until: datetime
@@ -31,14 +31,14 @@ class Range:
 
 
 def of(fires: Sequence[Fire], outcome: OccurrenceOutcome, reason: str = "") -> tuple[Range, ...]:
-    """These occurrences as one range, or none."""
+    """Return these occurrences as one range, or nothing if there are none."""
     return (Range(fires[0], fires[-1].at, len(fires), outcome, reason),) if fires else ()
 
 
 def span(
     schedule: Schedule, after: datetime, until: datetime, outcome: OccurrenceOutcome, reason: str = ""
 ) -> tuple[Range, ...]:
-    """All occurrences in (after, until] as one range, or none."""
+    """Return all occurrences in (after, until] as one range, or nothing if there are none."""
     if until <= after:
         return ()
     first = fires(schedule, after, until, 1)
@@ -50,7 +50,9 @@ def span(
 
 
 def taken(before: Schedule, after: Schedule, spans: Sequence[tuple[datetime, datetime]]) -> tuple[Range, ...]:
-    """The occurrences of some spans (after, until] that a schedule named and that it names no more, as one range."""
+    """Return the occurrences of some spans (after, until] that the schedule `before` named and `after` does not, as one
+    range.
+    """
     named = [fire for span in spans for fire in fires(before, *span, MOST_COMPARED)]
     still = {fire.id for span in spans for fire in fires(after, *span, MOST_COMPARED)}
     gone = of([fire for fire in named if fire.id not in still], OccurrenceOutcome.SUPERSEDED, SkipReason.CALENDAR)
@@ -60,7 +62,9 @@ def taken(before: Schedule, after: Schedule, spans: Sequence[tuple[datetime, dat
 def joined(
     schedule: Schedule, spans: Sequence[tuple[datetime, datetime]], outcome: OccurrenceOutcome, reason: str = ""
 ) -> Range | None:
-    """All occurrences of several spans (after, until], oldest first, as one range; what lies between is in it too."""
+    """Return all occurrences of several spans (after, until], oldest first, as one range that includes the time between
+    them.
+    """
     parts = [part for after, until in spans for part in span(schedule, after, until, outcome, reason)]
     if not parts:
         return None

@@ -1,7 +1,7 @@
-"""Wall times and the instants at which a zone's clock shows them: where `gap` and `fold` are applied (S-03, S-04).
+"""Mapping of wall times to instants of a zone, where `gap` and `fold` are applied (S-03, S-04).
 
-Everything is counted in whole seconds as `zones` explains, days from 1970-01-01. Which days are meant is asked of a
-`DayRule`; the times of a day are a table, so that counting and walking backwards cost no more than walking forwards.
+All times are whole seconds as described in `zones`, days are counted from 1970-01-01. A `DayRule` selects the days; the
+times of a day are a table, so that counting and walking backwards cost no more than walking forwards.
 """
 
 from bisect import bisect_left
@@ -21,11 +21,11 @@ _MARGIN: Final = 2 * DAY_SECONDS
 
 
 class DayRule(Protocol):
-    """The days that an expression names; both answers are None when there is none within 50 years."""
+    """Days that an expression matches; both methods return None if there is none within 50 years."""
 
     @property
     def daily(self) -> bool:
-        """True when it is every day."""
+        """True when every day matches."""
         ...
 
     def on_or_after(self, day: int) -> int | None: ...
@@ -35,20 +35,20 @@ class DayRule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The wall times an expression names: every second of `seconds` in every minute of the day of `minutes`."""
+    """Wall times of an expression: every second of `seconds` in every minute of the day of `minutes`."""
 
     minutes: tuple[int, ...]
     seconds: tuple[int, ...]
     days: DayRule
 
     def ascending(self, low: int, high: int) -> Iterator[int]:
-        """Wall times in [low, high), oldest first."""
+        """Yield the wall times in [low, high), oldest first."""
         for midnight, begin, end in self._ranges(low, high):
             for index in range(begin, end):
                 yield midnight + self._time(index)
 
     def descending(self, low: int, high: int) -> Iterator[int]:
-        """Wall times in [low, high), newest first."""
+        """Yield the wall times in [low, high), newest first."""
         day = self.days.on_or_before((high - 1) // DAY_SECONDS) if low < high else None
         while day is not None and (day + 1) * DAY_SECONDS > low:
             midnight = day * DAY_SECONDS
@@ -57,7 +57,7 @@ class Times:
             day = self.days.on_or_before(day - 1)
 
     def count(self, low: int, high: int, limit: int) -> int:
-        """How many wall times lie in [low, high); from `limit` on it need not be exact."""
+        """Return the number of wall times in [low, high); from `limit` on it need not be exact."""
         if low >= high:
             return 0
         if self.days.daily:
@@ -70,29 +70,29 @@ class Times:
         return found
 
     def next_day(self, low: int) -> int | None:
-        """The midnight that begins the first day named and not over at `low`."""
+        """Return the midnight that begins the first matching day not over at `low`."""
         day = self.days.on_or_after(low // DAY_SECONDS)
         return None if day is None else day * DAY_SECONDS
 
     def previous_day(self, high: int) -> int | None:
-        """The midnight that ends the last day named and begun before `high`."""
+        """Return the midnight that ends the last matching day begun before `high`."""
         day = self.days.on_or_before((high - 1) // DAY_SECONDS)
         return None if day is None else (day + 1) * DAY_SECONDS
 
     def _ranges(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-        """(midnight, first index, end index) of each day in [low, high) that the rule names."""
+        """Yield (midnight, first index, end index) of each matching day in [low, high)."""
         day = self.days.on_or_after(low // DAY_SECONDS)
         while day is not None and (midnight := day * DAY_SECONDS) < high:
             yield midnight, self._index(low - midnight), self._index(high - midnight)
             day = self.days.on_or_after(day + 1)
 
     def _rank(self, wall: int) -> int:
-        """How many times of day lie between the epoch and `wall`, were every day named."""
+        """Return the number of times between the epoch and `wall` if every day matched."""
         day, time = divmod(wall, DAY_SECONDS)
         return day * len(self.minutes) * len(self.seconds) + self._index(time)
 
     def _index(self, time: int) -> int:
-        """How many of a day's times lie before `time`, seconds from its midnight, also outside the day."""
+        """Return the number of a day's times before `time`, in seconds from midnight, also outside the day."""
         minute, second = divmod(time, 60)
         at = bisect_left(self.minutes, minute)
         if at < len(self.minutes) and self.minutes[at] == minute:
@@ -105,7 +105,7 @@ class Times:
 
 
 class Stretch(NamedTuple):
-    """A span's part of a window: the wall times in [low, high) fire, and with `moved` the span's first instant too."""
+    """Part of a window within one span: wall times in [low, high) fire, with `moved` also the span's start."""
 
     span: Span
     low: int
@@ -115,7 +115,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Wall times in a zone: `repeats` takes second passes too, `shifts` moves what falls in a gap to its end."""
+    """Wall times in a zone: `repeats` includes second passes, `shifts` moves times in a gap to its end."""
 
     times: Times
     zone: str
@@ -123,7 +123,7 @@ class Course:
     shifts: bool
 
     def ascending(self, first: int, final: int) -> Iterator[tuple[Span, int]]:
-        """(span, wall time) of every fire in [first, final], oldest first."""
+        """Yield (span, wall time) of every fire in [first, final], oldest first."""
         for span, low, high, moved in self.stretches(first, final):
             if moved:
                 yield span, span.start + span.offset
@@ -131,7 +131,7 @@ class Course:
                 yield span, wall
 
     def descending(self, first: int, final: int) -> Iterator[tuple[Span, int]]:
-        """As `ascending`, newest first; what lies before the newest costs nothing (L-08)."""
+        """Yield (span, wall time) of every fire, newest first; times before the newest cost nothing (L-08)."""
         at = final
         while at >= first:
             span, low, high, moved = self._stretch(at, first, at)
@@ -145,7 +145,7 @@ class Course:
             at = min(span.start - 1, behind + _MARGIN)
 
     def stretches(self, first: int, final: int) -> Iterator[Stretch]:
-        """The parts of [first, final] in which something may fire, ascending; long quiet times are jumped."""
+        """Yield the parts of [first, final] in which fires are possible, ascending; long gaps are skipped."""
         at = first
         while at <= final:
             stretch = self._stretch(at, at, final)
@@ -156,7 +156,7 @@ class Course:
             at = max(stretch.span.end, ahead - _MARGIN)
 
     def count(self, first: int, final: int, limit: int) -> int:
-        """How many fires lie in [first, final]; from `limit` on it need not be exact."""
+        """Return the number of fires in [first, final]; from `limit` on it need not be exact."""
         found = 0
         for _, low, high, moved in self.stretches(first, final):
             found += moved + self.times.count(low, high, limit - found)
@@ -165,7 +165,7 @@ class Course:
         return found
 
     def left_out(self, first: int, final: int) -> Iterator[tuple[int, str]]:
-        """(wall time, `gap` or `fold`) of each one in [first, final] that does not fire, oldest first."""
+        """Yield (wall time, `gap` or `fold`) of each time in [first, final] that does not fire, oldest first."""
         for span, _, high, moved in self.stretches(first, final):
             begin = span.start + span.offset
             if first <= span.start and not moved:
@@ -176,7 +176,7 @@ class Course:
                     yield wall, "fold"
 
     def _stretch(self, at: int, first: int, final: int) -> Stretch:
-        """The part of [first, final] that lies in the span of `at`."""
+        """Return the part of [first, final] within the span of `at`."""
         span = span_at(self.zone, at)
         low = max(first, span.start) + span.offset
         high = min(final + 1, span.end) + span.offset
@@ -196,7 +196,7 @@ def seconds(at: datetime) -> int:
 
 
 def slots(beat: Every | Once, closed: tuple[int, ...], first: int, final: int) -> list[range]:
-    """The instants of an interval or a single instant in [first, final], one range between any two closed days."""
+    """Return the instants of an interval or a single instant in [first, final], one range between closed days."""
     if isinstance(beat, Once):
         at = seconds(beat.at)
         return [range(at, at + (first <= at <= final))]
@@ -204,14 +204,14 @@ def slots(beat: Every | Once, closed: tuple[int, ...], first: int, final: int) -
 
 
 def beats(beat: Every, first: int, final: int) -> range:
-    """The instants of an interval in [first, final]; slot 0 is its anchor (S-06)."""
+    """Return the instants of an interval in [first, final]; slot 0 is its anchor (S-06)."""
     anchor, every = seconds(beat.anchor), beat.every // SECOND
     passed = max(-((anchor - first) // every), 0)
     return range(anchor + passed * every, final + 1, every)
 
 
 def _stretches(closed: Sequence[int], first: int, final: int) -> Iterator[tuple[int, int]]:
-    """The parts of the seconds [first, final] between closed days, ascending."""
+    """Yield the parts of the seconds [first, final] between closed days, ascending."""
     at = first
     for day in closed[bisect_left(closed, first // DAY_SECONDS) :]:
         if day * DAY_SECONDS > final:

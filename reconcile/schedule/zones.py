@@ -1,7 +1,7 @@
 """Time zones from the packaged tz database alone, as spans of constant offset (S-14).
 
-Instants here are whole seconds since 1970-01-01T00:00:00Z; wall times are the same count as if the wall were UTC,
-so that `wall = instant + offset` and both are plain integers.
+Instants are whole seconds since 1970-01-01T00:00:00Z. Wall times are the same count as if the wall clock were UTC, so
+that `wall = instant + offset`.
 """
 
 import difflib
@@ -29,11 +29,11 @@ _BLOCK_SECONDS: Final = 91 * PROBE_SECONDS
 
 
 class Span(NamedTuple):
-    """The instants [start, end) during which a zone keeps one offset.
+    """Instants [start, end) during which a zone keeps one offset.
 
-    `fresh` is the wall second up to which the spans before had come: wall times below it are passed a second time,
-    and those from it up to `start + offset` were skipped by the clock and never existed. A span also ends where the
-    stretch of years ends that was looked at, with no change of the clock.
+    `fresh` is the latest wall second that earlier spans reached: wall times below it occur a second time, and those
+    from it up to `start + offset` do not exist. A span also ends at the end of the computed block of years, without a
+    change of the clock.
     """
 
     start: int
@@ -44,12 +44,12 @@ class Span(NamedTuple):
 
 @lru_cache(maxsize=1)
 def names() -> frozenset[str]:
-    """Every zone name of the packaged database, links included."""
+    """Return every zone name of the packaged database, links included."""
     return frozenset(zoneinfo.available_timezones())
 
 
 def zone(name: object, path: str = "timezone") -> zoneinfo.ZoneInfo:
-    """The zone of an IANA name, spelt as the database spells it. Raises ScheduleError at `path` (S-02)."""
+    """Return the zone of an IANA name, spelled as in the database. Raises ScheduleError at `path` (S-02)."""
     if isinstance(name, str) and name in names():
         return zoneinfo.ZoneInfo(name)
     hint = "write an IANA name such as Europe/Berlin"
@@ -65,7 +65,7 @@ def _nearest(name: str) -> str | None:
 
 
 def span_at(name: str, instant: int) -> Span:
-    """The span of a known zone that holds `instant`."""
+    """Return the span of a known zone that contains `instant`."""
     for span in _spans(name, instant // _BLOCK_SECONDS):
         if instant < span.end:
             return span
@@ -74,7 +74,7 @@ def span_at(name: str, instant: int) -> Span:
 
 @lru_cache(maxsize=8192)
 def _spans(name: str, block: int) -> tuple[Span, ...]:
-    """The spans that fill one stretch of 52 weeks."""
+    """Return the spans of one block of 52 weeks."""
     begin, end = block * _BLOCK_SECONDS, (block + 1) * _BLOCK_SECONDS
     here = zoneinfo.ZoneInfo(name)
     # One probe further back, because the hour that a change just before the stretch repeats may reach into it.
@@ -98,7 +98,7 @@ def _spans(name: str, block: int) -> tuple[Span, ...]:
 
 
 def _turns(here: zoneinfo.ZoneInfo, low: tuple[int, int], high: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """(first second of the new offset, new offset) for every change between two probes, by halving."""
+    """Yield (first second of the new offset, new offset) for every change between two probes, by bisection."""
     if low[1] == high[1]:
         return
     if high[0] - low[0] == 1:

@@ -5,10 +5,11 @@ from dataclasses import replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from reconcile.decide import changes, preconditions, trust
+from reconcile.decide import changes, preconditions
 from reconcile.decide.authority import Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
+from reconcile.report import spec_warnings
 from reconcile.triggers import author_rights, limit_warnings, trigger_calendars
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
 from reconcile.triggers.caller import Caller
@@ -256,7 +257,7 @@ def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) ->
 
 
 def _with_deploy_warnings(database: Database, manifest: TriggerManifest, changed: Changed) -> Changed:
-    warned = replace(changed, warnings=tuple(trust.warnings(manifest.spec)))
+    warned = replace(changed, warnings=tuple(spec_warnings.destructive_warnings(manifest.spec)))
     if manifest.spec.limits == LimitsSpec():
         return warned
     return limit_warnings.with_warnings(database, [warned])[0]

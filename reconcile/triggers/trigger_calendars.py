@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from reconcile.decide.in_force import Era, observing
+from reconcile.decide.in_force import RevisionPeriod, observing
 from reconcile.decide.terms import Terms, terms
 from reconcile.schedule.definition import Closed
 from revisions.errors import Invalid
@@ -39,7 +39,7 @@ def closed_days_of(connection: Connection, project: str, names: Iterable[str]) -
     return tuple((name, days[name]) for name in wanted if name in days)
 
 
-def eras_with_calendars(connection: Connection, project: str, eras: Sequence[Era]) -> list[Era]:
+def eras_with_calendars(connection: Connection, project: str, eras: Sequence[RevisionPeriod]) -> list[RevisionPeriod]:
     """Return the eras with the closed days of the calendars they name, as those days were at the time."""
     names = {name for era in eras for name in readable_trigger(era.trigger.spec).schedule.calendars}
     histories = {

@@ -14,7 +14,7 @@ from typing import Any
 from reconcile.decide.preconditions import Expected
 from reconcile.launchers.shared import child_process
 from reconcile.observations.observation import Observations
-from reconcile.queries.audit import Auditing
+from reconcile.queries.audit import audit_faults
 from reconcile.report.audit import AuditLine
 from reconcile.runs.manual.fire import fire_trigger
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger
@@ -193,7 +193,7 @@ class Site:
 
     def audit_faults(self, name: str) -> list[AuditLine]:
         """Return what `audit` reports as missing, doubled or unexplained in the trigger's whole life."""
-        return Auditing(self.database, timedelta(minutes=1)).faults(key(name))
+        return audit_faults(self.database, timedelta(minutes=1), key(name))
 
     def fire(self, name: str) -> str:
         """Fire one run manually and return its id."""

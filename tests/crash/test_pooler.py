@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from reconcile.decide.admission import Pace
-from reconcile.queries.doctor import Examining
+from reconcile.queries.doctor import examine
 from reconcile.report.installation_checks import Level
 from reconcile.triggers.caller import Caller
 from revisions.clock import HostClock
@@ -197,7 +197,7 @@ def test_doctor_reports_the_pooler_and_whether_notifications_arrive(
     """O-09: `listen_url` must lead to PostgreSQL itself."""
     with Database(default_pooler.url) as database:
         for listen_url, level in ((None, Level.WARNING), (postgresql_database_url, Level.OK)):
-            checks = {check.name: check for check in Examining(database, Pace(), HostClock(), listen_url).examine()}
+            checks = {check.name: check for check in examine(database, Pace(), HostClock(), listen_url)}
             assert "one is before the database" in checks["pooler"].detail
             assert checks["notices"].level is level
             assert [check.name for check in checks.values() if check.level is Level.FAULT] == []

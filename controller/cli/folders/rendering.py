@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from controller.cli.output import count_of, format_cell, print_line
-from reconcile.decide.demand import FULL, Demanded
+from reconcile.decide.admission import FULL, Demanded
 from reconcile.report.plan import FolderPlan, LastDeploy, Paused, PlanStep, Verb
 from revisions.history.triggers import Action, DifferenceKind, FieldDifference
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.cli import arguments
 from controller.cli.client import ApiError, Client
-from reconcile.decide.demand import Demanded
+from reconcile.decide.admission import Demanded
 from reconcile.decide.terms import schedule_of
 from reconcile.report import plan_outlook
 from reconcile.report.plan import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.demand import Demanded, is_too_much, per_second
+from reconcile.decide.admission import Demanded, is_too_much, per_second
 from tests.blocks import parse
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)

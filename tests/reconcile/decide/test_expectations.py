@@ -7,7 +7,7 @@ import pytest
 
 from reconcile.decide.changes import faults
 from reconcile.decide.expectations import Deadline, Life, Occasion, Success, deadlines, is_met
-from reconcile.decide.in_force import eras
+from reconcile.decide.in_force import periods
 from revisions.errors import Invalid
 from revisions.history.chain import canonical
 from revisions.history.triggers import SYSTEM, Action, Revision
@@ -36,7 +36,7 @@ def revision(
 
 def due(*revisions: Revision, after: str, until: str, **life: Any) -> list[str]:
     """The deadlines, as instants in UTC without their zone."""
-    found = deadlines(Life(eras(revisions), **life), at(after), at(until))
+    found = deadlines(Life(periods(revisions), **life), at(after), at(until))
     return [one.at.strftime("%m-%d %H:%M") for one in found]
 
 
@@ -77,7 +77,7 @@ def test_within_counts_from_each_occurrence() -> None:
 def test_both_stand_in_one_order() -> None:
     """X-16: each is a deadline of its own, at one instant too."""
     made = revision(1, MONDAY, schedule={"cron": "0 8 * * *"}, expect={"success_by": "10:00", "within": "2h"})
-    found = list(deadlines(Life(eras([made])), at("2026-03-03T00:00"), at("2026-03-04T09:00")))
+    found = list(deadlines(Life(periods([made])), at("2026-03-03T00:00"), at("2026-03-04T09:00")))
     assert sorted(one.kind for one in found) == ["success_by", "within"]
     assert {(one.at, one.since) for one in found} == {(at("2026-03-03T10:00"), at("2026-03-03T08:00"))}
 
@@ -209,6 +209,6 @@ def test_a_deadline_comes_once(expect: dict[str, str], after: str, until: str, e
 def test_an_occurrence_at_the_deadline_is_of_the_next_day() -> None:
     """X-16: by 09:30 nothing of 09:30 can have succeeded."""
     made = revision(1, MONDAY, schedule={"cron": "30 9 5 * *"}, expect={"success_by": "09:30"})
-    [found] = deadlines(Life(eras([made])), at("2026-03-04T00:00"), at("2026-03-09T00:00"))
+    [found] = deadlines(Life(periods([made])), at("2026-03-04T00:00"), at("2026-03-09T00:00"))
     assert (found.at, found.since) == (at("2026-03-06T09:30"), at("2026-03-05T09:30"))
     assert (found.kind, found.occurrence_id) == ("success_by", "cron/2026-03-05T09:30:00/UTC")

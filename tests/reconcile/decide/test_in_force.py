@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.in_force import AT_FIRST, AT_ONCE, Era, era_at, eras, following, named, newest, observing, size
+from reconcile.decide.in_force import (
+    AT_FIRST,
+    AT_ONCE,
+    RevisionPeriod,
+    following,
+    named,
+    newest,
+    observing,
+    period_at,
+    periods,
+    size,
+)
 from revisions.errors import Invalid
 from revisions.history.chain import canonical
 from revisions.history.triggers import SYSTEM, Action, Revision
@@ -53,7 +64,7 @@ def revision(
     )
 
 
-def lived(found: list[Era]) -> list[tuple[float, float | None, float, bool, bool]]:
+def lived(found: list[RevisionPeriod]) -> list[tuple[float, float | None, float, bool, bool]]:
     """(after, until, baseline, counts, is_closed) of each era."""
     return [
         (
@@ -151,21 +162,21 @@ def test_each_revision_has_its_time(
     changes: list[Revision], expected: list[tuple[float, float | None, float, bool, bool]]
 ) -> None:
     """R-20, R-21, L-05: (after, until], since when occurrences count, whether they do, and whether all is decided."""
-    assert lived(eras(changes)) == expected
+    assert lived(periods(changes)) == expected
 
 
 def test_an_era_has_its_beginning_outside_and_its_end_inside() -> None:
     """R-20: the change at an instant is in force only after it."""
-    first, second = eras([revision(0, DEPLOY, HOURLY), revision(2, DEPLOY, HALF_HOURLY)])
+    first, second = periods([revision(0, DEPLOY, HOURLY), revision(2, DEPLOY, HALF_HOURLY)])
     assert [first.holds(at(hour)) for hour in (0, 1, 2, 3)] == [False, True, True, False]
     assert [second.holds(at(hour)) for hour in (2, 3, 9_999)] == [False, True, True]
     assert first.within(at(-1), at(9)) == (at(0), at(2))
     assert first.within(at(1), at(1.5)) == (at(1), at(1.5))
     assert second.within(at(1), at(9)) == (at(2), at(9))
-    assert [era_at([first, second], at(hour)) for hour in (0, 1, 2, 3)] == [None, first, first, second]
+    assert [period_at([first, second], at(hour)) for hour in (0, 1, 2, 3)] == [None, first, first, second]
 
 
-LIFE = eras(
+LIFE = periods(
     [
         revision(0, DEPLOY, HOURLY),
         revision(3, DEPLOY, HALF_HOURLY),
@@ -191,14 +202,14 @@ def test_each_time_is_named_by_the_revision_then_in_force(after: float, until: f
     """R-20, U-07: `size` counts the same without working it out."""
     found = list(named(LIFE, at(after), at(until)))
     assert [hour_of(one.at) for one in found] == hours
-    assert all(one.era.holds(one.at) for one in found)
+    assert all(one.period.holds(one.at) for one in found)
     assert size(LIFE, at(after), at(until), 99) == len(hours)
     assert size(LIFE, at(after), at(until), 2) == min(2, len(hours))
 
 
 def test_long_times_are_named_in_parts() -> None:
     """L-08: a few at first, more later, each occurrence once."""
-    life = eras([revision(0, DEPLOY, {"schedule": {"every": "1s"}})])
+    life = periods([revision(0, DEPLOY, {"schedule": {"every": "1s"}})])
     number = AT_FIRST + 8 * AT_FIRST + 2 * AT_ONCE
     found = [one.at for one in named(life, at(0), at(0) + timedelta(seconds=number))]
     assert found == [at(0) + timedelta(seconds=second) for second in range(1, number + 1)]
@@ -243,12 +254,12 @@ def test_the_following_one_lies_in_time_that_counts(after: float, expected: floa
     found = following(LIFE, at(after))
     assert found is not None
     assert hour_of(found.at) == expected
-    assert found.era.holds(found.at)
+    assert found.period.holds(found.at)
 
 
 def test_after_the_last_fire_nothing_follows() -> None:
     """S-15: a single instant fires once."""
-    life = eras([revision(0, DEPLOY, {"schedule": {"at": "2026-03-02T09:00:00Z"}})])
+    life = periods([revision(0, DEPLOY, {"schedule": {"at": "2026-03-02T09:00:00Z"}})])
     assert following(life, at(0)) is not None
     assert following(life, at(1)) is None
     assert newest(life, at(9)) is not None
@@ -264,7 +275,7 @@ def test_an_era_observes_calendars_as_they_then_stood() -> None:
         "bank": [(at(-24), frozenset({monday})), (at(24), frozenset({tuesday}))],
         "other": [(at(5), frozenset({monday}))],
     }
-    found = list(observing(eras([revision(0, DEPLOY, spec)]), calendars))
+    found = list(observing(periods([revision(0, DEPLOY, spec)]), calendars))
     assert [(hour_of(era.after), era.until, era.days_off) for era in found] == [
         (0, at(24), (("bank", frozenset({monday})),)),
         (24, None, (("bank", frozenset({tuesday})),)),
@@ -279,7 +290,7 @@ def test_an_era_observes_calendars_as_they_then_stood() -> None:
 def test_a_change_of_a_calendar_at_the_edge_of_an_era_cuts_nothing(changed: float) -> None:
     """S-13: a calendar that changed at the very beginning is already in force."""
     spec = {"schedule": {"cron": "0 9 * * *", "calendars": ["bank"]}}
-    life = eras([revision(0, DEPLOY, spec), revision(24, DEACTIVATE, spec)])
+    life = periods([revision(0, DEPLOY, spec), revision(24, DEACTIVATE, spec)])
     closed = frozenset({date(2026, 3, 9)})
     found = list(observing(life, {"bank": [(at(changed), closed)]}))
     assert len(found) == 2
@@ -289,16 +300,16 @@ def test_a_change_of_a_calendar_at_the_edge_of_an_era_cuts_nothing(changed: floa
 
 def test_a_trigger_without_calendars_is_cut_by_none() -> None:
     """S-13: nor by one that nobody has written."""
-    plain = eras([revision(0, DEPLOY, HOURLY)])
+    plain = periods([revision(0, DEPLOY, HOURLY)])
     assert list(observing(plain, {"bank": [(at(1), frozenset())]})) == plain
     spec = {"schedule": {"every": "1h", "calendars": ["nobody"]}}
-    [era] = observing(eras([revision(0, DEPLOY, spec)]), {})
+    [era] = observing(periods([revision(0, DEPLOY, spec)]), {})
     assert era.days_off == (("nobody", frozenset()),)
 
 
 def test_a_spec_that_cannot_be_read_names_its_revision() -> None:
     """L-13: an era made by a release that knew more."""
-    [era] = eras([revision(0, DEPLOY, {"schedule": {"sometimes": True}})])
+    [era] = periods([revision(0, DEPLOY, {"schedule": {"sometimes": True}})])
     with pytest.raises(Invalid, match="cannot be read by this release") as refused:
         _ = era.schedule
     assert refused.value.errors[0].path == "revision 1"
@@ -306,6 +317,6 @@ def test_a_spec_that_cannot_be_read_names_its_revision() -> None:
 
 def test_a_spread_trigger_fires_later_than_its_nominal_times() -> None:
     """S-12: by its own delay, the same for ever."""
-    [era] = eras([revision(0, DEPLOY, {"schedule": {"every": "1h", "spread": "10m"}})])
+    [era] = periods([revision(0, DEPLOY, {"schedule": {"every": "1h", "spread": "10m"}})])
     assert era.delay == timedelta(seconds=526)
-    assert eras([revision(0, DEPLOY, HOURLY)])[0].delay == timedelta(0)
+    assert periods([revision(0, DEPLOY, HOURLY)])[0].delay == timedelta(0)

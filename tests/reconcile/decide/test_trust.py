@@ -2,7 +2,8 @@
 
 import pytest
 
-from reconcile.decide.trust import is_untrusted, warnings
+from reconcile.decide.authority import is_untrusted
+from reconcile.report.spec_warnings import destructive_warnings
 from revisions.outcomes import RunSource
 from tests.blocks import trigger_spec
 
@@ -28,5 +29,5 @@ def test_input_from_outside_is_untrusted(source: str, untrusted: bool) -> None:
 
 def test_allowing_destructive_tasks_is_warned_of() -> None:
     """E-15: at deploy; it is off unless the trigger opts in."""
-    assert list(warnings(trigger_spec())) == []
-    assert len(list(warnings(trigger_spec(allow_destructive=True)))) == 1
+    assert list(destructive_warnings(trigger_spec())) == []
+    assert len(list(destructive_warnings(trigger_spec(allow_destructive=True)))) == 1

@@ -11,7 +11,7 @@ from reconcile.decide.task_output import requested_fire
 from reconcile.decide.terms import offset
 from reconcile.observations.passes import PassDecided
 from reconcile.observations.runs import FireRequested
-from reconcile.queries.audit import Auditing
+from reconcile.queries.audit import audit_faults
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.triggers.calendars import delete_calendar, deploy_calendar
@@ -272,8 +272,7 @@ def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
     world.advance(minutes=1)
     world.resync()
     assert len(world.runs()) == 1 + 12
-    auditing = Auditing(world.database, timedelta(minutes=1))
-    assert auditing.faults(key("tick")) == []
+    assert audit_faults(world.database, timedelta(minutes=1), key("tick")) == []
 
 
 @pytest.mark.parametrize("how", ["deactivated", "deleted"])
@@ -302,7 +301,7 @@ def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, clos
     world.advance(minutes=1)
     world.resync()
     assert world.runs() == []
-    assert Auditing(world.database, timedelta(minutes=1)).faults(key("tick")) == []
+    assert audit_faults(world.database, timedelta(minutes=1), key("tick")) == []
 
 
 def test_a_calendar_that_only_deleted_triggers_name_can_go(world: World) -> None:

@@ -12,8 +12,8 @@ from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.deadlines import judge_deadlines
 from reconcile.loop.pruning import SWEEP_INTERVAL, prune_page
 from reconcile.observations.passes import RecordsPruned
-from reconcile.queries.audit import Auditing
-from reconcile.queries.explain import Explaining
+from reconcile.queries.audit import audit_faults, audit_trigger
+from reconcile.queries.explain import explain_trigger
 from reconcile.report.audit import AuditResult
 from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual import backfill
@@ -70,7 +70,7 @@ def logged(world: World) -> int:
 def kinds(world: World) -> dict[AuditResult, list[int]]:
     """The days of each kind of line in an audit of everything."""
     found: dict[AuditResult, list[int]] = {}
-    for line in Auditing(world.database, Pace().grace).audit(key("tick"), world.start, None, 1_000).lines:
+    for line in audit_trigger(world.database, Pace().grace, key("tick"), world.start, None, 1_000).lines:
         found.setdefault(line.kind, []).append(day(world, line.at))
     return found
 
@@ -109,8 +109,8 @@ def test_what_is_gone_is_not_called_missing(world: World) -> None:
         connection.execute(text("DELETE FROM runs WHERE id = :at"), gone)
     found = kinds(world)
     assert (found[AuditResult.NOT_KEPT], found[AuditResult.MISSING]) == (list(range(1, 8)), [18])
-    assert len(Auditing(world.database, Pace().grace).faults(key("tick"))) == 1
-    explained = Explaining(world.database).explain(key("tick"), world.start + 3 * DAY).explanation
+    assert len(audit_faults(world.database, Pace().grace, key("tick"))) == 1
+    explained = explain_trigger(world.database, key("tick"), world.start + 3 * DAY).explanation
     assert explained.verdict is Verdict.NOT_KEPT
     assert explained.sentences[0].startswith("Nothing is kept of 2026-03-05T08:00:00Z")
 

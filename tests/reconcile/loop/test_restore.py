@@ -9,7 +9,7 @@ from sqlalchemy import text
 from reconcile.decide.admission import Pace
 from reconcile.loop.restore import LOST, declare_baseline
 from reconcile.observations.specs import BaselineDeclared
-from reconcile.queries.audit import Auditing
+from reconcile.queries.audit import audit_faults
 from revisions.errors import Conflict
 from revisions.outcomes import RunStatus
 from revisions.store import feed
@@ -59,7 +59,7 @@ def test_lost_time_is_recorded_and_not_fired(world: World) -> None:
     world.resync()
     assert len(world.runs("hourly")) == 1
     assert [len(world.history(name)) for name in ("tick", "hourly", "off")] == [1, 1, 2]
-    assert Auditing(world.database, Pace().grace).faults(key("tick")) == []
+    assert audit_faults(world.database, Pace().grace, key("tick")) == []
 
 
 def test_a_backlog_of_then_is_given_up(world: World) -> None:
@@ -73,7 +73,7 @@ def test_a_backlog_of_then_is_given_up(world: World) -> None:
     world.resync()
     assert len(world.runs()) == started
     assert skipped(world)[-1][:2] == ("superseded", "restore")
-    assert Auditing(world.database, Pace().grace).faults(key("tick")) == []
+    assert audit_faults(world.database, Pace().grace, key("tick")) == []
 
 
 def test_what_was_under_way_is_not_done_again(world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import delete
 
 from reconcile.decide.admission import Pace
-from reconcile.queries.audit import Audited, Auditing, Place
+from reconcile.queries.audit import Audited, Place, audit_faults, audit_trigger
 from reconcile.report.audit import AuditResult
 from revisions.clock import HandClock
 from revisions.errors import Invalid, NotFound
@@ -27,16 +27,12 @@ ALL = {"policy": "all"}
 COUNTS = {"policy": "all", "inactive": True}
 
 
-def auditing(world: World) -> Auditing:
-    return Auditing(world.database, GRACE)
-
-
 def audit(world: World, name: str = "tick", limit: int = 100_000, **options: Any) -> Audited:
     """From the world's start until just after now."""
     assert isinstance(world.clock, HandClock)
     world.clock.step(timedelta(seconds=1))
     try:
-        return auditing(world).audit(key(name), world.start, None, limit, **options)
+        return audit_trigger(world.database, GRACE, key(name), world.start, None, limit, **options)
     finally:
         world.clock.step(timedelta(seconds=-1))
 
@@ -137,7 +133,7 @@ def test_what_no_pass_looked_at_is_undecided_not_missing(world: World) -> None:
     world.loop = world.another_loop_without_catch_up()
     world.resync()
     assert told(world) == [("on_time", "", 1, 1), ("undecided", "", 2, 4), ("on_time", "", 5, 6)]
-    assert not auditing(world).faults(key("tick"))
+    assert not audit_faults(world.database, GRACE, key("tick"))
 
 
 def test_a_changed_schedule_is_judged_by_what_was_in_force_then(world: World) -> None:
@@ -233,7 +229,7 @@ def test_paused_time_counts_from_the_deploy_on_that_says_so(world: World) -> Non
         ("late", "", 6, 6),
         ("on_time", "", 7, 8),
     ]
-    assert not auditing(world).faults(key("tick"))
+    assert not audit_faults(world.database, GRACE, key("tick"))
 
 
 def test_deleted_time_is_inactive_and_the_return_a_beginning(world: World) -> None:
@@ -264,7 +260,7 @@ def test_a_run_that_was_removed_is_missing(world: World) -> None:
     live(world, 4)
     forget(world, runs, 3)
     assert told(world) == [("on_time", "", 1, 2), ("missing", "", 3, 3), ("on_time", "", 4, 4)]
-    [fault] = auditing(world).faults(key("tick"))
+    [fault] = audit_faults(world.database, GRACE, key("tick"))
     assert (fault.kind, fault.occurrence_id) == (AuditResult.MISSING, "every/2026-03-02T08:03:00Z")
 
 
@@ -285,7 +281,7 @@ def test_a_run_that_no_revision_explains_is_unexpected(world: World, occurrence:
     insert_run(world, occurrence, 2)
     insert_run(world, "manual/x", 1, RunSource.MANUAL)
     insert_run(world, "every/2026-03-02T08:02:10Z", 2, RunSource.BACKFILL)
-    [fault] = auditing(world).faults(key("tick"))
+    [fault] = audit_faults(world.database, GRACE, key("tick"))
     assert (fault.kind, fault.occurrence_id, fault.run_id) == (AuditResult.UNEXPECTED, occurrence, f"{2:026}")
 
 
@@ -310,7 +306,9 @@ def test_what_was_decided_twice_is_unexpected(world: World) -> None:
     skip = Skip(world.id("tick"), "every/2026-03-02T08:02:00Z", at, at, at, OccurrenceOutcome.MISSED, "", 1, 1)
     with world.database.write() as connection:
         record(connection, [skip])
-    assert [(fault.reason, fault.at) for fault in auditing(world).faults(key("tick"))] == [("decided twice", at)]
+    assert [(fault.reason, fault.at) for fault in audit_faults(world.database, GRACE, key("tick"))] == [
+        ("decided twice", at)
+    ]
 
 
 def test_a_backfill_of_what_was_skipped_leaves_the_skip(world: World) -> None:
@@ -345,7 +343,7 @@ def test_nights_of_a_changed_clock(world: World, night: str, schedule: dict[str,
     for _ in range(16):
         world.advance(minutes=15)
         world.resync()
-    found = auditing(world).audit(key("tick"), begins, None, 100)
+    found = audit_trigger(world.database, GRACE, key("tick"), begins, None, 100)
     assert [line.occurrence_id.partition("T")[2] for line in found.lines] == ids
     assert {line.kind for line in found.lines} <= {AuditResult.ON_TIME}
 
@@ -385,7 +383,7 @@ def test_a_day_off_is_one_from_when_the_calendar_says_so(world: World) -> None:
         if hours == 6:
             write(2, text)
     assert [line.at.day for line in audit(world).lines] == [2, 3, 5]
-    assert not auditing(world).faults(key("tick"))
+    assert not audit_faults(world.database, GRACE, key("tick"))
 
 
 def test_lines_come_in_parts(world: World) -> None:
@@ -413,7 +411,7 @@ def test_a_range_that_began_before_the_time_asked_for_counts_within_it(world: Wo
     world.create()
     world.advance(minutes=10)
     world.resync()
-    found = auditing(world).audit(key("tick"), world.start + 4 * MINUTE, world.start + 7 * MINUTE, 100)
+    found = audit_trigger(world.database, GRACE, key("tick"), world.start + 4 * MINUTE, world.start + 7 * MINUTE, 100)
     assert [minute(world, line.at) for line in found.lines] == [4, 5, 6]
     assert {line.outcome for line in found.lines} == {"missed"}
 
@@ -422,7 +420,7 @@ def test_what_cannot_be_audited_is_refused(world: World) -> None:
     """U-07: time to come, and more than is judged in one call."""
     world.create(schedule={"every": "1s"})
     with pytest.raises(Invalid, match="from: lies not before"):
-        auditing(world).audit(key("tick"), world.start, None, 100)
+        audit_trigger(world.database, GRACE, key("tick"), world.start, None, 100)
     world.advance(days=365)
     with pytest.raises(Invalid, match="more than 1,000,000"):
         audit(world)
@@ -432,6 +430,6 @@ def test_the_audit_ends_now(world: World) -> None:
     """U-07: a `to` that lies ahead means now."""
     world.create(overlap="allow")
     live(world, 3)
-    found = auditing(world).audit(key("tick"), world.start, world.start + timedelta(days=9), 100)
+    found = audit_trigger(world.database, GRACE, key("tick"), world.start, world.start + timedelta(days=9), 100)
     assert found.until == world.start + 3 * MINUTE
     assert len(found.lines) == 2

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from reconcile.decide.admission import Pace
 from reconcile.decide.changes import has_occurrences
-from reconcile.queries.audit import Auditing
+from reconcile.queries.audit import audit_faults, audit_trigger
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual.backfill import BackfillRequest, backfill_trigger
 from reconcile.triggers.caller import Caller
@@ -126,8 +126,7 @@ class Life:
 
 
 def check(life: Life) -> None:
-    auditing = Auditing(life.world.database, Pace().grace)
-    assert auditing.faults(key(life.name)) == []
+    assert audit_faults(life.world.database, Pace().grace, key(life.name)) == []
 
 
 @settings(
@@ -147,7 +146,7 @@ def test_a_life_is_always_audited_clean(world: World, spec: dict[str, Any], step
     life.look("unhindered", 1)
     life.look("unhindered", 1)
     check(life)
-    summary = Auditing(world.database, Pace().grace).audit(key(life.name), world.start, None, 1).summary
+    summary = audit_trigger(world.database, Pace().grace, key(life.name), world.start, None, 1).summary
     assert summary is not None
     now = life.trigger()
     assert not summary.kinds[AuditResult.UNDECIDED] or (has_occurrences(now) and not now.active)

@@ -17,7 +17,7 @@ from reconcile.loop.pruning import prune_page
 from reconcile.loop.replica import Replica
 from reconcile.protocols import LaunchError
 from reconcile.queries import doctor
-from reconcile.queries.doctor import Examining
+from reconcile.queries.doctor import examine
 from reconcile.report.installation_checks import Check, Level
 from reconcile.triggers import holds
 from reconcile.triggers.caller import Caller
@@ -58,8 +58,8 @@ NAMES = [
 ]
 
 
-def examine(world: World, pace: Pace | None = None) -> dict[str, Check]:
-    made = Examining(world.database, pace or Pace(), world.clock).examine()
+def checks_of(world: World, pace: Pace | None = None) -> dict[str, Check]:
+    made = examine(world.database, pace or Pace(), world.clock)
     return {check.name: check for check in made}
 
 
@@ -73,7 +73,7 @@ def test_a_sound_installation(world: World) -> None:
     """O-05: every check is well; looking changes nothing."""
     world.create()
     world.resync()
-    found = examine(world)
+    found = checks_of(world)
     assert list(found) == NAMES
     assert {name for name, check in found.items() if check.level is not OK} <= {"permissions"}  # ours is a superuser
 
@@ -81,10 +81,10 @@ def test_a_sound_installation(world: World) -> None:
 def test_a_database_that_is_not_there(tmp_path: Path, clock: HandClock) -> None:
     """O-05: that alone is told, with the way out."""
     with Database(f"sqlite:///{tmp_path}/none.db") as database:
-        [check] = Examining(database, Pace(), clock).examine()
+        [check] = examine(database, Pace(), clock)
     assert (check.name, check.level, check.hint) == ("database", FAULT, "run `triggerctl db upgrade`")
     with Database("postgresql://nobody@127.0.0.1:1/none") as database:
-        [check] = Examining(database, Pace(), clock).examine()
+        [check] = examine(database, Pace(), clock)
     assert (check.name, check.level) == ("database", FAULT)
     assert check.hint
 
@@ -93,9 +93,12 @@ def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> No
     """R-02, O-05: a superuser is warned of; what is lacking is named with its way out; a role that owns nothing, and
     may do what it must, is enough for everything that is done."""
     if world.database.is_sqlite:
-        assert examine(world)["permissions"].level is OK
+        assert checks_of(world)["permissions"].level is OK
         return
-    assert (examine(world)["permissions"].level, "superuser" in examine(world)["permissions"].detail) == (WARNING, True)
+    assert (checks_of(world)["permissions"].level, "superuser" in checks_of(world)["permissions"].detail) == (
+        WARNING,
+        True,
+    )
     role = f"app_{world.database.url.database}"
     by_hand(world, f"CREATE ROLE {role} LOGIN")
     try:
@@ -111,14 +114,14 @@ def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> No
             theirs.finish(state={"cursor": 1})
             theirs.loop.scan()
             assert prune_page(database, theirs.observations, Retention())
-            check = examine(theirs)["permissions"]
+            check = checks_of(theirs)["permissions"]
             assert (check.level, check.detail) == (OK, f"{role} may do what is needed")
             by_hand(world, f"REVOKE INSERT ON runs FROM {role}")
-            check = examine(theirs)["permissions"]
+            check = checks_of(theirs)["permissions"]
             assert (check.level, check.detail) == (FAULT, f"{role} lacks INSERT on runs")
             assert "GRANT" in check.hint
             by_hand(world, f"REVOKE SELECT ON alembic_version FROM {role}")
-            found = examine(theirs)
+            found = checks_of(theirs)
             assert list(found) == ["database", "pooler", "notices", "permissions"]
             assert "SELECT on alembic_version" in found["permissions"].detail
             with pytest.raises(Unavailable) as refused:
@@ -135,19 +138,19 @@ def test_launchers_that_cannot_be_used(world: World, monkeypatch: pytest.MonkeyP
     for version in ("v2", "v3"):
         document = task_document(version) | {"spec": {"launcher": "celery", "celery": {"task": "reports.weekly"}}}
         register_task(world.database, world.observations, TaskManifest.read(document), Caller("ann"))
-    assert examine(world)["launchers"].detail == "all that registered tasks need is here"
+    assert checks_of(world)["launchers"].detail == "all that registered tasks need is here"
     world.create("later", task_version="v2")
     monkeypatch.delenv("CELERY_BROKER_URL", raising=False)
-    check = examine(world)["launchers"]
+    check = checks_of(world)["launchers"]
     assert (check.level, check.detail.count("celery (the controller's environment has no CELERY_BROKER_URL)")) == (
         WARNING,
         1,
     )
     monkeypatch.setattr(block_faults, "find_spec", lambda name: None)
-    check = examine(world)["launchers"]
+    check = checks_of(world)["launchers"]
     assert (check.level, "celery (needs celery, not installed here)" in check.detail) == (WARNING, True)
     world.deactivate("later", 1)
-    assert examine(world)["launchers"].level is OK
+    assert checks_of(world)["launchers"].level is OK
 
 
 @dataclass(frozen=True)
@@ -177,30 +180,30 @@ def test_the_systems_of_tasks_are_asked(world: World, monkeypatch: pytest.Monkey
         register_task(world.database, world.observations, TaskManifest.read(document), Caller("ann"))
     for version in ("v2", "v3"):
         world.create(version, task_version=version)
-    check = examine(world)["launchers"]
+    check = checks_of(world)["launchers"]
     assert (check.level, check.detail) == (
         OK,
         "all that registered tasks need is here, and 1 system that they go to answers",
     )
     world.create("v4", task_version="v4")
-    check = examine(world)["launchers"]
+    check = checks_of(world)["launchers"]
     assert (check.level, check.detail) == (WARNING, "cannot be used by this process: process (nobody is there)")
     assert used == [0, 0, 0]
-    monkeypatch.setattr(doctor, "MOST", 1)
-    assert "1 more was not asked" in examine(world)["launchers"].detail
+    monkeypatch.setattr(doctor, "MAX_SYSTEMS", 1)
+    assert "1 more was not asked" in checks_of(world)["launchers"].detail
 
 
 def test_notices_are_tried(world: World, postgresql_url: str) -> None:
     """L-04, O-09: with one of its own, from the database to where one listens; the warning names the setting."""
     if world.database.is_sqlite:
-        assert "has none" in examine(world)["notices"].detail
+        assert "has none" in checks_of(world)["notices"].detail
         return
-    assert examine(world)["notices"].detail == "heard at database_url"
+    assert checks_of(world)["notices"].detail == "heard at database_url"
     for url, why in (
         (postgresql_url, "is another database"),
         ("postgresql://nobody@127.0.0.1:1/none", "cannot be reached"),
     ):
-        found = {check.name: check for check in Examining(world.database, Pace(), world.clock, url).examine()}
+        found = {check.name: check for check in examine(world.database, Pace(), world.clock, url)}
         assert (found["notices"].level, f"listen_url {why}" in found["notices"].detail) == (WARNING, True)
         assert "listen_url" in found["notices"].hint
 
@@ -210,7 +213,7 @@ def test_a_schema_this_release_cannot_work_with(world: World, version: str, hint
     """R-19, O-05: nothing more is looked at, for nobody knows what stands there."""
     by_hand(world, "UPDATE alembic_version SET version_num = :version", version=version)
     by_hand(world, "UPDATE schema_support SET readable_since = :version", version=version)
-    found = examine(world)
+    found = checks_of(world)
     levels = [(name, check.level) for name, check in found.items()]
     assert levels == [("database", OK), ("pooler", OK), ("notices", OK), ("schema", FAULT)]
     assert hint in found["schema"].hint
@@ -219,7 +222,7 @@ def test_a_schema_this_release_cannot_work_with(world: World, version: str, hint
 def test_a_newer_schema_that_can_be_read(world: World) -> None:
     """R-19: as in a rolling upgrade; everything is looked at."""
     by_hand(world, "UPDATE alembic_version SET version_num = '9998'")
-    found = examine(world)
+    found = checks_of(world)
     assert list(found) == NAMES
     assert (found["schema"].level, "9998, newer" in found["schema"].detail) == (OK, True)
 
@@ -229,7 +232,7 @@ def test_a_guard_of_history_that_was_dropped(world: World, table: str) -> None:
     """R-02: doctor checks that the guards stand, of every append-only table."""
     with world.database.write() as connection:
         guards.drop(connection, table)
-    check = examine(world)["guards"]
+    check = checks_of(world)["guards"]
     assert (check.level, f"{table}_" in check.detail) == (FAULT, True)
     assert "triggerctl verify" in check.hint
 
@@ -247,27 +250,27 @@ class Standing(ServerClock):
 def test_the_clock_of_this_machine_against_the_servers(world: World) -> None:
     """L-12: compared where the database has a clock of its own."""
     if world.database.is_sqlite:
-        assert examine(world)["clock"].detail == "this machine's clock decides"
+        assert checks_of(world)["clock"].detail == "this machine's clock decides"
         return
     world.database.clock = Standing(world.start)
     for off, level in ((0, OK), (1, OK), (5, WARNING), (-5, WARNING), (3600, FAULT)):
         world.clock = HandClock(world.start + timedelta(seconds=off))
-        assert (off, examine(world)["clock"].level) == (off, level)
+        assert (off, checks_of(world)["clock"].level) == (off, level)
 
 
 def test_replicas_and_their_tz_databases(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """L-14, S-14: how many run the loop, none is a warning; a mixture of tz databases names the versions."""
-    assert examine(world)["replicas"].level is WARNING
+    assert checks_of(world)["replicas"].level is WARNING
     world.resync()
-    assert examine(world)["replicas"].detail == "1 runs the loop, of release test"
-    assert examine(world)["tzdata"].level is OK
+    assert checks_of(world)["replicas"].detail == "1 runs the loop, of release test"
+    assert checks_of(world)["tzdata"].level is OK
     monkeypatch.setattr(replicas, "TZDATA_VERSION", "2019a")
     Replica(world.database, world.observations, "1.1").beat(timedelta(seconds=30))
-    found = examine(world)
+    found = checks_of(world)
     assert found["replicas"].detail == "2 run the loop, of release 1.1, test"
     assert (found["tzdata"].level, "2019a" in found["tzdata"].detail) == (WARNING, True)
     world.advance(seconds=91)
-    found = examine(world)
+    found = checks_of(world)
     assert (found["replicas"].level, found["tzdata"].level) == (WARNING, OK)
 
 
@@ -278,12 +281,12 @@ def test_a_trigger_in_quarantine(world: World) -> None:
     by_hand(world, "UPDATE triggers SET spec = replace(spec, '\"1m\"', '\"1 fortnight\"') WHERE name = 'bad'")
     world.advance(minutes=1)
     world.loop.resync()
-    check = examine(world)["quarantine"]
+    check = checks_of(world)["quarantine"]
     assert check.level is FAULT
     assert "acme/production/report/bad since 2026-03-02T08:01:00Z" in check.detail
     assert "fortnight" in check.detail
     by_hand(world, "UPDATE triggers SET active = false WHERE name = 'bad'")
-    assert examine(world)["quarantine"].level is OK
+    assert checks_of(world)["quarantine"].level is OK
 
 
 def test_a_watermark_ahead_of_now(world: World) -> None:
@@ -291,7 +294,7 @@ def test_a_watermark_ahead_of_now(world: World) -> None:
     world.create()
     with world.database.write() as connection:
         connection.execute(trigger_status.update().values(watermark=world.start + timedelta(days=1)))
-    check = examine(world)["watermarks"]
+    check = checks_of(world)["watermarks"]
     assert check.level is FAULT
     assert check.hint == "`triggerctl catchup acme/production/report/tick --rebase` sets it back"
 
@@ -301,13 +304,13 @@ def test_backlogs(world: World) -> None:
     world.create(catchup={"policy": "all"}, overlap="allow")
     world.advance(minutes=1242)
     world.another_loop_without_catch_up().resync()
-    check = examine(world)["backlogs"]
+    check = checks_of(world)["backlogs"]
     assert check.detail == "1,240 occurrences of 1 trigger to catch up: acme/production/report/tick"
     assert check.level is OK
     world.create("often", schedule={"every": "1s"}, catchup={"policy": "all"}, overlap="allow")
     world.advance(hours=3)
     world.another_loop_without_catch_up().resync()
-    assert "more than 10,000 occurrences of 2 triggers" in examine(world)["backlogs"].detail
+    assert "more than 10,000 occurrences of 2 triggers" in checks_of(world)["backlogs"].detail
 
 
 def test_a_backlog_nobody_can_read(world: World) -> None:
@@ -316,7 +319,7 @@ def test_a_backlog_nobody_can_read(world: World) -> None:
     world.advance(minutes=100)
     world.another_loop_without_catch_up().resync()
     by_hand(world, "UPDATE triggers SET spec = replace(spec, '\"1m\"', '\"1 fortnight\"')")
-    assert "0 occurrences of 1 trigger" in examine(world)["backlogs"].detail
+    assert "0 occurrences of 1 trigger" in checks_of(world)["backlogs"].detail
 
 
 def test_freezes_and_blackouts_in_force(world: World) -> None:
@@ -325,16 +328,16 @@ def test_freezes_and_blackouts_in_force(world: World) -> None:
     holds.start_blackout(
         world.database, world.observations, BlackoutScope(), later, later + timedelta(hours=1), "drop", caller
     )
-    assert examine(world)["holds"].detail == "no freeze or blackout is in force"
+    assert checks_of(world)["holds"].detail == "no freeze or blackout is in force"
     world.create(tags=["x"])
     for scope in (BlackoutScope("acme", "x"), BlackoutScope(trigger=key("tick"))):
         holds.start_blackout(world.database, world.observations, scope, None, later, "drop", caller)
-    check = examine(world)["holds"]
+    check = checks_of(world)["holds"]
     assert check.level is OK
     assert "blackout of tag x of project acme until 2026-03-02T09:00:00Z, by ann: the move" in check.detail
     assert "blackout of acme/production/report/tick until" in check.detail
     holds.freeze(world.database, world.observations, None, None, caller)
-    check = examine(world)["holds"]
+    check = checks_of(world)["holds"]
     assert check.level is WARNING
     assert check.detail.startswith("freeze of everything until it is lifted, by ann: the move, blackout")
 
@@ -346,14 +349,14 @@ def test_what_the_schedules_ask_for(world: World) -> None:
     world.create("slow")
     world.create("unreadable")
     by_hand(world, "UPDATE triggers SET spec = replace(spec, '\"1m\"', '\"1 fortnight\"') WHERE name = 'unreadable'")
-    assert examine(world)["rate"].level is OK
+    assert checks_of(world)["rate"].level is OK
     world.create("twice", schedule={"every": "1s"})
-    check = examine(world)["rate"]
+    check = checks_of(world)["rate"]
     assert check.level is WARNING
     assert "70% of execution_qps (10); most by acme/production/report/t0 (1)" in check.detail
-    assert examine(world, Pace(execution_qps=0))["rate"].level is OK
+    assert checks_of(world, Pace(execution_qps=0))["rate"].level is OK
     world.deactivate("twice", 1)
-    assert examine(world)["rate"].level is OK
+    assert checks_of(world)["rate"].level is OK
 
 
 def test_runs_that_nobody_takes(world: World) -> None:
@@ -362,13 +365,13 @@ def test_runs_that_nobody_takes(world: World) -> None:
     world.advance(minutes=1)
     world.resync()
     world.advance(minutes=9)
-    assert examine(world)["queue"].level is OK
+    assert checks_of(world)["queue"].level is OK
     world.advance(minutes=2)
-    check = examine(world)["queue"]
+    check = checks_of(world)["queue"]
     assert (check.level, check.detail) == (WARNING, "1 run has waited for more than 10 min, the oldest for 11 min")
     with world.database.write() as connection:
         connection.execute(runs.update().values(status="succeeded"))
-    assert examine(world)["queue"].level is OK
+    assert checks_of(world)["queue"].level is OK
 
 
 def test_runs_that_nobody_approves(world: World) -> None:
@@ -377,14 +380,14 @@ def test_runs_that_nobody_approves(world: World) -> None:
     world.advance(minutes=1)
     world.resync()
     world.advance(hours=24, seconds=-1)
-    assert examine(world)["approvals"].level is OK
+    assert checks_of(world)["approvals"].level is OK
     world.advance(hours=1)
-    check = examine(world)["approvals"]
+    check = checks_of(world)["approvals"]
     assert (check.level, check.detail) == (
         WARNING,
         "1 run has waited for more than 24 h for an approval, the oldest for 25 h",
     )
-    assert examine(world)["queue"].level is OK
+    assert checks_of(world)["queue"].level is OK
 
 
 def test_triggers_at_their_failure_limit_and_lately_deactivated(world: World) -> None:
@@ -392,30 +395,30 @@ def test_triggers_at_their_failure_limit_and_lately_deactivated(world: World) ->
     world.create(deactivate_after=3)
     world.create("by-hand")
     world.deactivate("by-hand", 1, "failures")
-    assert examine(world)["failures"].detail == "no trigger was deactivated within 7 days"
+    assert checks_of(world)["failures"].detail == "no trigger was deactivated within 7 days"
     by_hand(world, "UPDATE trigger_status SET consecutive_failures = 3")
-    assert examine(world)["failures"].detail == "at the failure limit: acme/production/report/tick"
+    assert checks_of(world)["failures"].detail == "at the failure limit: acme/production/report/tick"
     world.loop.scan()
-    check = examine(world)["failures"]
+    check = checks_of(world)["failures"]
     assert check.detail == "deactivated after failures within 7 days: acme/production/report/tick"
     assert check.level is OK
     world.advance(days=8)
-    assert "no trigger was deactivated" in examine(world)["failures"].detail
+    assert "no trigger was deactivated" in checks_of(world)["failures"].detail
 
 
 def test_deadlines_that_were_missed(world: World) -> None:
     """X-16, O-05: for a week, each trigger with its latest, and where to go on."""
     world.create(expect={"within": "10m"}, schedule={"every": "1h"})
-    assert examine(world)["deadlines"].detail == "none was missed within 7 days"
+    assert checks_of(world)["deadlines"].detail == "none was missed within 7 days"
     for _ in range(3):
         world.advance(hours=1)
         world.resync()
-    check = examine(world)["deadlines"]
+    check = checks_of(world)["deadlines"]
     assert check.level is WARNING
     assert check.detail == "missed within 7 days by 1 trigger: acme/production/report/tick at 2026-03-02T10:10:00Z"
     assert check.hint == "`triggerctl explain acme/production/report/tick` says what became of it"
     world.advance(days=8)
-    assert examine(world)["deadlines"].level is OK
+    assert checks_of(world)["deadlines"].level is OK
 
 
 def test_budgets_near_their_end(world: World) -> None:
@@ -424,10 +427,10 @@ def test_budgets_near_their_end(world: World) -> None:
     for _ in range(2):
         world.advance(minutes=1)
         world.resync()
-    assert examine(world)["budgets"].detail == "no trigger has used more than 90% of its budget"
+    assert checks_of(world)["budgets"].detail == "no trigger has used more than 90% of its budget"
     world.advance(minutes=1)
     world.resync()
-    assert examine(world)["budgets"].detail == "more than 90% is used by 1 trigger: acme/production/report/tick (93%)"
+    assert checks_of(world)["budgets"].detail == "more than 90% is used by 1 trigger: acme/production/report/tick (93%)"
 
 
 def test_looking_changes_nothing(world: World) -> None:
@@ -435,6 +438,6 @@ def test_looking_changes_nothing(world: World) -> None:
     world.create()
     world.advance(minutes=5)
     before = (world.status(), world.history(), world.runs())
-    examine(world)
+    checks_of(world)
     assert (world.status(), world.history(), world.runs()) == before
     assert world.skips() == []

@@ -9,7 +9,7 @@ from sqlalchemy import update
 from reconcile.decide.admission import Pace
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.decide.terms import offset
-from reconcile.queries.explain import Explained, Explaining
+from reconcile.queries.explain import Explained, explain_trigger
 from reconcile.report import wording
 from reconcile.report.verdicts import Verdict
 from reconcile.triggers.caller import Caller
@@ -31,7 +31,7 @@ OUTCOMES = set(OccurrenceOutcome) - {OccurrenceOutcome.STARTED}
 
 def ask(world: World, minute: float | None = None, name: str = "tick") -> Explained:
     at = None if minute is None else world.start + minute * MINUTE
-    return Explaining(world.database).explain(key(name), at)
+    return explain_trigger(world.database, key(name), at)
 
 
 def told(world: World, minute: float | None = None) -> tuple[str, str]:
@@ -151,7 +151,7 @@ def test_a_night_of_a_changed_clock(world: World, at: str, missing: str) -> None
     """U-03, S-03, S-04: the wall time that did not exist, or that came a second time, is named."""
     world.create(schedule={"cron": "30 2 * * *", "timezone": "Europe/Berlin"})
     world.advance(days=300)
-    found = Explaining(world.database).explain(key("tick"), datetime.fromisoformat(at))
+    found = explain_trigger(world.database, key("tick"), datetime.fromisoformat(at))
     assert found.explanation.verdict is Verdict.NOT_NAMED
     assert missing in found.explanation.sentences
     assert "(2026-" in found.explanation.sentences[1]  # what clocks there showed
@@ -280,8 +280,8 @@ def test_the_revision_in_force_then_is_named(world: World) -> None:
     live(world, 2)
     world.update("tick", 1, overlap="allow", schedule={"every": "5m"})
     found = ask(world, 1)
-    assert found.instant.era is not None
-    assert found.instant.era.trigger.revision == 1
+    assert found.instant.period is not None
+    assert found.instant.period.trigger.revision == 1
     assert "Revision 1 was in force" in " ".join(found.explanation.sentences)
 
 

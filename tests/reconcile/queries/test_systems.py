@@ -24,7 +24,7 @@ class System:
 
 def test_what_does_not_answer_is_told_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """O-05: all at once, each with its own words; what is silent is not waited for."""
-    moments = iter((0.0, 0.0, 0.0, 0.0, doctor.SECONDS, doctor.SECONDS))
+    moments = iter((0.0, 0.0, 0.0, 0.0, doctor.SYSTEM_TIMEOUT_SECONDS, doctor.SYSTEM_TIMEOUT_SECONDS))
     monkeypatch.setattr(doctor, "monotonic", lambda: next(moments))  # the time is up when the silent are waited for
     over = threading.Event()
     asked: dict[protocols.System, str] = {

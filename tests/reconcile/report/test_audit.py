@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.in_force import Era, eras, following, named, newest, observing, size
+from reconcile.decide.in_force import RevisionPeriod, following, named, newest, observing, periods, size
 from reconcile.report import audit, explain, verdicts
 from reconcile.report.audit import AuditLine, AuditResult, AuditSummary, DecidedSpan, RecordedRun, RecordedSkip
 from revisions.history.chain import canonical
@@ -82,7 +82,7 @@ def judged(
 ) -> list[AuditLine]:
     standing = DecidedSpan(at(watermark), [(at(after), at(until)) for after, until in backlogs])
     low, high = map(at, window)
-    return list(audit.lines(eras(revisions), standing, low, high, runs, skips, grace=GRACE, started=started))
+    return list(audit.lines(periods(revisions), standing, low, high, runs, skips, grace=GRACE, started=started))
 
 
 def told(lines: Sequence[AuditLine]) -> list[tuple[int, str]]:
@@ -165,7 +165,7 @@ LIVES: dict[str, tuple[list[tuple[Any, ...]], list[tuple[float, float | None, bo
 def test_eras_of_a_life(life: str) -> None:
     """U-07, R-20, R-21: (after, until, counts, closed) of each time under one revision."""
     changes, expected = LIVES[life]
-    found = [(era.after, era.until, era.counts, era.is_closed) for era in eras(history(*changes))]
+    found = [(period.after, period.until, period.counts, period.is_closed) for period in periods(history(*changes))]
     assert found == [(at(a), None if u is None else at(u), *more) for a, u, *more in expected]
 
 
@@ -261,17 +261,17 @@ def test_after_as_many_starts_as_count_says_there_are_no_more() -> None:
 
 
 def test_days_off_are_those_of_the_calendar_in_force_then() -> None:
-    """U-07, S-13: each era is cut where a calendar that it names changed."""
+    """U-07, S-13: each period is cut where a calendar that it names changed."""
     spec = {"schedule": {"cron": "0 8 * * *", "calendars": ["holidays"]}}
     day = date(2026, 3, 4)
-    lived = list(observing(eras(history((0, "DEPLOY", True, spec))), {"holidays": [(at(60), frozenset({day}))]}))
-    assert [(era.after, era.until) for era in lived] == [(at(0), at(60)), (at(60), None)]
+    lived = list(observing(periods(history((0, "DEPLOY", True, spec))), {"holidays": [(at(60), frozenset({day}))]}))
+    assert [(period.after, period.until) for period in lived] == [(at(0), at(60)), (at(60), None)]
     assert [one.at.day for one in named(lived, at(0), at(4 * 24 * 60))] == [3, 5, 6]
 
 
 def test_the_nearest_fires() -> None:
     """U-03: backwards no further than time that counts; forwards over time that does not."""
-    lived = eras(history((0, "DEPLOY", True, FIVES), (6, "DEACTIVATE", False, FIVES), (12, "ACTIVATE", True, FIVES)))
+    lived = periods(history((0, "DEPLOY", True, FIVES), (6, "DEACTIVATE", False, FIVES), (12, "ACTIVATE", True, FIVES)))
 
     def minute_of(found: Any) -> int | None:
         return None if found is None else int((found.at - START) / MINUTE)
@@ -282,7 +282,7 @@ def test_the_nearest_fires() -> None:
 
 def test_an_instant_after_the_last_start_that_count_allows() -> None:
     """U-03, S-07: nothing had to come of it, though it is decided and nothing is recorded."""
-    lived = eras(history((0, "DEPLOY", True, {"schedule": {"every": "1m", "count": 2}})))
+    lived = periods(history((0, "DEPLOY", True, {"schedule": {"every": "1m", "count": 2}})))
     instant = verdicts.look(lived, at(3))
     facts = verdicts.InstantFacts("acme/production/report/tick", at(9), DecidedSpan(at(9)), started=2)
     found = explain.explain(instant, facts)
@@ -295,7 +295,7 @@ def test_an_instant_after_the_last_start_that_count_allows() -> None:
 
 def test_the_size_is_known_without_working_it_out() -> None:
     """U-07: as many as are named, at most the limit."""
-    lived = eras(history((0, "DEPLOY", True, EVERY_MINUTE), (10, "DEPLOY", True, FIVES)))
+    lived = periods(history((0, "DEPLOY", True, EVERY_MINUTE), (10, "DEPLOY", True, FIVES)))
     assert size(lived, at(0), at(30), 1_000) == len(list(named(lived, at(0), at(30)))) == 14
     assert size(lived, at(0), at(30), 12) == 12
 
@@ -303,7 +303,7 @@ def test_the_size_is_known_without_working_it_out() -> None:
 def test_a_hundred_thousand_occurrences_take_seconds() -> None:
     """U-07: three ordered streams are merged, once."""
     revisions = history((0, "DEPLOY", True, {"schedule": {"every": "1s"}}))
-    lived: list[Era] = eras(revisions)
+    lived: list[RevisionPeriod] = periods(revisions)
     seconds = [START + timedelta(seconds=number) for number in range(1, 100_001)]
     ids = [f"every/{second:%Y-%m-%dT%H:%M:%SZ}" for second in seconds]
     runs = [RecordedRun(second, id, second, 1, id) for second, id in zip(seconds, ids, strict=True)][::2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.in_force import eras
+from reconcile.decide.in_force import periods
 from reconcile.report.audit import DecidedSpan, RecordedSkip
 from reconcile.report.delays import RunStart
 from reconcile.report.explain import explain
@@ -49,7 +49,7 @@ def said(hour: float, *revisions: Revision, watermark: float = 9, **known: Any) 
     """What is explained of an hour, asked nine and a half hours after the start."""
     standing = known.pop("standing", DecidedSpan(at(watermark)))
     facts = InstantFacts("tick", at(9.5), standing, **known)
-    found = explain(look(eras(revisions or [revision(0)]), at(hour)), facts)
+    found = explain(look(periods(revisions or [revision(0)]), at(hour)), facts)
     return found.verdict, found.sentences
 
 

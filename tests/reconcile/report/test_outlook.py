@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.demand import Demanded
+from reconcile.decide.admission import Demanded
 from reconcile.report.plan import Declared, PlannedTrigger, ServerState, decide
 from reconcile.report.plan_outlook import after
 from revisions.ids import TaskKey

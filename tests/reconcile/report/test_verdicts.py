@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.in_force import Era, eras
+from reconcile.decide.in_force import RevisionPeriod, periods
 from reconcile.report.audit import DecidedSpan, RecordedSkip
 from reconcile.report.delays import RunStart
 from reconcile.report.verdicts import SHOWN, InstantFacts, InstantView, Made, Verdict, asked_for, look, verdict
@@ -43,8 +43,8 @@ def revision(hour: float, action: str, **spec: Any) -> Revision:
     )
 
 
-def life(*revisions: Revision) -> list[Era]:
-    return eras(revisions or [revision(0, "DEPLOY")])
+def life(*revisions: Revision) -> list[RevisionPeriod]:
+    return periods(revisions or [revision(0, "DEPLOY")])
 
 
 PAUSED = life(revision(0, "DEPLOY"), revision(3, "DEACTIVATE"))
@@ -79,12 +79,12 @@ def hours(instant: InstantView) -> list[float | None]:
     ],
 )
 def test_an_instant_is_seen_with_the_fires_around_it(
-    found: list[Era], hour: float, expected: list[float | None]
+    found: list[RevisionPeriod], hour: float, expected: list[float | None]
 ) -> None:
     """U-03."""
     instant = look(found, at(hour))
     assert hours(instant) == expected
-    assert (instant.era is None) is (hour == 0)
+    assert (instant.period is None) is (hour == 0)
     assert instant.left_out == ()
 
 
@@ -116,7 +116,9 @@ def test_what_was_left_out_around_an_unnamed_instant_is_shown() -> None:
         pytest.param(life(), 0.5, 0.5, id="none yet: now"),
     ],
 )
-def test_without_an_instant_the_newest_occurrence_is_meant(found: list[Era], now: float, expected: float) -> None:
+def test_without_an_instant_the_newest_occurrence_is_meant(
+    found: list[RevisionPeriod], now: float, expected: float
+) -> None:
     """U-03."""
     assert asked_for(found, at(now)) == at(expected)
 
@@ -153,7 +155,7 @@ COUNTED = life(revision(0, "DEPLOY", schedule={"every": "1h", "count": 3}))
     ],
 )
 def test_there_is_one_thing_to_say_of_an_instant(
-    found: list[Era], hour: float, known: InstantFacts, expected: Verdict
+    found: list[RevisionPeriod], hour: float, known: InstantFacts, expected: Verdict
 ) -> None:
     """U-03, S-07, O-07: what is recorded comes before what should be."""
     assert verdict(look(found, at(hour)), known) is expected

@@ -9,8 +9,8 @@ from sqlalchemy import event
 from reconcile.decide.admission import Pace
 from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Rights, Role, scopes_of
 from reconcile.decide.preconditions import Expected
-from reconcile.queries.doctor import Examining
-from reconcile.queries.explain import Explaining
+from reconcile.queries.doctor import examine
+from reconcile.queries.explain import explain_trigger
 from reconcile.report.installation_checks import Check, Level
 from reconcile.runs.manual.fire import fire_triggers
 from reconcile.runs.runner import Runner, RunnerSettings
@@ -280,7 +280,7 @@ def test_doctor_names_triggers_of_a_revoked_author(world: World) -> None:
     """X-15, O-05: active triggers are named until somebody else deploys them."""
 
     def check() -> Check:
-        made = Examining(world.database, Pace(), world.clock).examine()
+        made = examine(world.database, Pace(), world.clock)
         return next(one for one in made if one.name == "authors")
 
     token = grant(world)
@@ -307,10 +307,9 @@ def test_explain_says_why(world: World) -> None:
     create(world)
     revoke(world, token)
     pass_minutes(world, 1)
-    explaining = Explaining(world.database)
-    was = explaining.explain(key("tick"), None).explanation.sentences
+    was = explain_trigger(world.database, key("tick"), None).explanation.sentences
     assert "whoever wrote the trigger may not start this" in was[0]
     assert "its author token:ci has no access to acme any more" in was[1]
-    ahead = explaining.explain(key("tick"), world.clock_now() + timedelta(minutes=1)).explanation.sentences
+    ahead = explain_trigger(world.database, key("tick"), world.clock_now() + timedelta(minutes=1)).explanation.sentences
     assert "it will start nothing then" in ahead[0]
     assert "token:ci" in ahead[0]

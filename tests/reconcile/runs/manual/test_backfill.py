@@ -9,8 +9,8 @@ import pytest
 
 from reconcile.decide.admission import Pace
 from reconcile.observations.runs import RunsBackfilled
-from reconcile.queries.audit import Auditing
-from reconcile.queries.explain import Explaining
+from reconcile.queries.audit import audit_faults, audit_trigger
+from reconcile.queries.explain import explain_trigger
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual.backfill import Backfilled, BackfillRequest, backfill_trigger, preview_backfill
 from reconcile.triggers import holds
@@ -37,7 +37,7 @@ def ids(result: Backfilled) -> list[str]:
 
 
 def is_clean(world: World) -> bool:
-    return Auditing(world.database, Pace().grace).faults(key("tick")) == []
+    return audit_faults(world.database, Pace().grace, key("tick")) == []
 
 
 def claimed(world: World, number: int = 10) -> list[int]:
@@ -136,11 +136,11 @@ def test_skipped_occurrences_can_be_backfilled(world: World) -> None:
     with world.database.read() as connection:
         ledger = occurrences.ledger(connection, world.id("tick"), None, 10)
     assert [line.outcome for line in ledger] == ["started", "started", "missed"]
-    audited = Auditing(world.database, Pace().grace).audit(key("tick"), world.start, None, 10)
+    audited = audit_trigger(world.database, Pace().grace, key("tick"), world.start, None, 10)
     [line] = [line for line in audited.lines if line.at == backfilled.scheduled_at]
     assert (line.kind, line.outcome, line.run_id) == (AuditResult.SKIPPED, "missed", backfilled.id)
     assert is_clean(world)
-    sentence = Explaining(world.database).explain(key("tick"), backfilled.scheduled_at).explanation.sentences[0]
+    sentence = explain_trigger(world.database, key("tick"), backfilled.scheduled_at).explanation.sentences[0]
     assert sentence.startswith(f"Run {backfilled.id} was made by ann at 2026-03-02T08:05:00Z")
     assert sentence.endswith("(backfill).")
 
