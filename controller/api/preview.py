@@ -143,7 +143,7 @@ def _holds(
     connection: Connection, now: datetime, key: TriggerKey, trigger_id: str, tags: tuple[str, ...]
 ) -> list[Hold]:
     """Return the present and future holds on a trigger, freezes first."""
-    lasting = holds.lasting(connection, now)
+    lasting = holds.not_ended(connection, now)
     covering = [hold for hold in lasting if hold.covers(project=key.project, trigger_id=trigger_id, tags=tags)]
     return sorted(covering, key=lambda hold: hold.kind != HoldKind.FREEZE)
 

@@ -266,11 +266,11 @@ def _obstacles(connection: Connection, services: Services, shown: Iterable[Trigg
     """Return what keeps each trigger from starting now, by trigger id."""
     triggers = list(shown)
     now = services.database.clock.now(connection)
-    current_holds = hold_store.lasting(connection, now)
+    current_holds = hold_store.not_ended(connection, now)
     quarantined = quarantines.get(connection, [trigger.trigger_id for trigger in triggers if trigger.active])
     return {
         trigger.trigger_id: StartObstacles(
-            hold_store.over(current_holds, trigger, now), quarantined.get(trigger.trigger_id)
+            hold_store.hold_of(current_holds, trigger, now), quarantined.get(trigger.trigger_id)
         )
         for trigger in triggers
     }

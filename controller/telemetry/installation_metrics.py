@@ -10,9 +10,10 @@ from prometheus_client.registry import Collector
 
 from revisions.errors import Unavailable
 from revisions.history.triggers import StopReason
-from revisions.store.counts import BY_HAND, DelayCause, InstallationCounts, LateTriggers, take
+from revisions.store.counts import BY_HAND, DelayCause, InstallationCounts, LateTriggers
 from revisions.store.database import Database
 from revisions.store.runs import LIVE
+from revisions.store.counts import count_installation
 
 PROJECTS = 50
 """Greatest number of projects with a label of their own; those that are late the longest come first."""
@@ -35,7 +36,7 @@ class InstallationMetrics(Collector):
         began = clock.monotonic()
         try:
             with self._database.read() as connection:
-                census = take(connection, clock)
+                census = count_installation(connection, clock)
         except Unavailable:
             return
         seconds = clock.monotonic() - began

@@ -107,7 +107,7 @@ def _voided(
 
     These are blackouts, and times before a fire that a run asked for, which stands in for the schedule's.
     """
-    for hold in holds.lasting(connection, since, HoldKind.BLACKOUT):
+    for hold in holds.not_ended(connection, since, HoldKind.BLACKOUT):
         if hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags) and hold.until_at:
             yield hold.from_at - delay, hold.until_at - delay - MOMENT
     for skip in occurrences.skips_within(connection, trigger.trigger_id, since, now):

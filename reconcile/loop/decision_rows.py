@@ -121,7 +121,7 @@ class DecisionRows:
 
         A backfill that ran ahead of a backlog makes such runs.
         """
-        first_ids = run_store.firsts(connection, self.runs)
+        first_ids = run_store.stored_ids(connection, self.runs)
         self.made = [run for run in self.runs if first_ids[run.id] == run.id]
         kept = Counter(run.trigger_id for run in self.runs if first_ids[run.id] != run.id)
         for status in self._statuses:

@@ -117,7 +117,7 @@ def run_due_pass(
         if batch.retried:
             quarantines.lift(connection, batch.retried)
         # A held trigger leaves the queue for tokens, or it would keep those behind it waiting.
-        status_store.stop_waiting(connection, [held.status.trigger_id for held in batch.held])
+        rates.stop_waiting(connection, [held.status.trigger_id for held in batch.held])
     result.started = len(decisions.runs)
     _emit(observations, PassKind.DUE, decisions, database.clock.monotonic() - begun)
     return result
@@ -140,7 +140,7 @@ def run_catchup_pass(
             return PassResult()
         # The cap holds for all replicas together: its row is locked until this commits, so they serve one by one.
         slot = (now - EPOCH) // pace.resync_interval
-        used = rates.catchup_used(connection, slot)
+        used = rates.lock_catchup_use(connection, slot)
         cap = max(0, pace.max_catchup_runs_per_loop - used)
         batch = facts.read_batch(connection, [row for row in rows if row.trigger_id in backlogs], now, pace.grace)
         served = _in_order(ids, batch.cases)[:cap]
@@ -152,9 +152,9 @@ def run_catchup_pass(
             granted = plan.granted(number)
             decisions.add_backlog_part(case, granted)
             backlog_store.serve(connection, backlogs[case.status.trigger_id], granted.watermark, now)
-        rates.use_catchup(connection, slot, used + len(decisions.runs))
+        rates.set_catchup_use(connection, slot, used + len(decisions.runs))
         decisions.store(connection)
-        status_store.stop_waiting(connection, [held.status.trigger_id for held in batch.held])
+        rates.stop_waiting(connection, [held.status.trigger_id for held in batch.held])
     result = _undecided(batch, now)
     result.started = len(decisions.runs)
     result.rate_limited = sum(len(plan.starts) for plan in plans) > len(decisions.runs)

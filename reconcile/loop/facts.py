@@ -96,7 +96,7 @@ def read_batch(connection: Connection, rows: Sequence[StatusRow], now: datetime,
         return batch
     ids = [row.trigger_id for row in rows]
     facts = facts_store.read(connection, ids)
-    lasting_holds = holds.lasting(connection, min(row.watermark for row in rows))
+    lasting_holds = holds.not_ended(connection, min(row.watermark for row in rows))
     quarantined = quarantines.get(connection, ids)
     rights = author_rights.rights_of_authors(connection, (trigger.scopes for trigger in facts.values()), now)
     readable: list[_ReadableTrigger] = []

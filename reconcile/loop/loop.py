@@ -38,6 +38,8 @@ from revisions.store import holds, quarantines
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
+from revisions.store import feed
+from revisions.store import rates
 
 BATCH = 500
 """Triggers decided in one transaction, at most."""
@@ -153,7 +155,7 @@ class Loop:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
             tokens = rate_tokens.available(connection, self._pace, now)
-            ids = status_store.next_in_turn(connection, min(max(tokens, 1), BATCH))
+            ids = rates.next_in_turn(connection, min(max(tokens, 1), BATCH))
         self._rate_limited = bool(ids)
         if ids and tokens:
             self.due(ids, in_turn=True)
@@ -235,7 +237,7 @@ class Loop:
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
             quarantine = quarantines.put(connection, trigger_id, error, now)
-            status_store.stop_waiting(connection, [trigger_id])
+            rates.stop_waiting(connection, [trigger_id])
             key = trigger_store.keys(connection, [trigger_id]).get(trigger_id)
         jobs = self.timers.jobs()
         if trigger_id in jobs:
@@ -245,7 +247,7 @@ class Loop:
     def _stop_finished(self) -> None:
         """Deactivate triggers that have no fire left and no backlog (S-15)."""
         with self._database.read() as connection:
-            finished = status_store.finished(connection)
+            finished = status_store.without_next_fire(connection)
         for trigger_id, spec in finished:
             stop_trigger(self._database, self._observations, trigger_id, over(readable_trigger(spec)))
 
@@ -296,7 +298,7 @@ class Loop:
         """Request a resync if a trigger, a freeze or a blackout changed; freezes and blackouts are not in the feed."""
         before = self._newest_changes
         with self._database.read() as connection:
-            newest = trigger_store.newest_change(connection), holds.number_of_changes(connection)
+            newest = feed.newest_change(connection), holds.number_of_changes(connection)
         self._newest_changes = newest
         if before not in (None, newest):
             self.due_queue.request_resync()

@@ -12,7 +12,8 @@ from reconcile.observations.passes import RecordsPruned
 from revisions.spec.stored import readable_trigger
 from revisions.store import retention as store
 from revisions.store.database import Connection, Database
-from revisions.store.retention import Keeper, Record
+from revisions.store.retention import Record
+from revisions.store.retention import RetentionFacts
 
 SWEEP_INTERVAL = timedelta(hours=6)
 """Time from the end of a sweep over one kind of record to the next one."""
@@ -44,11 +45,11 @@ def prune_page(database: Database, observations: Observations, retention: Retent
     with database.write() as connection:
         now = database.clock.now(connection)
         # Takes the lock of the sweep until this commits; a sweep that another replica holds is left to it.
-        sweep = store.take(connection, limited.keys(), now)
+        sweep = store.take_sweep(connection, limited.keys(), now)
         if sweep is None:
             return False
         page = _prune(connection, sweep.name, sweep.position, now - limited[sweep.name])
-        store.move(connection, sweep.name, page.position, now if page.position else now + SWEEP_INTERVAL)
+        store.move_sweep(connection, sweep.name, page.position, now if page.position else now + SWEEP_INTERVAL)
     if page.number:
         observations.emit(RecordsPruned(sweep.name, page.number))
     return True
@@ -90,11 +91,11 @@ def _old(records: Sequence[Record]) -> list[Old]:
 
 
 def _needs(connection: Connection, records: Sequence[Record]) -> dict[str, Needs]:
-    keepers = store.keepers(connection, {record.trigger_id for record in records}, RECENT) if records else []
+    keepers = store.retention_facts(connection, {record.trigger_id for record in records}, RECENT) if records else []
     return {keeper.trigger_id: _needs_of(keeper) for keeper in keepers}
 
 
-def _needs_of(keeper: Keeper) -> Needs:
+def _needs_of(keeper: RetentionFacts) -> Needs:
     return Needs(
         decided_until=min(keeper.watermark, keeper.cursor_at or keeper.watermark),
         judged_from=keeper.judged_until - LOOKBACK if keeper.judged_until else None,

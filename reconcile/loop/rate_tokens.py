@@ -33,14 +33,14 @@ def take_for_live(
     wanted = sum(len(plan.starts) for _, plan in wants)
     if wanted == 0 or pace.execution_qps == 0:
         return [len(plan.starts) for _, plan in wants]
-    if not in_turn and status_store.waits_more_than(connection, waiting):
+    if not in_turn and rates.more_waiting_than(connection, waiting):
         return [0] * len(wants)
-    reserve = _backlogs_share(connection, pace, now) if backlog_store.there_are(connection) else 0
+    reserve = _backlogs_share(connection, pace, now) if backlog_store.any_open(connection) else 0
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst, reserve)
     granted = admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
     if in_turn or tokens < wanted:
         served = {project for (project, _), number in zip(wants, granted, strict=True) if number}
-        rates.serve(connection, served, now)
+        rates.record_turns(connection, served, now)
     return granted
 
 
@@ -52,7 +52,7 @@ def take_for_backlogs(connection: Connection, pace: Pace, wants: Wants, now: dat
     wanted = sum(len(plan.starts) for _, plan in wants)
     if wanted == 0 or pace.execution_qps == 0:
         return [len(plan.starts) for _, plan in wants]
-    if status_store.waits_more_than(connection, 0):
+    if rates.more_waiting_than(connection, 0):
         wanted = min(wanted, _backlogs_share(connection, pace, now))
     # Starts before backlogs: every replica locks the two buckets in this order.
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst)

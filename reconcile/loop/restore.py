@@ -20,7 +20,7 @@ from revisions.errors import Conflict
 from revisions.history.triggers import SYSTEM, Trigger
 from revisions.outcomes import OccurrenceOutcome, SkipReason
 from revisions.store import backlogs as backlog_store
-from revisions.store import claims, feed, installations, notices, occurrences, replicas, run_orders
+from revisions.store import claims, feed, installations, notices, occurrences, run_orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -50,7 +50,7 @@ def declare_baseline(database: Database, observations: Observations, interval: t
         feed.renumber(connection)
     resume_paused(database, observations)
     with database.read() as connection:
-        ids = status_store.every(connection)
+        ids = status_store.all_trigger_ids(connection)
     skips, unreadable = 0, list[str]()
     for start in range(0, len(ids), BATCH):
         recorded, unread = _supersede(database, ids[start : start + BATCH])
@@ -82,7 +82,7 @@ def refuse_running_controllers(
     """
     recently = MISSED_BEATS * interval
     with database.read() as connection:
-        number = len(replicas.seen_since(connection, database.clock.now(connection) - recently))
+        number = len(installations.replicas_seen_since(connection, database.clock.now(connection) - recently))
     if number:
         running = "1 controller runs" if number == 1 else f"{number} controllers run"
         later = f"try again {span(recently.total_seconds())} later, for a copy of this very moment looks the same"
@@ -110,9 +110,9 @@ def _supersede(database: Database, ids: Sequence[str]) -> tuple[int, list[str]]:
                 unreadable.append(str(trigger.key))
                 continue
             moved.append(row.trigger_id)
-            backlog_store.drop(connection, row.trigger_id)
+            backlog_store.delete_all(connection, row.trigger_id)
         occurrences.record(connection, skips)
-        status_store.stand_at(connection, [row for row in rows if row.trigger_id in set(moved)], now)
+        status_store.move_watermarks(connection, [row for row in rows if row.trigger_id in set(moved)], now)
         notices.changed(connection)
     return len(skips), unreadable
 

@@ -60,7 +60,7 @@ def scan(database: Database, observations: Observations, alarms: Alarms, patienc
         with database.write() as connection:
             # Under the tasks' locks, and counted in a later statement, so that no change of a trigger slips between.
             task_store.lock(connection, miscounted)
-            write(connection, *task_store.summarising(miscounted))
+            write(connection, *task_store.summary_writes(miscounted))
         findings += [
             Finding(FindingKind.SUMMARY, str(key), "counted other triggers than there are") for key in miscounted
         ]
@@ -86,7 +86,7 @@ def worn_triggers(connection: Connection) -> Iterator[tuple[str, Stop]]:
 
     A process that was killed between the end of a run and the deactivation leaves such triggers.
     """
-    for trigger_id, failures, successes in status_store.wearing(connection):
+    for trigger_id, failures, successes in status_store.stop_candidates(connection):
         trigger = trigger_store.by_id(connection, trigger_id)
         if trigger and (stop := worn_out(readable_trigger(trigger.spec), failures, successes)):
             yield trigger_id, stop
@@ -113,5 +113,5 @@ def _watermarks_ahead(connection: Connection, limit: datetime) -> list[Finding]:
             trigger_id,
             f"its watermark {utc_text(watermark)} is ahead of now: `triggerctl catchup T --rebase` sets it back",
         )
-        for trigger_id, watermark in status_store.ahead(connection, limit)
+        for trigger_id, watermark in status_store.watermarks_after(connection, limit)
     ]

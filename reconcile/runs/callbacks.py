@@ -69,9 +69,9 @@ def record_heartbeat(
         claimed = _read(connection, run_id)
         now = database.clock.now(connection)
         reported = replace(claimed.run, attempt=attempt)
-        is_under_way = claims.works_on(claimed.run, reported)
+        is_under_way = claims.holds_attempt(claimed.run, reported)
         if is_under_way and now - (claimed.run.started_at or now) < _timeout(claimed):
-            claims.beat(connection, claimed.run, now + lease)
+            claims.extend_lease(connection, claimed.run, now + lease)
     if not is_under_way:
         observations.emit(ClaimLost(reported, claimed.trigger, reported.claim))
         raise _over(claimed.run, attempt)

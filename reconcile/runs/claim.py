@@ -10,11 +10,13 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.runs import RunExpired, RunsClaimed, WaitEnded
 from reconcile.runs.run_tokens import create_run_tokens
 from revisions.run_limits import RunningRun
-from revisions.store import claims, expiry, holds, queue, runs, tokens, triggers
+from revisions.store import claims, holds, queue, runs, tokens, triggers
 from revisions.store.claims import Claimed
-from revisions.store.database import Connection, Database, ask_and_look_at
-from revisions.store.pipeline import ask
+from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
+from revisions.store import run_orders
+from revisions.store.database import fetch_with_time
+from revisions.store.pipeline import fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def claim_runs(
     begun = database.clock.monotonic()
     with database.write() as connection:
         # One claimer at a time, so that limits are exact with plain reads.
-        _, now = ask_and_look_at(database.clock, connection, *runs.locking_queue(connection))
+        _, now = fetch_with_time(database.clock, connection, *runs.lock_queue_queries(connection))
         waiting = _read_queue(connection, now, limit)
         names = triggers.keys(connection, [run.trigger_id for run in waiting.expired]) if waiting.expired else {}
         ids = _choose(connection, now, waiting, min(limit, max_running - len(waiting.running)))
@@ -77,12 +79,12 @@ def claim_runs(
 
 def _read_queue(connection: Connection, now: datetime, limit: int) -> _Queue:
     """Expire runs and read the queue in one round trip; the runs that expire are over before the queue is read."""
-    expired, running, freezes, first_page, ((is_guarded,),) = ask(
+    expired, running, freezes, first_page, ((is_guarded,),) = fetch(
         connection,
-        expiry.expiring(now),
+        run_orders.expire_query(now),
         queue.RUNNING,
-        holds.asking_freezes(now),
-        queue.first(now, limit),
+        holds.freezes_query(now),
+        queue.first_page_query(now, limit),
         tokens.EXIST,
     )
     return _Queue(
@@ -96,7 +98,7 @@ def _read_queue(connection: Connection, now: datetime, limit: int) -> _Queue:
 
 def _choose(connection: Connection, now: datetime, waiting: _Queue, room: int) -> list[str]:
     """Return the ids of the runs that may start, at most `room`; none of a frozen project (X-04, S-13)."""
-    frozen = holds.projects_of(waiting.freezes, now)
+    frozen = holds.frozen_projects_of(waiting.freezes, now)
     if room <= 0 or frozen is None:
         return []
     turns = Turns(waiting.running, room, frozen)

@@ -26,10 +26,11 @@ from revisions.spec.stored import readable_trigger
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import AttemptResult
 from revisions.store.columns import storable
-from revisions.store.database import Connection, ask_and_look_at
+from revisions.store.database import Connection
 from revisions.store.pipeline import Write, write
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
+from revisions.store.database import fetch_with_time
 
 LONGEST_ERROR = 4_000
 """Characters of an error that are stored."""
@@ -51,7 +52,7 @@ class EndedAttempt:
 
     def may_settle(self, run: Run | None) -> bool:
         """Return whether a locked run still belongs to whoever settles this attempt (X-05)."""
-        return claims.works_on(run, self.run) if self.is_reported else claims.holds(run, self.run)
+        return claims.holds_attempt(run, self.run) if self.is_reported else claims.holds_claim(run, self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,11 @@ class Endings:
     def __init__(self, connection: Connection, clock: Clock, attempted: Collection[Run]) -> None:
         trigger_ids, run_ids = sorted({run.trigger_id for run in attempted}), sorted({run.id for run in attempted})
         questions = (
-            *map(status.locking, trigger_ids),
-            *map(runs.locking, run_ids),
-            *map(triggers.reading, trigger_ids),
+            *map(status.lock_query, trigger_ids),
+            *map(runs.lock_query, run_ids),
+            *map(triggers.read_query, trigger_ids),
         )
-        answers, self.now = ask_and_look_at(clock, connection, *questions)
+        answers, self.now = fetch_with_time(clock, connection, *questions)
         rows = [rows[0] if rows else None for rows in answers]
         first_run, first_trigger = len(trigger_ids), len(trigger_ids) + len(run_ids)
         self._connection = connection
@@ -114,7 +115,7 @@ class Endings:
         if isinstance(decision, HandBack):
             logs.discard(connection, run.id, run.attempt)  # the attempt begins anew under the same number
             notices.runs_pending(connection)
-            self._writes.append(claims.handing_back(run, decision.at))
+            self._writes.append(claims.hand_back_write(run, decision.at))
             return Settled(decision)
         logs.append(connection, {(run.id, run.attempt): printed})
         if state and not state.fault:
@@ -123,9 +124,9 @@ class Endings:
         if cost is not None:
             costs.record(connection, run, now, cost)
         if isinstance(decision, AnotherAttempt):
-            self._writes.append(claims.retrying(run, decision.at, result))
+            self._writes.append(claims.retry_write(run, decision.at, result))
             return Settled(decision, self._stop_once(run, self._budget_stop(run) if cost else None))
-        self._writes.append(claims.finishing(run, now, decision.status, result))
+        self._writes.append(claims.finish_write(run, now, decision.status, result))
         row = self._update_status(run, decision.status, result.error, is_counted=ended.is_counted)
         requested = task_output.requested_fire(ended.output, now)
         requested = _store_requested_fire(connection, run, self._active_trigger(run), requested, now)
@@ -134,7 +135,7 @@ class Endings:
 
     def write(self) -> None:
         """Send the writes that were collected, together with the commit."""
-        write(self._connection, *self._writes, is_last=True)
+        write(self._connection, *self._writes, commits=True)
 
     def _update_status(
         self, run: Run, run_status: RunStatus, error: str | None, *, is_counted: bool
@@ -152,7 +153,7 @@ class Endings:
                 values |= {"success_count": row.success_count + 1, "last_success_at": self.now, "last_error": None}
             case RunStatus.FAILED | RunStatus.TIMED_OUT:
                 values |= {"last_error": error or run_status.replace("_", " ")}
-        self._writes.append(status.saving(row.trigger_id, values))
+        self._writes.append(status.update_write(row.trigger_id, values))
         self._status[row.trigger_id] = updated = replace(row, **values)
         return updated
 
@@ -185,7 +186,7 @@ class Endings:
         until = budget_spending.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
         if until is None:
             return None
-        self._writes.append(status.saving(trigger.trigger_id, {"over_budget_until": until}))
+        self._writes.append(status.update_write(trigger.trigger_id, {"over_budget_until": until}))
         return Stop(StopReason.BUDGET, until)
 
 
@@ -213,8 +214,8 @@ def _store_requested_fire(
         return RequestedFire(
             None, f"{task_output.NEXT_FIRE_KEY}: the trigger expires before that, at {utc_text(expires_at)}"
         )
-    status.ask(connection, run.trigger_id, requested.at, run.id)
-    expectations.look(connection, run.trigger_id, now)
+    status.set_requested_fire(connection, run.trigger_id, requested.at, run.id)
+    expectations.recompute(connection, run.trigger_id, now)
     triggers.announce_again(connection, trigger.trigger_id, trigger.revision)
     return requested
 

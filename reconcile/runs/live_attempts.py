@@ -25,9 +25,9 @@ from reconcile.runs.settle import apply_stop, settle_all
 from reconcile.runs.unconfirmed_ends import UnconfirmedEnds
 from revisions.errors import Unavailable
 from revisions.store import claims, logs
-from revisions.store.claims import Standings
 from revisions.store.database import Database
 from revisions.store.runs import Run
+from revisions.store.claims import ClaimStates
 
 LOG_BYTES_PER_SYNC = 256 * 1024
 LOG_BYTES_AT_END = logs.HEAD + logs.TAIL
@@ -167,7 +167,7 @@ class LiveAttempts:
             standings = self._renew(held, printed)
         else:
             with self._database.read() as connection:
-                standings = claims.standings(connection, held)
+                standings = claims.claim_states(connection, held)
         for key, standing in standings.items():
             attempt = attempts[key]
             if not standing.held:
@@ -209,7 +209,7 @@ class LiveAttempts:
         self._remove(attempt)
         return self.settle(EndedAttempt(attempt.run, Ended(AttemptOutcome.LOST), printed, attempt.trigger))
 
-    def _renew(self, held: Sequence[Run], printed: Mapping[ClaimKey, list[logs.LogPiece]]) -> Standings:
+    def _renew(self, held: Sequence[Run], printed: Mapping[ClaimKey, list[logs.LogPiece]]) -> ClaimStates:
         begun = self._monotonic()
         with self._database.write() as connection:
             now = self._database.clock.now(connection)

@@ -28,7 +28,7 @@ def create_run_tokens(connection: Connection, claimed: Sequence[Claimed]) -> Map
     if not claimed:
         return {}
     tokens = {claim.run.id: RUN_TOKEN_PREFIX + secrets.token_urlsafe(32) for claim in claimed}
-    claims.hand_tokens(connection, {run_id: hash_token(token) for run_id, token in tokens.items()})
+    claims.set_token_hashes(connection, {run_id: hash_token(token) for run_id, token in tokens.items()})
     return tokens
 
 

@@ -67,7 +67,7 @@ def append_revision(
         current,
         _revision(locked, following, caller),
         _baseline(locked, following, resumed_at),
-        is_last=is_last,
+        commits=is_last,
         traceparent=caller.traceparent,
         over_budget_until=_over_budget_until(locked, following, caller),
     )

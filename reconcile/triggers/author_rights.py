@@ -22,13 +22,13 @@ def author_lost_rights(connection: Connection, scopes: str, project: str, now: d
 
 def triggers_without_rights(connection: Connection, now: datetime) -> Mapping[str, list[TriggerKey]]:
     """Return, by author, the active triggers that start nothing because the author may no longer start them."""
-    pairs = triggers.authored(connection)
+    pairs = triggers.active_scopes(connection)
     rights = rights_of_authors(connection, [scopes for _, scopes in pairs], now)
     keys: dict[str, list[TriggerKey]] = {}
     for project, scopes in pairs:
         author = author_of(scopes)
         if author is not None and refusal((RUN_START,), scopes, project, rights) is not None:
-            keys.setdefault(author, []).extend(triggers.authored_under(connection, project, scopes))
+            keys.setdefault(author, []).extend(triggers.active_keys_with_scopes(connection, project, scopes))
     return keys
 
 

@@ -9,11 +9,11 @@ from revisions.errors import Conflict
 from revisions.ids import TriggerKey, utc_text
 from revisions.spec.stored import readable_trigger
 from revisions.store import costs
-from revisions.store.costs import SetAside
 from revisions.store.counts import Budgeted
 from revisions.store.database import Connection
+from revisions.store.costs import Reservation
 
-_NOTHING = SetAside(0.0, 0)
+_NOTHING = Reservation(0.0, 0)
 
 
 def read(connection: Connection, budgets: Mapping[str, Budget], now: datetime) -> dict[str, Spending]:
@@ -24,11 +24,11 @@ def read(connection: Connection, budgets: Mapping[str, Budget], now: datetime) -
     if not budgets:
         return {}
     spent = spent_in_period(connection, budgets, now)
-    set_aside = costs.set_aside(connection, list(budgets))
+    set_aside = costs.reservations(connection, list(budgets))
     spendings = {}
     for trigger_id, budget in budgets.items():
         reserved, live = set_aside.get(trigger_id, _NOTHING)
-        dearest = costs.dearest(connection, trigger_id, rules.RECENT) if budget.estimate is None else None
+        dearest = costs.highest_recent(connection, trigger_id, rules.RECENT) if budget.estimate is None else None
         spendings[trigger_id] = Spending(spent.get(trigger_id, 0.0), reserved, live, dearest)
     return spendings
 
@@ -48,7 +48,7 @@ def used_shares(connection: Connection, budgeted: Iterable[Budgeted], now: datet
     """Return the share of its budget that each trigger has spent or set aside, by id; 1.0 is all of it."""
     budgets = {row.trigger_id: budget for row in budgeted if (budget := rules.budget_of(readable_trigger(row.spec)))}
     spent = spent_in_period(connection, budgets, now)
-    set_aside = costs.set_aside(connection, list(budgets))
+    set_aside = costs.reservations(connection, list(budgets))
     return {
         trigger_id: rules.used(budget, spent.get(trigger_id, 0.0), set_aside.get(trigger_id, _NOTHING).reserved)
         for trigger_id, budget in budgets.items()

@@ -114,7 +114,7 @@ def _append_calendar(
     now = database.clock.now(connection)
     new_terms = {trigger.trigger_id: _readable_terms(connection, trigger) for trigger in triggers}
     _settle_undecided(connection, triggers, rows, old_terms, new_terms, now)
-    status_store.look_again(connection, [row.trigger_id for row in rows], now)
+    status_store.recompute_next_fire(connection, [row.trigger_id for row in rows], now)
     for row in rows:
         trigger_store.announce_again(connection, row.trigger_id, row.revision)
     notices.changed(connection)

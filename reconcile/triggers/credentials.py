@@ -139,7 +139,7 @@ def principal_of_token(database: Database, secret: str) -> Principal | None:
     if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_PRECISION:
         # A database that takes no writes at the moment must not keep its callers from reading.
         with suppress(Unavailable), database.write() as connection:
-            store.used(connection, token.token_id, now)
+            store.record_use(connection, token.token_id, now)
     return Principal(token.name, rights_of(token.grants), authority.scopes_of(TOKEN_AUTHOR + token.name))
 
 
@@ -154,7 +154,7 @@ def principal_of_person(database: Database, name: str, rights: Rights, remembere
         now = database.clock.now(connection)
     if before is None or before.grants != grants or now - before.seen_at >= _LAST_SEEN_PRECISION:
         with suppress(Unavailable), database.write() as connection:
-            store.remember(connection, Person(name, grants, now, now + remembered_for))
+            store.store_person(connection, Person(name, grants, now, now + remembered_for))
     return Principal(PERSON_AUTHOR + name, rights, authority.scopes_of(PERSON_AUTHOR + name))
 
 

@@ -144,7 +144,7 @@ def end_blackout(database: Database, observations: Observations, hold_id: str, c
         # The alarms of triggers that the blackout held stand at its planned end. They are to go off now.
         held = status_store.due_at(connection, current.until_at)
         rows = status_store.lock(connection, held)
-        status_store.look_again(connection, held, now)
+        status_store.recompute_next_fire(connection, held, now)
         for row in rows:
             trigger_store.announce_again(connection, row.trigger_id, row.revision)
     _emit_change(observations, hold)

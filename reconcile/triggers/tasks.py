@@ -67,7 +67,7 @@ def register_task(database: Database, observations: Observations, manifest: Task
         if task.deleted:
             store.restore(connection, key)
         registered = store.get(connection, key)
-        relied_on = store.relied_on(connection, key) if changed else []
+        relied_on = store.other_versions_in_use(connection, key) if changed else []
     assert registered is not None
     observations.emit(TaskRegistered(key, changed))
     return Registered(registered, changed, tuple(_state_warnings(key, manifest.spec, relied_on)))

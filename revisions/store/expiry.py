@@ -5,9 +5,9 @@ from datetime import datetime
 from sqlalchemy import bindparam, update
 
 from revisions.outcomes import RunStatus
-from revisions.store.pipeline import Question
 from revisions.store.runs import in_status
-from revisions.store.tables import runs
+from revisions.store.pipeline import Query
+from revisions.store.run_tables import runs
 
 _NOW = bindparam("over_at", type_=runs.c.finished_at.type)
 _EXPIRE = (
@@ -18,7 +18,7 @@ _EXPIRE = (
 )
 
 
-def expiring(now: datetime) -> Question:
+def expiring(now: datetime) -> Query:
     """Ends for good what should have begun before now and was never claimed, and asks for those runs.
 
     What was claimed once began in time: a retry, or a run that a controller gave back, goes on whenever it can. The

@@ -19,12 +19,12 @@ def current(connection: Connection) -> str:
 
 def renew(connection: Connection, now: datetime) -> str:
     """Makes it another installation, and answers its id."""
-    leave(connection)
+    remove(connection)
     made = fresh(now)
     connection.execute(insert(installation).values(installation_id=made))
     return made
 
 
-def leave(connection: Connection) -> None:
+def remove(connection: Connection) -> None:
     """Removes the id, for another that follows in the same transaction."""
     connection.execute(delete(installation))

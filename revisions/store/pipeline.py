@@ -30,7 +30,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from revisions.store import sessions
 
-Question = tuple[Select[Any] | ReturningUpdate[Any], Mapping[str, Any]]
+Query = tuple[Select[Any] | ReturningUpdate[Any], Mapping[str, Any]]
 """A statement that returns rows, and its parameters by name. A statement object is compiled once per process and
 prepared once per connection, so it should be a constant of its module."""
 Write = tuple[Insert | Update | Delete, Mapping[str, Any]]
@@ -39,7 +39,7 @@ POOLED = "pooled"
 """Key of a connection's `info`: whether a pooler stands between it and the server."""
 
 
-def ask(connection: Connection, *questions: Question) -> list[list[Any]]:
+def fetch(connection: Connection, *questions: Query) -> list[list[Any]]:
     """Return the rows of each statement.
 
     The server executes them in order: locks are taken in the order of the statements, and each statement sees what
@@ -156,7 +156,7 @@ def _rows(values: abc.Transformer, result: PGresult, statement: Statement) -> li
 
 
 def _send(
-    connection: Connection, statements: Sequence[Question | Write], *after: tuple[Statement, tuple[()]]
+    connection: Connection, statements: Sequence[Query | Write], *after: tuple[Statement, tuple[()]]
 ) -> list[list[Any]]:
     """Send SQLAlchemy's statements and those `after` them, in a new transaction where none has begun."""
     driver = _driver(connection)

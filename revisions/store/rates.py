@@ -6,7 +6,9 @@ from datetime import datetime
 from sqlalchemy import Connection, select, update
 
 from revisions.store.batches import insert_if_absent, update_many
-from revisions.store.tables import catchup_loops, project_turns, rate_buckets
+from revisions.store.run_tables import catchup_loops
+from revisions.store.run_tables import project_turns
+from revisions.store.run_tables import rate_buckets
 
 
 def take_tokens(
@@ -27,7 +29,7 @@ def empty_until(connection: Connection, name: str) -> datetime | None:
     return connection.execute(select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name)).scalar()
 
 
-def serve(connection: Connection, projects: Collection[str], now: datetime) -> None:
+def record_turns(connection: Connection, projects: Collection[str], now: datetime) -> None:
     """Notes that these projects had their turn (L-09); the bucket that the tokens came from is locked."""
     turns = [{"project": project, "served_at": now} for project in projects]
     if turns:
@@ -35,7 +37,7 @@ def serve(connection: Connection, projects: Collection[str], now: datetime) -> N
         insert_if_absent(connection, project_turns, *turns)
 
 
-def catchup_used(connection: Connection, slot: int) -> int:
+def lock_catchup_use(connection: Connection, slot: int) -> int:
     """Locks the catch-up loop's row and answers how much of the slot's cap is used (L-06)."""
     statement = select(catchup_loops).where(catchup_loops.c.name == CATCHUP).with_for_update()
     row = connection.execute(statement).one_or_none()
@@ -45,7 +47,7 @@ def catchup_used(connection: Connection, slot: int) -> int:
     return int(row.used) if row.slot == slot else 0
 
 
-def use_catchup(connection: Connection, slot: int, used: int) -> None:
+def set_catchup_use(connection: Connection, slot: int, used: int) -> None:
     """Writes how much of the slot's cap is used; the row is locked."""
     connection.execute(update(catchup_loops).where(catchup_loops.c.name == CATCHUP).values(slot=slot, used=used))
 

@@ -8,8 +8,9 @@ from sqlalchemy import Connection, Update, update
 
 from revisions.ids import TaskKey
 from revisions.outcomes import RunStatus
-from revisions.store.runs import LIVE, Run, from_row, get, in_status, lock, lock_queue, unclaimed
-from revisions.store.tables import runs
+from revisions.store.runs import LIVE, Run, from_row, get, in_status, lock, lock_queue
+from revisions.store.run_tables import runs
+from revisions.store.runs import initial_status
 
 
 class Displacement(NamedTuple):
@@ -83,7 +84,7 @@ def begin_again(
         update(runs)
         .where(runs.c.id == ended.id)
         .values(
-            status=unclaimed(ended.parked),
+            status=initial_status(ended.parked),
             available_at=now,
             start_by=start_by,
             finished_at=None,

@@ -6,7 +6,8 @@ from sqlalchemy import Connection, text
 
 from revisions.store.guards import GUARDED
 from revisions.store.pipeline import POOLED
-from revisions.store.tables import metadata, schema_support
+from revisions.store.tables import schema_support
+from revisions.store.columns import metadata
 
 VERSIONS = "alembic_version"
 """Alembic's own table, by which a release knows the schema."""

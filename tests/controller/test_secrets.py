@@ -23,11 +23,11 @@ from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
 from revisions.store.database import Database
 from revisions.store.runs import Run
-from revisions.store.tables import metadata
 from tests.contract.service import Service
 from tests.controller.asking import IS_NEW, Api, T, manifest
 from tests.waiting import eventually
 from tests.world import World, key, task_document, trigger_document
+from revisions.store.columns import metadata
 
 KEY = "s3cr3t-Zürich-value"
 

@@ -22,13 +22,14 @@ from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token
 from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention
-from revisions.store.database import Database, parsed
-from revisions.store.tables import run_logs
+from revisions.store.database import Database
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest
 from tests.observing import only
 from tests.waiting import PATIENCE, eventually
 from tests.world import World
+from revisions.store.database import parse_url
+from revisions.store.run_tables import run_logs
 
 OPTIONS = {"resync_interval": "1h", "listen": "127.0.0.1:0", "stop_grace": "1s"}
 
@@ -115,7 +116,7 @@ def test_notices_are_heard_past_a_pooler(postgresql_url: str, postgresql_databas
             with database.read() as connection:
                 listening = text("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = :name")
                 here = connection.execute(listening, {"name": database.url.database}).scalar_one()
-                there = connection.execute(listening, {"name": parsed(postgresql_url).database}).scalar_one()
+                there = connection.execute(listening, {"name": parse_url(postgresql_url).database}).scalar_one()
         finally:
             up.stop()
     assert here == 0

@@ -287,7 +287,7 @@ class Site:
 
     def _live_run_id(self, name: str) -> str | None:
         with self.database.read() as connection:
-            return runs.live_of(connection, self._id(name))
+            return runs.newest_live_id(connection, self._id(name))
 
     def _recorded(self, name: str) -> Counter[tuple[str, int]]:
         path = self.records / name

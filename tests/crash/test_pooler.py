@@ -16,13 +16,14 @@ from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
 from revisions.store import feed, schema, sessions, tasks
 from revisions.store.database import Connection, Database
-from revisions.store.notices import CHANGES, Hearing, Listener, hearing
+from revisions.store.notices import CHANGES, Hearing, Listener
 from tests.crash.ledger import account
 from tests.crash.site import RECORD_START, Site
 from tests.pooler import PGBOUNCER, Pooler, version
 from tests.stalling import between_statements, within_a_turn
 from tests.waiting import eventually
 from tests.world import World, key
+from revisions.store.notices import check_hearing
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed; `.ci/run` installs it")
 
@@ -208,8 +209,8 @@ def test_a_listener_behind_a_pooler_does_not_claim_to_be_connected(
 ) -> None:
     """O-09: the pooler would keep its notifications; `listen_url` bypasses the pooler."""
     with Database(default_pooler.url) as database:
-        assert hearing(database, None) is Hearing.POOLED
-        assert hearing(database, postgresql_database_url) is Hearing.HEARD
+        assert check_hearing(database, None) is Hearing.POOLED
+        assert check_hearing(database, postgresql_database_url) is Hearing.HEARD
         woken: list[bool] = []
         pooled = Listener(database, {CHANGES: lambda: woken.append(True)})
         bypassing = Listener(database, {CHANGES: lambda: woken.append(True)}, past=postgresql_database_url)

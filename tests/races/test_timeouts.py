@@ -43,7 +43,7 @@ def take_all_locks(connection: Connection) -> None:
 
 def write_without_commit(connection: Connection) -> None:
     take_all_locks(connection)
-    pipeline.write(connection, *tasks.summarising([TASK]), is_last=True)
+    pipeline.write(connection, *tasks.summary_writes([TASK]), commits=True)
 
 
 STALLS = {

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from reconcile.observations.observation import Observation, Observations
 from revisions.errors import Unavailable
 from revisions.store.database import Connection, Database
-from revisions.store.tables import runs
+from revisions.store.run_tables import runs
 
 
 class UnreliableDatabase(Database):

@@ -81,7 +81,7 @@ def drop_backlog(
         skipped = ranges.joined(schedule, spans, OccurrenceOutcome.MISSED, reason)
         skip = skip_of(trigger.trigger_id, row.revision, now, skipped) if skipped else None
         occurrences.record(connection, [skip] if skip else [])
-        backlog_store.drop(connection, trigger.trigger_id)
+        backlog_store.delete_all(connection, trigger.trigger_id)
         notices.changed(connection)
         view = _view(connection, pace, trigger, row, now)
     observations.emit(BacklogDropped(key, caller.actor, skip.count if skip else 0))
@@ -99,7 +99,7 @@ def _existing(connection: Connection, key: TriggerKey) -> Trigger:
 
 def _view(connection: Connection, pace: Pace, trigger: Trigger, row: StatusRow, now: datetime) -> BacklogView:
     backlogs = backlog_store.get(connection, [trigger.trigger_id])
-    hold = holds.over(holds.lasting(connection, now), trigger, now)
+    hold = holds.hold_of(holds.not_ended(connection, now), trigger, now)
     number, sharing = 0, backlog_store.count_triggers(connection)
     if backlogs:
         schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule

@@ -64,12 +64,12 @@ def fire_trigger(
             caller=caller,
             input=input,
         )
-        earlier = run_store.firsts(connection, [new])
+        earlier = run_store.stored_ids(connection, [new])
         if earlier and (run := run_store.get(connection, earlier[new.id])):
             return _same_request(run, new, caller)
         targets.refuse_frozen(connection, key.project, target.now)
         targets.refuse_denied(connection, target.trigger, target.now)
-        live = run_store.live_of(connection, new.trigger_id)
+        live = run_store.newest_live_id(connection, new.trigger_id)
         if live and room(overlap or "skip", target.facts.live_runs) == 0:
             hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
             raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
@@ -79,7 +79,7 @@ def fire_trigger(
             displacements = [Displacement(new.trigger_id, new.id, forced=overlap == "terminate")]
         displaced = run_orders.displace(connection, displacements, target.now)
         run_store.create(connection, [new])
-        status_store.fired(connection, target.status, new.id, target.now, outcome=outcome_of(new))
+        status_store.record_manual_fires(connection, target.status, new.id, target.now, outcome=outcome_of(new))
         notices.runs_pending(connection)
         run = run_store.get(connection, new.id)
     assert run is not None

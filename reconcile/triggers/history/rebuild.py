@@ -96,7 +96,7 @@ def _write_rows(database: Database, seen: Replay) -> bool:
     """
     ids = sorted(seen.rows)
     with database.write() as connection:
-        history_rows.unhurried(connection)
+        history_rows.lift_transaction_timeout(connection)
         # The order of every change: tasks, triggers, status (invariant 1).
         task_store.lock(connection, seen.tasks)
         history_rows.lock_triggers(connection, ids)
@@ -110,14 +110,14 @@ def _write_rows(database: Database, seen: Replay) -> bool:
         replaced = sorted(locked.rows)
         rows = [row for row in locked.rows.values() if row]
         # All rows are removed before any is inserted: names may have changed places, and each name is unique.
-        history_rows.remove(connection, replaced)
+        history_rows.remove_current_rows(connection, replaced)
         history_rows.remove_status(
             connection, [trigger_id for trigger_id in replaced if locked.rows[trigger_id] is None]
         )
         if history_rows.insert_rows(connection, rows) != len(rows):
             detail = "two triggers claim one name, by their revisions"
             raise Conflict.hinted("history", detail, "`triggerctl verify` shows more")
-        history_rows.follow(connection, replaced, now)
+        history_rows.restore_status(connection, replaced, now)
         history_rows.announce(connection, [(row["trigger_id"], row["revision"]) for row in rows])
         history_rows.summarise(connection, seen.tasks)
     return True
@@ -141,7 +141,7 @@ def _replay(connection: Connection, progress: Progress, ids: Sequence[str] | Non
             rows_by_task.setdefault(_task_of(row), []).append(
                 {name: row[name] for name in ("name", "active", "automation")}
             )
-    for found in history_rows.without_history(connection, ids):
+    for found in history_rows.rows_without_history(connection, ids):
         status.pop(found["trigger_id"], None)
         extra = RowDifference("triggers", str(key_of(found)), None, None, found["hash"])
         replay.add_row(None, found, [extra])

@@ -81,15 +81,15 @@ def import_database(
         hint = "import it with the release that exported it, then upgrade that database"
         raise Invalid.at("export", f"is of schema {heads['schema']}, this release works with {SCHEMA}", hint)
     with database.write() as connection:
-        history_rows.unhurried(connection)
-        whole_tables.keep_others_out(connection)
-        if used := whole_tables.inhabited(connection):
+        history_rows.lift_transaction_timeout(connection)
+        whole_tables.lock_out_writers(connection)
+        if used := whole_tables.filled_tables(connection):
             detail = f"{database} is in use: there is something in {', '.join(used)}"
             hint = "import into a database that `triggerctl db upgrade` has just made"
             raise Conflict(detail, errors=[Fault("database", detail, hint)])
         file.seek(0)
         # The imported installation id replaces this one: work that goes on elsewhere is known under it.
-        installations.leave(connection)
+        installations.remove(connection)
         _insert_rows(connection, file, sum(counts.values()), progress)
         triggers = _insert_current_rows(connection)
         if checkpoints.heads_digest(history_rows.heads(connection)) != heads["digest"]:

@@ -78,7 +78,7 @@ def verify_histories(
             if chain_break:
                 report.add_break(chain_break)
             missing.pop(walk.trigger_id, None)
-        for row in history_rows.without_history(connection, ids):
+        for row in history_rows.rows_without_history(connection, ids):
             report.triggers += 1
             report.add_break(_no_revisions(row))
             missing.pop(row["trigger_id"], None)
@@ -114,7 +114,7 @@ def refuse_broken(connection: Connection, refusal: str, progress: Progress = lam
     for _, chain_break, _ in walk_histories(connection, progress=progress):
         if chain_break:
             raise untrusted_history(refusal, chain_break)
-    for row in history_rows.without_history(connection, None):
+    for row in history_rows.rows_without_history(connection, None):
         raise untrusted_history(refusal, _no_revisions(row))
 
 
@@ -158,7 +158,7 @@ def walk_histories(
 
 def _ended(connection: Connection, walks: Sequence[tuple[Walk, ChainBreak | None]]) -> Iterator[WalkedHistory]:
     """End walks at the current rows of their triggers."""
-    rows = history_rows.standing(connection, (walk.trigger_id for walk, _ in walks)) if walks else {}
+    rows = history_rows.current_rows(connection, (walk.trigger_id for walk, _ in walks)) if walks else {}
     for walk, chain_break in walks:
         row = rows.get(walk.trigger_id)
         yield WalkedHistory(walk, chain_break or walk.end(row), row)

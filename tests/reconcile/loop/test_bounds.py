@@ -153,7 +153,7 @@ def test_spread_holds_for_a_trigger_that_is_decided_early(world: World) -> None:
     assert delay > timedelta(minutes=1)
     world.advance(hours=1, seconds=30)
     with world.database.write() as connection:
-        status_store.look_again(connection, [world.id("tick")], world.clock_now())
+        status_store.recompute_next_fire(connection, [world.id("tick")], world.clock_now())
     world.resync()
     assert world.runs() == []
     assert world.status().next_fire_at == world.start + timedelta(hours=1) + delay

@@ -343,7 +343,7 @@ def test_a_revision_that_is_announced_again_sets_the_alarm_again(world: World) -
     world.create(schedule={"every": "1d"})
     world.resync()
     with world.database.write() as connection:
-        status_store.look_again(connection, [world.id("tick")], world.start + timedelta(hours=1))
+        status_store.recompute_next_fire(connection, [world.id("tick")], world.start + timedelta(hours=1))
         history_rows.announce(connection, [(world.id("tick"), 1)])
     world.resync()
     assert until_alarm(world) < timedelta(hours=1, seconds=10)

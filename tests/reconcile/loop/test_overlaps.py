@@ -8,8 +8,8 @@ from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict
 from revisions.ids import utc_text
 from revisions.store.runs import Run
-from revisions.store.tables import runs
 from tests.world import World, key
+from revisions.store.run_tables import runs
 
 
 def minute(world: World, number: int = 1) -> None:

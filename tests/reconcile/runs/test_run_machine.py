@@ -21,8 +21,8 @@ from revisions.errors import Conflict
 from revisions.store import claims, run_orders, runs
 from revisions.store.database import Database
 from revisions.store.runs import Run
-from revisions.store.tables import runs as table
 from tests.world import World, key
+from revisions.store.run_tables import runs as table
 
 NAMES = ("keyed", "twin", "bounded", "tasked", "budgeted")
 SPECS: dict[str, dict[str, Any]] = {

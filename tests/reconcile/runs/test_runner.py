@@ -740,7 +740,7 @@ def test_a_run_that_waited_too_long_expires(scene: Scene) -> None:
     assert observed.facts() == {**trigger, "run_id": late, "attempt": 0, "source": "schedule"}
     with scene.database.read() as connection:
         row = status.get(connection, scene.trigger.trigger_id)
-        assert counts.take(connection, scene.clock).live == {"running": 1}
+        assert counts.count_installation(connection, scene.clock).live == {"running": 1}
     assert row is not None
     assert row.consecutive_failures == 0
 

@@ -150,7 +150,7 @@ def test_a_huge_cost_is_capped(scene: Scene) -> None:
         scene.settle(run := scene.claimed(), Ended(AttemptOutcome.SUCCEEDED, output={"cost": 1.7e308}))
         assert scene.run(run).cost == LARGEST_COST
     with scene.database.read() as connection:
-        assert [cost.amount for cost in costs.within(connection, None, None)] == [2 * LARGEST_COST]
+        assert [cost.amount for cost in costs.spent_within(connection, None, None)] == [2 * LARGEST_COST]
 
 
 def test_handing_a_run_back_uses_no_attempt(scene: Scene) -> None:

@@ -256,7 +256,7 @@ def test_a_backlog_of_a_denied_trigger_is_denied(world: World) -> None:
     [denied] = world.skips()
     assert (denied.outcome, denied.count) == ("denied", 10)
     with world.database.read() as connection:
-        assert not backlog_store.there_are(connection)
+        assert not backlog_store.any_open(connection)
 
 
 def test_a_fire_requested_by_a_run_is_denied_too(world: World) -> None:
@@ -265,7 +265,7 @@ def test_a_fire_requested_by_a_run_is_denied_too(world: World) -> None:
     create(world)
     revoke(world, token)
     with world.database.write() as connection:
-        status.ask(connection, world.id("tick"), world.start + timedelta(seconds=90), "RUN")
+        status.set_requested_fire(connection, world.id("tick"), world.start + timedelta(seconds=90), "RUN")
     pass_minutes(world, 3)
     assert [(skip.occurrence_id.split("/")[0], skip.outcome) for skip in world.skips()] == [
         ("every", "superseded"),

@@ -19,6 +19,6 @@ def test_a_heartbeat_prolongs_a_lease_and_never_shortens_it(world: World) -> Non
         with world.database.write() as connection:
             run = run_store.get(connection, claimed.id)
             assert run is not None
-            claims.beat(connection, run, until + timedelta(seconds=shorter_or_longer))
+            claims.extend_lease(connection, run, until + timedelta(seconds=shorter_or_longer))
         (after,) = world.runs()
         assert after.lease_until == until + timedelta(seconds=expected)

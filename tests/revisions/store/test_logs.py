@@ -8,7 +8,7 @@ from sqlalchemy import insert
 from revisions.store import logs
 from revisions.store.database import Database
 from revisions.store.logs import HEAD, TAIL, LogPiece, LogText
-from revisions.store.tables import run_logs
+from revisions.store.run_tables import run_logs
 
 LOG = random.Random(17).randbytes(2 * 2**20 + 1234)
 

@@ -28,7 +28,7 @@ def database(database_url: str) -> Iterator[Database]:
 
 def count(database: Database) -> int:
     with database.write() as connection:
-        [[row]] = pipeline.ask(connection, (_COUNT, {}))
+        [[row]] = pipeline.fetch(connection, (_COUNT, {}))
     found: int = row.count
     return found
 
@@ -50,15 +50,15 @@ def test_a_turn_in_which_something_fails(database: Database, is_last: bool) -> N
     """Its first error is raised, nothing of the transaction stays, and the connection goes on."""
     for _ in range(2):
         with pytest.raises(Exception, match=r"(?i)null"), database.write() as connection:
-            pipeline.write(connection, (_CHANGE, _SOUND), (_CHANGE, _REFUSED), (_CHANGE, _SOUND), is_last=is_last)
+            pipeline.write(connection, (_CHANGE, _SOUND), (_CHANGE, _REFUSED), (_CHANGE, _SOUND), commits=is_last)
     with database.write() as connection:
-        pipeline.write(connection, (_CHANGE, _SOUND), is_last=is_last)
+        pipeline.write(connection, (_CHANGE, _SOUND), commits=is_last)
     assert count(database) == 1
 
 
 def test_what_was_kept_for_an_end_that_never_came(database: Database) -> None:
     """It is not sent with the next transaction of the same connection."""
-    left(database, lambda connection: pipeline.write(connection, (_CHANGE, _SOUND), is_last=True))
+    left(database, lambda connection: pipeline.write(connection, (_CHANGE, _SOUND), commits=True))
     assert count(database) == 0
 
 
@@ -82,10 +82,10 @@ def test_a_connection_that_the_server_ended(database: Database, database_url: st
 
     def ended() -> None:
         with database.write() as connection:
-            pipeline.ask(connection, (_COUNT, {}))
+            pipeline.fetch(connection, (_COUNT, {}))
             with psycopg.connect(database_url) as other:
                 other.execute(_END_THE_OTHERS)
-            pipeline.ask(connection, (_COUNT, {}))
+            pipeline.fetch(connection, (_COUNT, {}))
 
     with pytest.raises(Unavailable):
         ended()

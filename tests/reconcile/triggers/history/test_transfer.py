@@ -26,6 +26,8 @@ from revisions.store import costs, feed, guards, history_rows, retention, schema
 from revisions.store.database import Database
 from tests import tampering
 from tests.world import World, key
+from revisions.store import columns
+from revisions.store import run_tables
 
 KEY = PrivateKey.fresh()
 
@@ -58,7 +60,7 @@ def lived(world: World) -> World:
     with world.database.write() as connection:
         run_id = world.runs()[0].id
         connection.execute(
-            tables.run_logs.insert(), {"run_id": run_id, "attempt": 1, "position": 0, "data": b"\x00\xff\n{}"}
+            run_tables.run_logs.insert(), {"run_id": run_id, "attempt": 1, "position": 0, "data": b"\x00\xff\n{}"}
         )
         costs.record(connection, world.runs()[0], world.clock_now(), 0.25)
         retention.forget(connection, {world.id("quiet"): world.start})
@@ -191,7 +193,7 @@ def test_a_faulty_export_changes_nothing(lived: World, other: World, wrong: str)
     with pytest.raises(Invalid, match=said):
         load(other, altered)
     with other.database.read() as connection:
-        assert whole_tables.inhabited(connection) == []
+        assert whole_tables.filled_tables(connection) == []
 
 
 def test_an_expected_signature_is_checked(lived: World, other: World) -> None:
@@ -218,7 +220,7 @@ def test_an_export_with_other_heads_than_signed_is_refused(lived: World, other: 
 
 def test_every_table_is_in_one_of_the_three_lists() -> None:
     """R-10: each table is exported, derived anew by the import, or left out on purpose."""
-    assert sorted([*whole_tables.MOVED, *whole_tables.REMADE, *whole_tables.LEFT]) == sorted(tables.metadata.tables)
+    assert sorted([*whole_tables.MOVED, *whole_tables.REMADE, *whole_tables.LEFT]) == sorted(columns.metadata.tables)
 
 
 def test_the_size_of_pages_does_not_matter(lived: World, other: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +235,7 @@ def test_the_size_of_pages_does_not_matter(lived: World, other: World, monkeypat
 
 
 def logs_of(world: World) -> list[bytes]:
-    return [row.data for row in _all(world.database, tables.run_logs)]
+    return [row.data for row in _all(world.database, run_tables.run_logs)]
 
 
 def _all(database: Database, table: Any) -> list[Any]:
