@@ -88,7 +88,7 @@ def _judged(body: Sent, within: Within) -> TriggerManifest:
 
 def _over(connection: Any, now: datetime, key: TriggerKey, trigger_id: str, tags: tuple[str, ...]) -> list[Hold]:
     """What holds a trigger now or later, freezes first."""
-    lasting = holds.lasting(connection, now)
+    lasting = holds.not_ended(connection, now)
     over = [one for one in lasting if one.covers(project=key.project, trigger_id=trigger_id, tags=tags)]
     return sorted(over, key=lambda one: one.kind != HoldKind.FREEZE)
 

@@ -223,9 +223,9 @@ def _in_the_way(connection: Any, here: Services, shown: Iterable[Trigger]) -> di
     """What keeps each of these triggers from starting just now, by their ids (L-13, S-13)."""
     triggers = list(shown)
     now = here.database.clock.now(connection)
-    lasting = holds.lasting(connection, now)
+    lasting = holds.not_ended(connection, now)
     apart = quarantines.get(connection, [trigger.trigger_id for trigger in triggers if trigger.active])
     return {
-        trigger.trigger_id: InItsWay(holds.over(lasting, trigger, now), apart.get(trigger.trigger_id))
+        trigger.trigger_id: InItsWay(holds.hold_of(lasting, trigger, now), apart.get(trigger.trigger_id))
         for trigger in triggers
     }

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from revisions.errors import Unavailable
 from revisions.history.triggers import StopReason
-from revisions.store.counts import BY_HAND, DelayCause, InstallationCounts, LateTriggers, take
+from revisions.store.counts import BY_HAND, DelayCause, InstallationCounts, LateTriggers, count_installation
 from revisions.store.database import Database
 from revisions.store.runs import LIVE
 
@@ -35,7 +35,7 @@ class InstallationMetrics(Collector):
         began = clock.monotonic()
         try:
             with self._database.read() as connection:
-                census = take(connection, clock)
+                census = count_installation(connection, clock)
         except Unavailable:
             return
         seconds = clock.monotonic() - began

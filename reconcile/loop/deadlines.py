@@ -103,7 +103,7 @@ def _voided(
     connection: Connection, trigger: Trigger, row: StatusRow, since: datetime, now: datetime, delay: timedelta
 ) -> Iterator[tuple[datetime, datetime]]:
     """What a blackout keeps from starting, and what a run's own next fire takes the place of."""
-    for hold in holds.lasting(connection, since, HoldKind.BLACKOUT):
+    for hold in holds.not_ended(connection, since, HoldKind.BLACKOUT):
         if hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags) and hold.until_at:
             yield hold.from_at - delay, hold.until_at - delay - MOMENT
     for skip in occurrences.skips_within(connection, trigger.trigger_id, since, now):

@@ -87,7 +87,7 @@ class Records:
             self.cancelled = [(run, names.get(run.trigger_id)) for run in over]
         self.made = self.runs
         if run_store.create(connection, self.runs) < len(self.runs):
-            firsts = run_store.firsts(connection, self.runs)
+            firsts = run_store.stored_ids(connection, self.runs)
             self.made = [run for run in self.runs if firsts[run.id] == run.id]
             kept = Counter(run.trigger_id for run in self.runs if firsts[run.id] != run.id)  # counted when it was made
             for status in self._statuses:

@@ -108,7 +108,7 @@ class Deciding:
             if not self.jumps.believes(now, self._database.clock.monotonic()):
                 return decided
             slot = (now - EPOCH) // self.pace.resync_interval
-            used = rates.catchup_used(connection, slot)
+            used = rates.lock_catchup_use(connection, slot)
             cap = max(0, self.pace.max_catchup_runs_per_loop - used)
             read = facts.read(connection, [row for row in rows if row.trigger_id in backlogs], now, self.pace.grace)
             served = _in_order(ids, read.cases)[:cap]
@@ -120,7 +120,7 @@ class Deciding:
                 granted = plan.granted(share)
                 records.add(case, granted)
                 backlog_store.serve(connection, backlog, granted.watermark, now)
-            rates.use_catchup(connection, slot, used + len(records.runs))
+            rates.set_catchup_use(connection, slot, used + len(records.runs))
             records.store(connection)
             decided.refused = sum(len(plan.starts) for _, _, plan in parts) > len(records.runs)
             self._note(connection, read, now, decided)
@@ -172,7 +172,7 @@ class Deciding:
         spent = {case.status.trigger_id: stop for case in read.cases if (stop := case.stop(now))}
         decided.stopping = read.stopping | spent
         decided.unreadable = read.unreadable
-        status_store.stop_waiting(connection, [row.trigger_id for row, _ in read.held])
+        rates.stop_waiting(connection, [row.trigger_id for row, _ in read.held])
         for row, until in read.held:
             decided.alarms.append((row.trigger_id, row.revision, until - now if until else WHILE_FROZEN))
 

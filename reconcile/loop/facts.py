@@ -71,7 +71,7 @@ def read(connection: Connection, rows: Sequence[StatusRow], now: datetime, grace
     if not rows:
         return found
     facts = facts_store.read(connection, [row.trigger_id for row in rows])
-    holding = holds.lasting(connection, min(row.watermark for row in rows))
+    holding = holds.not_ended(connection, min(row.watermark for row in rows))
     apart = quarantines.get(connection, [row.trigger_id for row in rows])
     given = authors.rights(connection, (of.scopes for of in facts.values()), now)
     known: list[_Known] = []

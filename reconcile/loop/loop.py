@@ -33,7 +33,7 @@ from reconcile.triggers.activation import resume_paused, stop_trigger
 from revisions.errors import Unavailable
 from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
-from revisions.store import holds, quarantines
+from revisions.store import holds, quarantines, rates
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
@@ -139,7 +139,7 @@ class Loop:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
             room = rate_tokens.available(connection, self._deciding.pace, now)
-            ids = status_store.next_in_turn(connection, min(max(room, 1), BATCH))
+            ids = rates.next_in_turn(connection, min(max(room, 1), BATCH))
         self._waiting = bool(ids)
         if ids and room:
             self.due(ids, in_turn=True)
@@ -234,7 +234,7 @@ class Loop:
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
             quarantine = quarantines.put(connection, trigger_id, error, now)
-            status_store.stop_waiting(connection, [trigger_id])
+            rates.stop_waiting(connection, [trigger_id])
             key = trigger_store.keys(connection, [trigger_id]).get(trigger_id)
         jobs = self.timers.jobs()
         if trigger_id in jobs:
@@ -243,7 +243,7 @@ class Loop:
 
     def _stop_finished(self) -> None:
         with self._database.read() as connection:
-            finished = status_store.finished(connection)
+            finished = status_store.without_next_fire(connection)
         for trigger_id, spec in finished:
             stop_trigger(self._database, self._observations, trigger_id, over(readable_trigger(spec)))
 

@@ -11,7 +11,7 @@ from reconcile.observations.passes import RecordsPruned
 from revisions.spec.stored import readable_trigger
 from revisions.store import retention as store
 from revisions.store.database import Connection, Database
-from revisions.store.retention import Keeper, Record
+from revisions.store.retention import Record, RetentionFacts
 
 EVERY = timedelta(hours=6)
 """Between two sweeps of one kind of record."""
@@ -41,12 +41,12 @@ class Pruning:
             return False
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
-            sweep = store.take(connection, self._kinds.keys(), now)
+            sweep = store.take_sweep(connection, self._kinds.keys(), now)
             if sweep is None:
                 return False
             span, remove = self._kinds[sweep.name]
             number, position = remove(connection, sweep.position, now - span)
-            store.move(connection, sweep.name, position, now if position else now + EVERY)
+            store.move_sweep(connection, sweep.name, position, now if position else now + EVERY)
         if number:
             self._observations.emit(RecordsPruned(sweep.name, number))
         return True
@@ -74,11 +74,11 @@ def _old(records: Sequence[Record]) -> list[Old]:
 
 
 def _needs(connection: Connection, records: Sequence[Record]) -> dict[str, Needs]:
-    keepers = store.keepers(connection, {record.trigger_id for record in records}, RECENT) if records else []
+    keepers = store.retention_facts(connection, {record.trigger_id for record in records}, RECENT) if records else []
     return {keeper.trigger_id: _need(keeper) for keeper in keepers}
 
 
-def _need(keeper: Keeper) -> Needs:
+def _need(keeper: RetentionFacts) -> Needs:
     return Needs(
         decided_until=min(keeper.watermark, keeper.cursor_at or keeper.watermark),
         judged_from=keeper.judged_until - BEFORE if keeper.judged_until else None,

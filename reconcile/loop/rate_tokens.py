@@ -9,7 +9,6 @@ from reconcile.decide.admission import CATCHUP_SHARE, Pace
 from reconcile.decide.catchup import CatchupPlan
 from revisions.store import backlogs as backlog_store
 from revisions.store import rates
-from revisions.store import status as status_store
 from revisions.store.database import Connection
 
 STARTS, CATCHUP = "starts", "catchup"
@@ -30,14 +29,14 @@ def for_live(
     wanted = sum(len(plan.starts) for _, plan in wants)
     if wanted == 0 or pace.execution_qps == 0:
         return [len(plan.starts) for _, plan in wants]
-    if not in_turn and status_store.waits_more_than(connection, waiting):
+    if not in_turn and rates.more_waiting_than(connection, waiting):
         return [0] * len(wants)
-    reserve = _kept(connection, pace, now) if backlog_store.there_are(connection) else 0
+    reserve = _kept(connection, pace, now) if backlog_store.any_open(connection) else 0
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst, reserve)
     shares = admission.share_tokens([(project, plan.starts) for project, plan in wants], tokens)
     if in_turn or tokens < wanted:
         served = {project for (project, _), share in zip(wants, shares, strict=True) if share}
-        rates.serve(connection, served, now)
+        rates.record_turns(connection, served, now)
     return shares
 
 
@@ -46,7 +45,7 @@ def for_catchup(connection: Connection, pace: Pace, wants: Wants, now: datetime)
     wanted = sum(len(plan.starts) for _, plan in wants)
     if wanted == 0 or pace.execution_qps == 0:
         return [len(plan.starts) for _, plan in wants]
-    if status_store.waits_more_than(connection, 0):
+    if rates.more_waiting_than(connection, 0):
         wanted = min(wanted, _kept(connection, pace, now))
     tokens = _take(connection, STARTS, wanted, now, pace.execution_qps, pace.execution_burst)
     _take(connection, CATCHUP, tokens, now, *_share(pace))

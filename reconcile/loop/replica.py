@@ -6,10 +6,10 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.passes import ReplicasCounted, TzdataChanged, TzdataDiffers
 from reconcile.schedule.zones import TZDATA_VERSION
 from revisions.ids import fresh
-from revisions.store import replicas as store
+from revisions.store import installations as store
 from revisions.store import status as status_store
 from revisions.store.database import Database
-from revisions.store.replicas import ReplicaRow
+from revisions.store.installations import ReplicaRow
 
 MISSED_BEATS = 3
 """A replica that was not seen for so many resync intervals is not counted."""
@@ -34,15 +34,15 @@ class Replica:
         with self._database.write() as connection:
             now = self._database.clock.now(connection)
             if self._row is None:
-                before = store.newest(connection)
+                before = store.newest_replica(connection)
                 if before is not None and before.tzdata != TZDATA_VERSION:
-                    status_store.look_again_at_all(connection, now)
+                    status_store.recompute_every_next_fire(connection, now)
                     self._observations.emit(TzdataChanged(before.tzdata, TZDATA_VERSION))
                 self._row = ReplicaRow(fresh(now), now, now, self._version, TZDATA_VERSION)
             self._row = ReplicaRow(self._row.replica_id, self._row.started_at, now, self._version, TZDATA_VERSION)
-            store.see(connection, self._row)
-            store.forget_before(connection, now - FORGOTTEN_AFTER)
-            there = store.seen_since(connection, now - MISSED_BEATS * interval)
+            store.record_replica(connection, self._row)
+            store.remove_replicas_before(connection, now - FORGOTTEN_AFTER)
+            there = store.replicas_seen_since(connection, now - MISSED_BEATS * interval)
         others = frozenset(row.tzdata for row in there) - {TZDATA_VERSION}
         if others != self._told:
             self._told = others
@@ -53,4 +53,4 @@ class Replica:
         """This replica stops."""
         if self._row is not None:
             with self._database.write() as connection:
-                store.forget(connection, self._row.replica_id)
+                store.remove_replica(connection, self._row.replica_id)

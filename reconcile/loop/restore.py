@@ -21,7 +21,7 @@ from revisions.errors import Conflict
 from revisions.history.triggers import SYSTEM, Trigger
 from revisions.outcomes import OccurrenceOutcome, SkipReason
 from revisions.store import backlogs as backlog_store
-from revisions.store import claims, feed, installations, notices, occurrences, replicas, run_orders
+from revisions.store import claims, feed, installations, notices, occurrences, run_orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -62,7 +62,7 @@ class Restoring:
             feed.renumber(connection)
         resume_paused(self._database, self._observations)
         with self._database.read() as connection:
-            ids = status_store.every(connection)
+            ids = status_store.all_trigger_ids(connection)
         skips, unreadable = 0, list[str]()
         for start in range(0, len(ids), BATCH):
             recorded, unread = self._give_up(ids[start : start + BATCH])
@@ -87,9 +87,9 @@ class Restoring:
                     unreadable.append(str(trigger.key))
                     continue
                 moved.append(row.trigger_id)
-                backlog_store.drop(connection, row.trigger_id)
+                backlog_store.delete_all(connection, row.trigger_id)
             occurrences.record(connection, skips)
-            status_store.stand_at(connection, [row for row in rows if row.trigger_id in set(moved)], now)
+            status_store.move_watermarks(connection, [row for row in rows if row.trigger_id in set(moved)], now)
             notices.changed(connection)
         return len(skips), unreadable
 
@@ -122,7 +122,7 @@ def refuse_company(database: Database, interval: timedelta, path: str, so: str, 
     """
     lately = MISSED_BEATS * interval
     with database.read() as connection:
-        there = len(replicas.seen_since(connection, database.clock.now(connection) - lately))
+        there = len(installations.replicas_seen_since(connection, database.clock.now(connection) - lately))
     if there:
         run = "1 controller runs" if there == 1 else f"{there} controllers run"
         later = f"try again {span(lately.total_seconds())} later, for a copy of this very moment looks the same"

@@ -61,7 +61,7 @@ class Scanner:
         if wrong:
             with self._database.write() as connection:
                 task_store.lock(connection, wrong)
-                write(connection, *task_store.summarising(wrong))
+                write(connection, *task_store.summary_writes(wrong))
             found += [Finding(FindingKind.SUMMARY, str(key), "counted other triggers than there are") for key in wrong]
         for run in lapsed:
             lost = Ended(AttemptOutcome.LOST, "its worker stopped renewing the lease, and no runner took the run over")
@@ -92,14 +92,14 @@ class Scanner:
             yield Finding(FindingKind.OVERDUE, trigger_id, "was due and nobody decided")
 
     def _ahead(self, connection: Connection, now: datetime) -> Iterator[Finding]:
-        for trigger_id, watermark in status_store.ahead(connection, now + self._patience):
+        for trigger_id, watermark in status_store.watermarks_after(connection, now + self._patience):
             told = f"its watermark {utc_text(watermark)} is ahead of now: `triggerctl catchup T --rebase` sets it back"
             yield Finding(FindingKind.WATERMARK, trigger_id, told)
 
 
 def worn_triggers(connection: Connection) -> Iterator[tuple[str, Stop]]:
     """Active triggers that are to stop for what their runs came to."""
-    for trigger_id, failures, successes in status_store.wearing(connection):
+    for trigger_id, failures, successes in status_store.stop_candidates(connection):
         trigger = trigger_store.by_id(connection, trigger_id)
         if trigger and (stop := worn_out(readable_trigger(trigger.spec), failures, successes)):
             yield trigger_id, stop

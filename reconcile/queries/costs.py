@@ -49,7 +49,7 @@ class Accounting:
         `projects` None: of all.
         """
         with self._database.read() as connection:
-            spent = costs.within(connection, from_at, to_at, projects=projects)
+            spent = costs.spent_within(connection, from_at, to_at, projects=projects)
             ids = [one.trigger_id for one in spent]
             keys = trigger_store.keys(connection, ids)
             tags = trigger_store.tags(connection, ids) if by == "tag" else {}

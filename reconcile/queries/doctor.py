@@ -27,14 +27,14 @@ from revisions.ids import TriggerKey
 from revisions.outcomes import HoldKind
 from revisions.spec.stored import readable_task
 from revisions.store import backlogs as backlog_store
-from revisions.store import counts, expectations, guards, holds, quarantines, replicas, runs, servers
+from revisions.store import counts, expectations, guards, holds, installations, quarantines, schema
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
-from revisions.store.notices import hearing
-from revisions.store.servers import DatabaseRights
+from revisions.store.notices import check_hearing
+from revisions.store.schema import DatabaseRights
 from revisions.store.tables import SCHEMA
 
 MOST_COUNTED = 10_000
@@ -93,14 +93,14 @@ class Examining:
 
     def _rights(self) -> DatabaseRights | None:
         with self._database.read() as connection:
-            return servers.rights(connection)
+            return schema.rights(connection)
 
     def _server(self) -> Iterator[Check]:
         with self._database.read() as connection:
-            server = servers.describe(connection)
+            server = schema.describe(connection)
         yield installation_checks.database(str(self._database), server.name, server.version, server.major)
         yield installation_checks.pooler(server.is_pooled)
-        heard = None if self._database.is_sqlite else hearing(self._database, self._listen_url)
+        heard = None if self._database.is_sqlite else check_hearing(self._database, self._listen_url)
         yield installation_checks.notices(heard, "listen_url" if self._listen_url else "database_url")
 
     def _installation(self) -> Iterator[Check]:
@@ -108,7 +108,7 @@ class Examining:
             yield installation_checks.guards(guards.missing(connection))
             yield installation_checks.clock(self._offset(connection))
             now = self._database.clock.now(connection)
-            there = replicas.seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
+            there = installations.replicas_seen_since(connection, now - MISSED_BEATS * self._pace.resync_interval)
             yield installation_checks.tzdata(TZDATA_VERSION, {row.tzdata for row in there})
             yield installation_checks.replicas([row.version for row in there])
             specs = task_store.specs_in_use(connection)
@@ -127,14 +127,14 @@ class Examining:
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
             yield _quarantine(connection)
-            ahead = status_store.ahead(connection, now + 2 * self._pace.resync_interval)
+            ahead = status_store.watermarks_after(connection, now + 2 * self._pace.resync_interval)
             named = trigger_store.keys(connection, [trigger_id for trigger_id, _ in ahead])
             yield trigger_checks.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
             yield _backlogs(connection)
             yield _holds(connection, now)
             yield trigger_checks.authors(authors.orphans(connection, now))
-            yield trigger_checks.queue(*runs.pending_since(connection, now - PATIENCE), now)
-            yield trigger_checks.approvals(*runs.parked_since(connection, now - UNANSWERED), now)
+            yield trigger_checks.queue(*counts.pending_since(connection, now - PATIENCE), now)
+            yield trigger_checks.approvals(*counts.parked_since(connection, now - UNANSWERED), now)
             yield _failures(connection, now)
             yield _deadlines(connection, now)
             yield _budgets(connection, now)
@@ -178,7 +178,7 @@ def _quarantine(connection: Connection) -> Check:
 
 
 def _backlogs(connection: Connection) -> Check:
-    ids = backlog_store.owners(connection)
+    ids = backlog_store.trigger_ids(connection)
     counted = 0
     for number in _left(connection, ids):
         counted += number
@@ -204,7 +204,7 @@ def _left(connection: Connection, ids: list[str]) -> Iterator[int]:
 
 
 def _holds(connection: Connection, now: datetime) -> Check:
-    on = [hold for hold in holds.lasting(connection, now) if hold.is_on(now)]
+    on = [hold for hold in holds.not_ended(connection, now) if hold.is_on(now)]
     named = trigger_store.keys(connection, [hold.trigger_id for hold in on if hold.trigger_id])
     told = [ActiveHold(hold.kind, _whom(hold, named), hold.until_at, hold.owner, hold.reason) for hold in on]
     return trigger_checks.holds(sorted(told, key=lambda one: one.kind != HoldKind.FREEZE))

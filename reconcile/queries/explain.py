@@ -106,7 +106,7 @@ def _stood(connection: Connection, instant: InstantView, past: TriggerPast) -> l
     then = instant.era.trigger if instant.era else past.trigger
     return [
         PastHold(one.kind, one.owner, one.reason, one.from_at, None if one.is_on(past.now) else one.until_at)
-        for one in holds.lasting(connection, instant.at)
+        for one in holds.not_ended(connection, instant.at)
         if one.covers(project=then.key.project, trigger_id=then.trigger_id, tags=then.tags)
         and one.from_at != one.until_at
     ]
@@ -126,7 +126,7 @@ def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, l
     apart = quarantines.get(connection, [trigger.trigger_id]).get(trigger.trigger_id)
     holding = [
         hold
-        for hold in holds.lasting(connection, past.now)
+        for hold in holds.not_ended(connection, past.now)
         if hold.is_on(past.now)
         and hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
     ]
@@ -168,8 +168,8 @@ def told(connection: Connection, run: Run, now: datetime) -> str:
     held_until = row.over_budget_until if row else None
     frozen = [one for one in holds.frozen(connection, now) if one.project in (None, run.project)]
     ahead = Obstruction(
-        key_holder=queue.holder(connection, run.project, key) if key is not None else None,
-        before=queue.before(connection, run),
+        key_holder=queue.key_holder_id(connection, run.project, key) if key is not None else None,
+        before=queue.earlier_run_id(connection, run),
         of_trigger=sum(one.trigger_id == run.trigger_id for one in running),
         of_task=sum((one.project, one.domain, one.task) == task for one in running),
         over_budget_until=held_until if held_until and held_until > now else None,

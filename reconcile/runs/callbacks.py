@@ -54,7 +54,9 @@ class Completing:
             one = _get(connection, run_id)
         ours = replace(one.run, attempt=attempt)
         ended = ended.masked(self._mask(one, attempt))
-        settled = settle(self._database, self._observations, ours, ended, trigger=one.trigger, fence=claims.works_on)
+        settled = settle(
+            self._database, self._observations, ours, ended, trigger=one.trigger, fence=claims.holds_attempt
+        )
         if settled.stop:
             stop(self._database, self._observations, ours, settled.stop, one.trigger)
         with self._database.read() as connection:
@@ -74,9 +76,9 @@ class Completing:
             one = _get(connection, run_id)
             now = self._database.clock.now(connection)
             ours = replace(one.run, attempt=attempt)
-            is_held = claims.works_on(one.run, ours)
+            is_held = claims.holds_attempt(one.run, ours)
             if is_held and now - (one.run.started_at or now) < _timeout(one):
-                claims.beat(connection, one.run, now + self._lease)
+                claims.extend_lease(connection, one.run, now + self._lease)
         if not is_held:
             self._observations.emit(ClaimLost(ours, one.trigger, ours.claim))
             raise _over(one.run, attempt)

@@ -10,10 +10,10 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.runs import RunExpired, RunsClaimed, WaitEnded
 from reconcile.runs.run_tokens import create_run_tokens
 from revisions.run_limits import RunningRun
-from revisions.store import claims, expiry, holds, queue, runs, tokens, triggers
+from revisions.store import claims, holds, queue, run_orders, runs, tokens, triggers
 from revisions.store.claims import Claimed
-from revisions.store.database import Connection, Database, ask_and_look_at
-from revisions.store.pipeline import ask
+from revisions.store.database import Connection, Database, fetch_with_time
+from revisions.store.pipeline import fetch
 from revisions.store.runs import Run
 
 
@@ -42,7 +42,7 @@ def take(
     """
     begun = database.clock.monotonic()
     with database.write() as connection:
-        _, now = ask_and_look_at(database.clock, connection, *runs.locking_queue(connection))
+        _, now = fetch_with_time(database.clock, connection, *runs.lock_queue_queries(connection))
         seen = _look(connection, now, limit)
         names = triggers.keys(connection, [one.trigger_id for one in seen.expired]) if seen.expired else {}
         ids = _choose(connection, now, seen, min(limit, max_running - len(seen.running)))
@@ -70,12 +70,12 @@ class _Seen:
 
 def _look(connection: Connection, now: datetime, limit: int) -> _Seen:
     """All of it in one turn; what expires is over before anybody looks at who waits."""
-    expired, running, freezes, first, ((guarded,),) = ask(
+    expired, running, freezes, first, ((guarded,),) = fetch(
         connection,
-        expiry.expiring(now),
+        run_orders.expire_query(now),
         queue.RUNNING,
-        holds.asking_freezes(now),
-        queue.first(now, limit),
+        holds.freezes_query(now),
+        queue.first_page_query(now, limit),
         tokens.EXIST,
     )
     return _Seen([*map(runs.from_row, expired)], [RunningRun(*row) for row in running], freezes, first, bool(guarded))
@@ -83,7 +83,7 @@ def _look(connection: Connection, now: datetime, limit: int) -> _Seen:
 
 def _choose(connection: Connection, now: datetime, seen: _Seen, room: int) -> list[str]:
     """Whose turn it is, where there is room for so many more in all: nobody's of what is frozen (X-04, S-13)."""
-    frozen = holds.projects_of(seen.freezes, now)
+    frozen = holds.frozen_projects_of(seen.freezes, now)
     if room <= 0 or frozen is None:
         return []
     turns = Turns(seen.running, room, frozen)

@@ -21,8 +21,8 @@ from revisions.spec.stored import readable_trigger
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import AttemptResult
 from revisions.store.columns import storable
-from revisions.store.database import Connection, ask_and_look_at
-from revisions.store.pipeline import Write, write
+from revisions.store.database import Connection, fetch_with_time
+from revisions.store.pipeline import Write, commit_with, write
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
 
@@ -62,11 +62,11 @@ class Endings:
     def __init__(self, connection: Connection, clock: Clock, ours: Collection[Run]) -> None:
         trigger_ids, run_ids = sorted({run.trigger_id for run in ours}), sorted({run.id for run in ours})
         questions = (
-            *map(status.locking, trigger_ids),
-            *map(runs.locking, run_ids),
-            *map(triggers.reading, trigger_ids),
+            *map(status.lock_query, trigger_ids),
+            *map(runs.lock_query, run_ids),
+            *map(triggers.read_query, trigger_ids),
         )
-        answers, self.now = ask_and_look_at(clock, connection, *questions)
+        answers, self.now = fetch_with_time(clock, connection, *questions)
         rows = [rows[0] if rows else None for rows in answers]
         of_status, of_runs = len(trigger_ids), len(trigger_ids) + len(run_ids)
         self._connection = connection
@@ -99,7 +99,7 @@ class Endings:
         if isinstance(decision, HandBack):
             logs.discard(connection, run.id, run.attempt)  # it will be begun anew, under the same number
             notices.runs_pending(connection)
-            self._writes.append(claims.handing_back(run, decision.at))
+            self._writes.append(claims.hand_back_write(run, decision.at))
             return Settled(decision)
         logs.append(connection, {(run.id, run.attempt): printed})
         if made and not made.fault:
@@ -108,9 +108,9 @@ class Endings:
         if amount is not None:
             costs.record(connection, run, now, amount)
         if isinstance(decision, AnotherAttempt):
-            self._writes.append(claims.retrying(run, decision.at, said))
+            self._writes.append(claims.retry_write(run, decision.at, said))
             return Settled(decision, self._stop(run, self._over_budget(run) if amount else None))
-        self._writes.append(claims.finishing(run, now, decision.status, said))
+        self._writes.append(claims.finish_write(run, now, decision.status, said))
         kept = self._kept(run, decision.status, said.error, is_counted=ended.is_counted)
         asked = _ask(connection, run, self._active(run), task_output.requested_fire(ended.output, now), now)
         over_budget = self._over_budget(run)
@@ -118,7 +118,7 @@ class Endings:
 
     def write(self) -> None:
         """Writes what is decided and not written yet, with the transaction's end."""
-        write(self._connection, *self._writes, is_last=True)
+        commit_with(self._connection, *self._writes)
 
     def _kept(self, run: Run, ended_as: RunStatus, error: str | None, *, is_counted: bool) -> StatusRow | None:
         """What the trigger's status keeps of a run that is over."""
@@ -134,7 +134,7 @@ class Endings:
                 kept |= {"success_count": row.success_count + 1, "last_success_at": self.now, "last_error": None}
             case RunStatus.FAILED | RunStatus.TIMED_OUT:
                 kept |= {"last_error": error or ended_as.replace("_", " ")}
-        self._writes.append(status.saving(row.trigger_id, kept))
+        self._writes.append(status.update_write(row.trigger_id, kept))
         self._status[row.trigger_id] = after = replace(row, **kept)
         return after
 
@@ -166,7 +166,7 @@ class Endings:
         until = budgets.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
         if until is None:
             return None
-        self._writes.append(status.saving(trigger.trigger_id, {"over_budget_until": until}))
+        self._writes.append(status.update_write(trigger.trigger_id, {"over_budget_until": until}))
         return Stop(StopReason.BUDGET, until)
 
 
@@ -191,8 +191,8 @@ def _ask(
         return RequestedFire(
             None, f"{task_output.NEXT_FIRE_KEY}: the trigger expires before that, at {utc_text(expires_at)}"
         )
-    status.ask(connection, run.trigger_id, asked.at, run.id)
-    expectations.look(connection, run.trigger_id, now)
+    status.set_requested_fire(connection, run.trigger_id, asked.at, run.id)
+    expectations.recompute(connection, run.trigger_id, now)
     triggers.announce_again(connection, trigger.trigger_id, trigger.revision)
     return asked
 

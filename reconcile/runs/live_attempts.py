@@ -19,7 +19,7 @@ from reconcile.runs.settle import settle_all, stop
 from reconcile.runs.unconfirmed_ends import Unheard
 from revisions.errors import Unavailable
 from revisions.store import claims, logs
-from revisions.store.claims import Standings
+from revisions.store.claims import ClaimStates
 from revisions.store.database import Database
 from revisions.store.runs import Run
 
@@ -152,7 +152,7 @@ class Live:
             standings = self._renew(held, printed)
         else:
             with self._database.read() as connection:
-                standings = claims.standings(connection, held)
+                standings = claims.claim_states(connection, held)
         for key, standing in standings.items():
             attempt = attempts[key]
             if not standing.held:
@@ -191,7 +191,7 @@ class Live:
         self._remove(attempt)
         return self.settle(Ending(attempt.run, Ended(AttemptOutcome.LOST), printed, attempt.trigger))
 
-    def _renew(self, held: Sequence[Run], printed: Mapping[tuple[str, int], list[logs.LogPiece]]) -> Standings:
+    def _renew(self, held: Sequence[Run], printed: Mapping[tuple[str, int], list[logs.LogPiece]]) -> ClaimStates:
         begun = self._monotonic()
         with self._database.write() as connection:
             now = self._database.clock.now(connection)

@@ -28,7 +28,7 @@ def create_run_tokens(connection: Connection, claimed: Sequence[Claimed]) -> Map
     if not claimed:
         return {}
     tokens = {run.run.id: RUN_TOKEN_PREFIX + secrets.token_urlsafe(32) for run in claimed}
-    claims.hand_tokens(connection, {run_id: hashed(token) for run_id, token in tokens.items()})
+    claims.set_token_hashes(connection, {run_id: hashed(token) for run_id, token in tokens.items()})
     return tokens
 
 

@@ -41,7 +41,7 @@ def settle(
     printed: Sequence[logs.LogPiece] = (),
     *,
     trigger: TriggerKey | None = None,
-    fence: Fence = claims.holds,
+    fence: Fence = claims.holds_claim,
 ) -> Settled:
     """Writes how one attempt ended: see `settle_all`."""
     return settle_all(database, observations, [Ending(ours, ended, printed, trigger)], fence=fence)[0]
@@ -52,7 +52,7 @@ def settle_all(
     observations: Observations,
     some: Sequence[Ending],
     *,
-    fence: Fence = claims.holds,
+    fence: Fence = claims.holds_claim,
     unheard: Unheard | None = None,
 ) -> list[Settled]:
     """Writes how attempts ended, each if its claim is still held; a claim that is not changes nothing (X-05, X-06).

@@ -41,7 +41,7 @@ def activate_trigger(
         if changed is None:
             current = preconditions.check_change(key, locked.trigger, expected)
             following = _activation(locked, current, resumed_at or locked.now, caller)
-            changed = append_revision(locked, following, caller, resumed_at=resumed_at, is_last=True)
+            changed = append_revision(locked, following, caller, resumed_at=resumed_at, commits=True)
     notify_change(database, observations, changed, caller, begun)
     return limit_warnings.with_warnings(database, [changed])[0]
 
@@ -65,7 +65,7 @@ def deactivate_trigger(
         if changed is None:
             current = preconditions.check_change(key, locked.trigger, expected)
             following = changes.deactivate(current, locked.now, reason=caller.reason, until=until)
-            changed = append_revision(locked, following, caller, is_last=True)
+            changed = append_revision(locked, following, caller, commits=True)
     notify_change(database, observations, changed, caller, begun)
     return changed
 
@@ -79,7 +79,7 @@ def delete_trigger(
         changed = earlier_change(locked, caller, _request(Action.DELETE, caller))
         if changed is None:
             current = preconditions.check_change(key, locked.trigger, expected)
-            changed = append_revision(locked, changes.delete(current, reason=caller.reason), caller, is_last=True)
+            changed = append_revision(locked, changes.delete(current, reason=caller.reason), caller, commits=True)
     notify_change(database, observations, changed, caller, begun)
     return changed
 

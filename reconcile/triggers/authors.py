@@ -21,13 +21,13 @@ def is_gone(connection: Connection, scopes: str, project: str, now: datetime) ->
 
 def orphans(connection: Connection, now: datetime) -> Mapping[str, list[TriggerKey]]:
     """Active triggers that start nothing because their author may not start them any more, by that author."""
-    pairs = triggers.authored(connection)
+    pairs = triggers.active_scopes(connection)
     given = rights(connection, [scopes for _, scopes in pairs], now)
     found: dict[str, list[TriggerKey]] = {}
     for project, scopes in pairs:
         author = author_of(scopes)
         if author is not None and refusal((RUN_START,), scopes, project, given) is not None:
-            found.setdefault(author, []).extend(triggers.authored_under(connection, project, scopes))
+            found.setdefault(author, []).extend(triggers.active_keys_with_scopes(connection, project, scopes))
     return found
 
 

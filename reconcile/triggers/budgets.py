@@ -9,7 +9,7 @@ from revisions.errors import Conflict
 from revisions.ids import TriggerKey, utc_text
 from revisions.spec.stored import readable_trigger
 from revisions.store import costs
-from revisions.store.costs import SetAside
+from revisions.store.costs import Reservation
 from revisions.store.counts import Budgeted
 from revisions.store.database import Connection
 
@@ -19,11 +19,11 @@ def read(connection: Connection, budgets: Mapping[str, Budget], now: datetime) -
     if not budgets:
         return {}
     paid = spent(connection, budgets, now)
-    aside = costs.set_aside(connection, list(budgets))
+    aside = costs.reservations(connection, list(budgets))
     found = {}
     for trigger_id, budget in budgets.items():
-        reserved, live = aside.get(trigger_id, SetAside(0.0, 0))
-        dearest = costs.dearest(connection, trigger_id, rules.RECENT) if budget.estimate is None else None
+        reserved, live = aside.get(trigger_id, Reservation(0.0, 0))
+        dearest = costs.highest_recent(connection, trigger_id, rules.RECENT) if budget.estimate is None else None
         found[trigger_id] = Spending(paid.get(trigger_id, 0.0), reserved, live, dearest)
     return found
 
@@ -43,8 +43,8 @@ def shares(connection: Connection, some: Iterable[Budgeted], now: datetime) -> d
     """The share of its budget that each of these triggers has spent or set aside, by id."""
     budgets = {one.trigger_id: budget for one in some if (budget := rules.budget_of(readable_trigger(one.spec)))}
     paid = spent(connection, budgets, now)
-    aside = costs.set_aside(connection, list(budgets))
-    nothing = SetAside(0.0, 0)
+    aside = costs.reservations(connection, list(budgets))
+    nothing = Reservation(0.0, 0)
     return {
         trigger_id: rules.used(budget, paid.get(trigger_id, 0.0), aside.get(trigger_id, nothing).reserved)
         for trigger_id, budget in budgets.items()

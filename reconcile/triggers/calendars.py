@@ -109,7 +109,7 @@ class Calendaring:
         )
         moved = [{"trigger_id": row.trigger_id, "watermark": before[row.trigger_id].settled(row, now)} for row in rows]
         status_store.save(connection, moved)
-        status_store.look_again(connection, [row.trigger_id for row in rows], now)
+        status_store.recompute_next_fire(connection, [row.trigger_id for row in rows], now)
         for row in rows:
             trigger_store.announce_again(connection, row.trigger_id, row.revision)
         notices.changed(connection)

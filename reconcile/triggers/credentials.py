@@ -125,7 +125,7 @@ class Credentials:
         if found is None or not found.is_live(now):
             return None
         if found.last_used_at is None or now - found.last_used_at >= USED_EVERY:
-            self._note(lambda connection: store.used(connection, found.token_id, now))
+            self._note(lambda connection: store.record_use(connection, found.token_id, now))
         return Principal(found.name, rights_of(found.grants), authority.scopes_of(TOKEN + found.name))
 
     def vouched_for(self, name: str, rights: Rights, counts_for: timedelta) -> Principal:
@@ -135,7 +135,7 @@ class Credentials:
             before = store.person(connection, name)
             now = self._database.clock.now(connection)
         if before is None or before.grants != grants or now - before.seen_at >= SEEN_EVERY:
-            self._note(lambda connection: store.remember(connection, Person(name, grants, now, now + counts_for)))
+            self._note(lambda connection: store.store_person(connection, Person(name, grants, now, now + counts_for)))
         return Principal(PERSON + name, rights, authority.scopes_of(PERSON + name))
 
     def _note(self, write: Callable[[Connection], None]) -> None:

@@ -131,7 +131,7 @@ def rename_trigger(
             current = preconditions.check_change(key, locked.trigger, expected)
             _refuse_held_name(locked, renamed)
             following = changes.rename(current, renamed, reason=caller.reason or f"renamed from {key.name}")
-            changed = append_revision(locked, following, caller, is_last=True)
+            changed = append_revision(locked, following, caller, commits=True)
     notify_change(database, observations, changed, caller, begun)
     return changed
 
@@ -148,7 +148,7 @@ def rebase_watermark(database: Database, observations: Observations, key: Trigge
             current = preconditions.check_exists(key, locked.trigger)
             assert locked.status is not None
             following = changes.rebase(current, locked.status.watermark, locked.now, reason=caller.reason)
-            changed = append_revision(locked, following, caller, is_last=True)
+            changed = append_revision(locked, following, caller, commits=True)
     notify_change(database, observations, changed, caller, begun)
     return changed
 
@@ -195,7 +195,7 @@ def _append_deploy(locked: LockedTrigger, manifest: TriggerManifest, caller: Cal
         calendars=calendar_days(locked, spec),
         takes_over=_takes_over(locked, caller),
     )
-    return append_revision(locked, following, caller, is_last=True)
+    return append_revision(locked, following, caller, commits=True)
 
 
 def _takes_over(locked: LockedTrigger, caller: Caller) -> bool:

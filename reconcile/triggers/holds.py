@@ -130,7 +130,7 @@ class Holds:
             self._append(connection, made)
             held = status_store.due_at(connection, before.until_at)
             rows = status_store.lock(connection, held)
-            status_store.look_again(connection, held, now)
+            status_store.recompute_next_fire(connection, held, now)
             for row in rows:
                 trigger_store.announce_again(connection, row.trigger_id, row.revision)
         return made

@@ -66,7 +66,7 @@ def register_task(database: Database, observations: Observations, manifest: Task
         if found.deleted:
             store.restore(connection, key)
         registered = store.get(connection, key)
-        relied_on = store.relied_on(connection, key) if changed else []
+        relied_on = store.other_versions_in_use(connection, key) if changed else []
     assert registered is not None
     observations.emit(TaskRegistered(key, changed))
     return Registered(registered, changed, tuple(warnings(key, manifest.spec, relied_on)))

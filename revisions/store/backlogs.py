@@ -7,9 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, select, true, update
 
-from revisions.store.batches import among
+from revisions.store.batches import in_list
 from revisions.store.pipeline import Write
-from revisions.store.tables import catchup_backlogs, quarantines, triggers
+from revisions.store.run_tables import catchup_backlogs, quarantines
+from revisions.store.tables import triggers
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,14 @@ class Backlog:
 _DROP = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindparam("of_trigger"))
 
 
-def dropping(trigger_id: str) -> Write:
+def delete_write(trigger_id: str) -> Write:
     """Removes what a trigger has to catch up; the status row is locked."""
     return _DROP, {"of_trigger": trigger_id}
 
 
-def drop(connection: Connection, trigger_id: str) -> None:
+def delete_all(connection: Connection, trigger_id: str) -> None:
     """Removes what a trigger has to catch up; the status row is locked."""
-    connection.execute(*dropping(trigger_id))
+    connection.execute(*delete_write(trigger_id))
 
 
 def count_triggers(connection: Connection) -> int:
@@ -43,12 +44,12 @@ def count_triggers(connection: Connection) -> int:
     return number
 
 
-def there_are(connection: Connection) -> bool:
+def any_open(connection: Connection) -> bool:
     """Whether anything missed waits to be caught up."""
     return bool(connection.execute(select(exists(select(catchup_backlogs.c.trigger_id)))).scalar())
 
 
-def owners(connection: Connection) -> list[str]:
+def trigger_ids(connection: Connection) -> list[str]:
     """The triggers that have something to catch up."""
     distinct = select(catchup_backlogs.c.trigger_id).distinct().order_by(catchup_backlogs.c.trigger_id)
     return list(connection.execute(distinct).scalars())
@@ -58,7 +59,7 @@ def get(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
     """The backlogs of these triggers, oldest first."""
     statement = (
         select(catchup_backlogs)
-        .where(among(connection, catchup_backlogs.c.trigger_id, ids))
+        .where(in_list(connection, catchup_backlogs.c.trigger_id, ids))
         .order_by(catchup_backlogs.c.trigger_id, catchup_backlogs.c.until_at)
     )
     return [Backlog(**row._mapping) for row in connection.execute(statement)]

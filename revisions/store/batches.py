@@ -47,15 +47,15 @@ def update_many(connection: Connection, table: Table, key: str, rows: Sequence[M
         connection.execute(_update_rows(table, key), named)
 
 
-def among(connection: Connection, of: ColumnElement[str], ids: Sequence[str]) -> ColumnElement[bool]:
+def in_list(connection: Connection, of: ColumnElement[str], ids: Sequence[str]) -> ColumnElement[bool]:
     """That a column's text is one of many, which are sent as one value: the statement stays one, however many."""
     if connection.dialect.name == "postgresql":
-        return of == any_(bindparam("among", list(ids), type_=postgresql.ARRAY(Text)))
+        return of == any_(bindparam("in_list", list(ids), type_=postgresql.ARRAY(Text)))
     return of.in_(select(func.json_each(json.dumps(list(ids))).table_valued("value").c.value))
 
 
 @cache
-def listed(on_postgresql: bool, name: str, columns: int = 1) -> Select[Any]:
+def list_elements(on_postgresql: bool, name: str, columns: int = 1) -> Select[Any]:
     """The rows of a list that is sent as one JSON text under a name: texts, or lists of so many of them.
 
     For statements that are made once, whatever is in the list.

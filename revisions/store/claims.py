@@ -15,11 +15,12 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunStatus
-from revisions.store.batches import listed, update_many
-from revisions.store.pipeline import Write, ask
-from revisions.store.queue import standing
-from revisions.store.runs import Run, as_run, from_row, in_status
-from revisions.store.tables import runs, tasks, trigger_revisions, trigger_states, trigger_status, triggers
+from revisions.store.batches import list_elements, update_many
+from revisions.store.pipeline import Write, fetch
+from revisions.store.queue import current_bound
+from revisions.store.run_tables import runs
+from revisions.store.runs import Run, from_row, in_status, run_of
+from revisions.store.tables import tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
 _STANDING = (runs.c.id, runs.c.claim, runs.c.cancel_requested_at, runs.c.cancel_forced)
 _RELEASE = update(runs).where(
@@ -62,7 +63,7 @@ class AttemptResult(NamedTuple):
     cost: float | None = None
 
 
-Standings = dict[tuple[str, int], ClaimState]
+ClaimStates = dict[tuple[str, int], ClaimState]
 """By run and claim number: a worker may hold a new claim on a run whose older one it has not missed yet."""
 
 
@@ -75,11 +76,11 @@ def claim(
     on_postgresql, chosen = connection.dialect.name == "postgresql", json.dumps([*ids])
     taken = {"chosen": chosen, "by_worker": claimed_by, "now_at": now, "until_at": now + lease}
     mine = {"chosen": chosen, "by_worker": claimed_by}
-    _, rows = ask(connection, (_take(on_postgresql), taken), (_mine(on_postgresql), mine))
+    _, rows = fetch(connection, (_take(on_postgresql), taken), (_mine(on_postgresql), mine))
     return [_claimed_row(row) for row in rows]
 
 
-def renew(connection: Connection, held: Collection[Run], now: datetime, lease: timedelta) -> Standings:
+def renew(connection: Connection, held: Collection[Run], now: datetime, lease: timedelta) -> ClaimStates:
     """Prolongs the leases of claims still theirs, also lapsed ones that nobody took, and answers how each stands."""
     if not held:
         return {}
@@ -93,7 +94,7 @@ def renew(connection: Connection, held: Collection[Run], now: datetime, lease: t
     return _standings(held, connection.execute(still))
 
 
-def standings(connection: Connection, held: Collection[Run]) -> Standings:
+def claim_states(connection: Connection, held: Collection[Run]) -> ClaimStates:
     """How each claim stands, without prolonging any."""
     found = select(*_STANDING).where(_among(held))
     return _standings(held, connection.execute(found)) if held else {}
@@ -123,7 +124,7 @@ def get(connection: Connection, run_ids: Collection[str]) -> list[Claimed]:
     return _claimed(connection, runs.c.id.in_(list(run_ids))) if run_ids else []
 
 
-def hand_tokens(connection: Connection, hashes: Mapping[str, str]) -> None:
+def set_token_hashes(connection: Connection, hashes: Mapping[str, str]) -> None:
     """Lets claimed runs be known by tokens, of which these are the hashes; each dies with its claim's end (X-13)."""
     update_many(connection, runs, "id", [{"id": run_id, "token_hash": hash} for run_id, hash in hashes.items()])
 
@@ -155,12 +156,12 @@ def take_over(
     return _claimed(connection, runs.c.id.in_(ids))
 
 
-def holds(current: Run | None, ours: Run) -> bool:
+def holds_claim(current: Run | None, ours: Run) -> bool:
     """Whether a locked run is still running under our claim."""
     return current is not None and current.status == RunStatus.RUNNING and current.claim == ours.claim
 
 
-def works_on(current: Run | None, ours: Run) -> bool:
+def holds_attempt(current: Run | None, ours: Run) -> bool:
     """Whether a locked run is still running in our attempt: the number of somebody outside, whoever watches it now.
 
     Another worker that takes the run over goes on with the same attempt under another claim (X-05).
@@ -168,23 +169,23 @@ def works_on(current: Run | None, ours: Run) -> bool:
     return current is not None and current.status == RunStatus.RUNNING and current.attempt == ours.attempt
 
 
-def beat(connection: Connection, current: Run, until: datetime) -> None:
+def extend_lease(connection: Connection, current: Run, until: datetime) -> None:
     """Prolongs the lease of a locked run for somebody outside who works on it; never shortens it."""
     if current.lease_until is not None and current.lease_until < until:
         connection.execute(update(runs).where(runs.c.id == current.id).values(lease_until=until))
 
 
-def finishing(ours: Run, now: datetime, status: RunStatus, said: AttemptResult) -> Write:
+def finish_write(ours: Run, now: datetime, status: RunStatus, said: AttemptResult) -> Write:
     """Ends a run for good and releases its claim, on success and on failure (X-06)."""
     return _releasing(ours, status=status, finished_at=now, **said._asdict())
 
 
-def retrying(ours: Run, at: datetime, said: AttemptResult) -> Write:
+def retry_write(ours: Run, at: datetime, said: AttemptResult) -> Write:
     """Makes a run pending again for its next attempt; the key is free in between (X-07)."""
     return _releasing(ours, status=RunStatus.PENDING, available_at=at, **said._asdict())
 
 
-def handing_back(ours: Run, at: datetime) -> Write:
+def hand_back_write(ours: Run, at: datetime) -> Write:
     """Makes a run pending again as if this attempt had not been begun (X-07)."""
     return _releasing(ours, status=RunStatus.PENDING, available_at=at, attempt=ours.attempt - 1, started_at=None)
 
@@ -198,7 +199,7 @@ def _among(some: Collection[Run]) -> ColumnElement[bool]:
     return and_(in_status(RunStatus.RUNNING), runs.c.id.in_({run.id for run in some}))
 
 
-def _standings(held: Collection[Run], rows: Any) -> Standings:
+def _standings(held: Collection[Run], rows: Any) -> ClaimStates:
     found = {
         (row.id, row.claim): ClaimState(True, row.cancel_requested_at is not None, row.cancel_forced) for row in rows
     }
@@ -210,7 +211,7 @@ def _take(on_postgresql: bool) -> ReturningUpdate[Any]:
     return (
         update(runs)
         .where(
-            runs.c.id.in_(listed(on_postgresql, "chosen")), in_status(RunStatus.PENDING)
+            runs.c.id.in_(list_elements(on_postgresql, "chosen")), in_status(RunStatus.PENDING)
         )  # a cancellation may come between
         .values(
             status=RunStatus.RUNNING,
@@ -219,7 +220,7 @@ def _take(on_postgresql: bool) -> ReturningUpdate[Any]:
             claimed_by=bindparam("by_worker", type_=runs.c.claimed_by.type),
             lease_until=bindparam("until_at", type_=runs.c.lease_until.type),
             started_at=bindparam("now_at", type_=runs.c.started_at.type),
-            serialize_key=standing("serialize_key"),
+            serialize_key=current_bound("serialize_key"),
             output=None,
             error=None,
         )
@@ -232,7 +233,9 @@ def _mine(on_postgresql: bool) -> Select[Any]:
     by_worker = bindparam("by_worker", type_=runs.c.claimed_by.type)
     return _with_all(
         and_(
-            runs.c.id.in_(listed(on_postgresql, "chosen")), runs.c.claimed_by == by_worker, in_status(RunStatus.RUNNING)
+            runs.c.id.in_(list_elements(on_postgresql, "chosen")),
+            runs.c.claimed_by == by_worker,
+            in_status(RunStatus.RUNNING),
         )
     )
 
@@ -276,6 +279,6 @@ def _with_all(which: ColumnElement[bool]) -> Select[Any]:
 
 
 def _claimed_row(row: Any) -> Claimed:
-    run = as_run({name: getattr(row, f"run_{name}") for name in Run.__slots__})
+    run = run_of({name: getattr(row, f"run_{name}") for name in Run.__slots__})
     key = TriggerKey(run.project, run.domain, run.task, row.trigger_name) if row.trigger_name else None
     return Claimed(run, row.task_spec, key, row.trigger_spec, row.scopes, row.last_success_at, row.state)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select
 
 from revisions.outcomes import RunStatus
-from revisions.store.batches import among
+from revisions.store.batches import in_list
+from revisions.store.run_tables import costs, runs
 from revisions.store.runs import LIVE, Run, in_status
-from revisions.store.tables import costs, runs
 
 
-class SetAside(NamedTuple):
+class Reservation(NamedTuple):
     """What the runs of a trigger that go on are expected to cost, and how many they are."""
 
     reserved: float
@@ -38,23 +38,23 @@ def since(connection: Connection, ids: Sequence[str], at: datetime) -> dict[str,
     """What the attempts of these triggers cost that ended at an instant or after it; nothing is left out."""
     statement = (
         select(costs.c.trigger_id, func.sum(costs.c.amount))
-        .where(among(connection, costs.c.trigger_id, ids), costs.c.at >= at)
+        .where(in_list(connection, costs.c.trigger_id, ids), costs.c.at >= at)
         .group_by(costs.c.trigger_id)
     )
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def set_aside(connection: Connection, ids: Sequence[str]) -> Mapping[str, SetAside]:
+def reservations(connection: Connection, ids: Sequence[str]) -> Mapping[str, Reservation]:
     """What is set aside for the runs of these triggers that go on; one without such runs is left out."""
     statement = (
         select(runs.c.trigger_id, func.coalesce(func.sum(runs.c.reserved), 0.0), func.count())
-        .where(among(connection, runs.c.trigger_id, ids), in_status(*LIVE))
+        .where(in_list(connection, runs.c.trigger_id, ids), in_status(*LIVE))
         .group_by(runs.c.trigger_id)
     )
-    return {row[0]: SetAside(row[1], row[2]) for row in connection.execute(statement)}
+    return {row[0]: Reservation(row[1], row[2]) for row in connection.execute(statement)}
 
 
-def dearest(connection: Connection, trigger_id: str, number: int) -> float | None:
+def highest_recent(connection: Connection, trigger_id: str, number: int) -> float | None:
     """What the dearest of the newest so many ended runs of a trigger cost; None where none has ended."""
     ended = (
         select(func.coalesce(runs.c.cost, 0.0).label("cost"))
@@ -70,7 +70,7 @@ def dearest(connection: Connection, trigger_id: str, number: int) -> float | Non
     return found
 
 
-def within(
+def spent_within(
     connection: Connection, from_at: datetime | None, to_at: datetime | None, *, projects: Collection[str] | None = None
 ) -> list[Spent]:
     """What each trigger's attempts that ended in [from, to) cost, in some projects alone where they are named."""

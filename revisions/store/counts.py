@@ -15,13 +15,21 @@ from revisions.clock import Clock
 from revisions.history.triggers import StopReason
 from revisions.outcomes import RunStatus
 from revisions.store import holds
-from revisions.store.database import ask_and_look_at
-from revisions.store.pipeline import ask
+from revisions.store.database import fetch_with_time
+from revisions.store.pipeline import fetch
+from revisions.store.run_tables import catchup_backlogs, quarantines, runs
 from revisions.store.runs import LIVE, in_status
-from revisions.store.tables import catchup_backlogs, quarantines, runs, trigger_status, triggers
+from revisions.store.tables import trigger_status, triggers
 
 BY_HAND = "by_hand"
 """Why a trigger rests that a person deactivated, whatever the person's words."""
+
+
+class WaitingCount(NamedTuple):
+    """How many runs wait, and since when the longest."""
+
+    number: int
+    oldest_at: datetime | None
 
 
 class DelayCause(StrEnum):
@@ -76,14 +84,14 @@ class InstallationCounts:
     frozen: Collection[str] | None
 
 
-def take(connection: Connection, clock: Clock) -> InstallationCounts:
+def count_installation(connection: Connection, clock: Clock) -> InstallationCounts:
     """Counts; what it costs goes with the number of triggers, of live runs, and of what is late."""
     questions = (_LIVE, _WAITING_SINCE, _STANDINGS, _QUARANTINED, _BACKLOGS)
-    (live, [(waiting_since,)], standings, [(quarantined,)], backlogs), now = ask_and_look_at(
+    (live, [(waiting_since,)], standings, [(quarantined,)], backlogs), now = fetch_with_time(
         clock, connection, *((question, {}) for question in questions)
     )
-    late, freezes = ask(connection, (_LATE, {"at": now}), holds.asking_freezes(now))
-    frozen = holds.projects_of(freezes, now)
+    late, freezes = fetch(connection, (_LATE, {"at": now}), holds.freezes_query(now))
+    frozen = holds.frozen_projects_of(freezes, now)
     return InstallationCounts(
         now=now,
         live={row[0]: row[1] for row in live},
@@ -95,6 +103,22 @@ def take(connection: Connection, clock: Clock) -> InstallationCounts:
         missed_since=min((row.since for row in backlogs if _moves(row, frozen)), default=None),
         frozen=frozen,
     )
+
+
+def pending_since(connection: Connection, at: datetime) -> WaitingCount:
+    """Pending runs that nobody claimed though they could have been since an instant or before."""
+    counted = select(func.count(), func.min(runs.c.available_at)).where(
+        in_status(RunStatus.PENDING), runs.c.available_at <= at
+    )
+    return WaitingCount(*connection.execute(counted).one())
+
+
+def parked_since(connection: Connection, at: datetime) -> WaitingCount:
+    """Runs made at an instant or before that wait for an approval."""
+    counted = select(func.count(), func.min(runs.c.created_at)).where(
+        in_status(RunStatus.PARKED), runs.c.created_at <= at
+    )
+    return WaitingCount(*connection.execute(counted).one())
 
 
 def _is_frozen(project: str, frozen: Collection[str] | None) -> bool:

@@ -39,7 +39,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
 from revisions.store import pipeline, sessions
-from revisions.store.pipeline import Question
+from revisions.store.pipeline import Query
 from revisions.store.tables import SCHEMA, schema_support
 
 __all__ = ["Connection", "Database", "PoolUse", "ServerClock"]
@@ -59,9 +59,9 @@ class ServerClock(HostClock):
     def now(self, connection: Any, /) -> datetime:
         return self.after(connection)[1]
 
-    def after(self, connection: Connection, *questions: Question) -> tuple[list[list[Any]], datetime]:
+    def after(self, connection: Connection, *questions: Query) -> tuple[list[list[Any]], datetime]:
         """The answers, and the time once all of them are there, asked in the same breath."""
-        *answers, [(now,)] = pipeline.ask(connection, *questions, (_SERVER_NOW, {}))
+        *answers, [(now,)] = pipeline.fetch(connection, *questions, (_SERVER_NOW, {}))
         return answers, now.astimezone(UTC)
 
 
@@ -76,11 +76,11 @@ class PoolUse(NamedTuple):
 _SERVER_NOW = select(func.clock_timestamp().label("now"))
 
 
-def ask_and_look_at(clock: Clock, connection: Connection, *questions: Question) -> tuple[list[list[Any]], datetime]:
+def fetch_with_time(clock: Clock, connection: Connection, *questions: Query) -> tuple[list[list[Any]], datetime]:
     """The rows of each question (`pipeline.ask`), and the time after the last of them."""
     if isinstance(clock, ServerClock):
         return clock.after(connection, *questions)
-    return pipeline.ask(connection, *questions), clock.now(connection)
+    return pipeline.fetch(connection, *questions), clock.now(connection)
 
 
 class Database:
@@ -90,7 +90,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, create: bool = False, pool_size: int = 20) -> None:
-        self.url = parsed(url)
+        self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._writing = threading.RLock()
         self.engine = _sqlite_engine(self.url, create) if self.is_sqlite else _postgresql_engine(self.url, pool_size)
@@ -112,7 +112,7 @@ class Database:
                     with connection.begin():
                         yield connection
             else:
-                with self.engine.connect() as connection, connection.begin(), pipeline.ending(connection):
+                with self.engine.connect() as connection, connection.begin():
                     yield connection
 
     def schema(self) -> str | None:
@@ -162,7 +162,7 @@ class Database:
         return _shown(self.url)
 
 
-def parsed(url: str, path: str = "database-url") -> URL:
+def parse_url(url: str, path: str = "database-url") -> URL:
     """A database's URL, with the driver to use. Raises Invalid at `path`, the setting it stands in."""
     try:
         found = make_url(url)

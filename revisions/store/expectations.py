@@ -15,7 +15,7 @@ from revisions.spec.stored import readable_trigger
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
 from revisions.store.pipeline import Write
-from revisions.store.tables import expectations, missed_deadlines
+from revisions.store.run_tables import expectations, missed_deadlines
 
 _ARM = insert(expectations)
 _DISARM = delete(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))
@@ -44,7 +44,7 @@ class MissedDeadline:
     noticed_at: datetime
 
 
-def following(previous: Trigger | None, revision: Revision) -> Iterator[Write]:
+def change_writes(previous: Trigger | None, revision: Revision) -> Iterator[Write]:
     """What a change of the trigger means for its deadlines: they are looked at anew, those from before it too."""
     was = previous is not None and readable_trigger(previous.spec).expect is not None
     now = readable_trigger(revision.spec).expect is not None
@@ -55,7 +55,7 @@ def following(previous: Trigger | None, revision: Revision) -> Iterator[Write]:
         yield _ARM, {"trigger_id": revision.trigger_id, "judged_until": revision.at, "look_at": revision.at}
 
 
-def look(connection: Connection, trigger_id: str, at: datetime) -> None:
+def recompute(connection: Connection, trigger_id: str, at: datetime) -> None:
     """Has a trigger's deadlines looked at anew, where it has any, for what is expected of it has changed."""
     connection.execute(_LOOK, {"of_trigger": trigger_id, "look_at": at})
 

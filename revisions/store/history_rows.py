@@ -13,16 +13,10 @@ from revisions.history.chain import Row
 from revisions.history.chain_breaks import ChainHead
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import tasks as task_store
-from revisions.store.batches import among, insert_if_absent, update_many
+from revisions.store.batches import in_list, insert_if_absent, update_many
 from revisions.store.columns import Instant
-from revisions.store.tables import (
-    catchup_backlogs,
-    tasks,
-    trigger_changes,
-    trigger_revisions,
-    trigger_status,
-    triggers,
-)
+from revisions.store.run_tables import catchup_backlogs
+from revisions.store.tables import tasks, trigger_changes, trigger_revisions, trigger_status, triggers
 
 PAGE = 5_000
 """Revisions that one statement reads; between two of them there is time for others."""
@@ -38,10 +32,10 @@ def snapshot(connection: Connection, *, patience_seconds: int = 10) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
         connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{patience_seconds}s'"))
-        unhurried(connection)
+        lift_transaction_timeout(connection)
 
 
-def unhurried(connection: Connection) -> None:
+def lift_transaction_timeout(connection: Connection) -> None:
     """Lets the transaction take longer than any other may (`transaction_timeout`, PostgreSQL 17 and later)."""
     if connection.dialect.name == "postgresql":
         connection.execute(
@@ -72,7 +66,7 @@ def pages(connection: Connection, trigger_ids: Sequence[str] | None = None) -> I
     place = tuple_(trigger_revisions.c.trigger_id, trigger_revisions.c.revision)
     statement = _as_written(connection, trigger_revisions).order_by(*place.clauses).limit(PAGE)
     if trigger_ids is not None:
-        statement = statement.where(among(connection, trigger_revisions.c.trigger_id, trigger_ids))
+        statement = statement.where(in_list(connection, trigger_revisions.c.trigger_id, trigger_ids))
     after: tuple[str, int] | None = None
     while True:
         page = RevisionPages(_parts(connection, statement if after is None else statement.where(place > after)))
@@ -82,18 +76,18 @@ def pages(connection: Connection, trigger_ids: Sequence[str] | None = None) -> I
         after = page.last[0], page.last[1]
 
 
-def standing(connection: Connection, ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+def current_rows(connection: Connection, ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """The current rows of these triggers, by id."""
-    statement = select(triggers).where(among(connection, triggers.c.trigger_id, sorted(set(ids))))
+    statement = select(triggers).where(in_list(connection, triggers.c.trigger_id, sorted(set(ids))))
     return {row.trigger_id: dict(row._mapping) for row in connection.execute(statement)}
 
 
-def without_history(connection: Connection, ids: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
+def rows_without_history(connection: Connection, ids: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
     """Current rows that no revision stands behind."""
     behind = exists().where(trigger_revisions.c.trigger_id == triggers.c.trigger_id)
     statement = select(triggers).where(~behind).order_by(triggers.c.trigger_id)
     if ids is not None:
-        statement = statement.where(among(connection, triggers.c.trigger_id, ids))
+        statement = statement.where(in_list(connection, triggers.c.trigger_id, ids))
     return [dict(row._mapping) for row in connection.execute(statement)]
 
 
@@ -131,7 +125,7 @@ def status_revisions(connection: Connection, ids: Sequence[str] | None = None) -
     """The revision that each status row carries."""
     statement = select(trigger_status.c.trigger_id, trigger_status.c.revision)
     if ids is not None:
-        statement = statement.where(among(connection, trigger_status.c.trigger_id, ids))
+        statement = statement.where(in_list(connection, trigger_status.c.trigger_id, ids))
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
@@ -146,19 +140,19 @@ def summaries(connection: Connection) -> dict[TaskKey, tuple[int, int, str | Non
 def lock_triggers(connection: Connection, ids: Sequence[str]) -> None:
     """Locks the current rows of these triggers that exist, in key order; the task rows must be locked already."""
     order = (triggers.c[name] for name in TriggerKey._fields)
-    statement = select(triggers.c.trigger_id).where(among(connection, triggers.c.trigger_id, ids)).order_by(*order)
+    statement = select(triggers.c.trigger_id).where(in_list(connection, triggers.c.trigger_id, ids)).order_by(*order)
     connection.execute(statement.with_for_update(key_share=True)).all()
 
 
-def remove(connection: Connection, ids: Sequence[str]) -> None:
+def remove_current_rows(connection: Connection, ids: Sequence[str]) -> None:
     """Takes current rows away, to be written anew or for good; revisions stay."""
-    connection.execute(delete(triggers).where(among(connection, triggers.c.trigger_id, ids)))
+    connection.execute(delete(triggers).where(in_list(connection, triggers.c.trigger_id, ids)))
 
 
 def remove_status(connection: Connection, ids: Sequence[str]) -> None:
     """Takes away what a trigger that never was is doing."""
     for table in (catchup_backlogs, trigger_status):
-        connection.execute(delete(table).where(among(connection, table.c.trigger_id, ids)))
+        connection.execute(delete(table).where(in_list(connection, table.c.trigger_id, ids)))
 
 
 def insert_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
@@ -166,13 +160,13 @@ def insert_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> in
     return insert_if_absent(connection, triggers, *rows) if rows else 0
 
 
-def follow(connection: Connection, ids: Sequence[str], now: datetime) -> None:
+def restore_status(connection: Connection, ids: Sequence[str], now: datetime) -> None:
     """Brings status rows to the revisions of their current rows, and lets the next pass decide them anew.
 
     The watermark stays where it was; where a row was lost it is `now`, for nobody knows what was decided (L-05).
     """
     statement = select(triggers.c.trigger_id, triggers.c.revision, triggers.c.active)
-    found = connection.execute(statement.where(among(connection, triggers.c.trigger_id, ids))).all()
+    found = connection.execute(statement.where(in_list(connection, triggers.c.trigger_id, ids))).all()
     given = [
         {"trigger_id": row.trigger_id, "revision": row.revision, "next_fire_at": now if row.active else None}
         for row in found
@@ -185,7 +179,7 @@ def follow(connection: Connection, ids: Sequence[str], now: datetime) -> None:
 
 def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
     """Recomputes the summaries of task versions that are locked."""
-    for statement, given in task_store.summarising(keys):
+    for statement, given in task_store.summary_writes(keys):
         connection.execute(statement, dict(given))
 
 

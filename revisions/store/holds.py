@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, and_, bindparam, func, or_, sele
 from revisions.history.triggers import Trigger
 from revisions.outcomes import HoldKind
 from revisions.store.batches import insert_if_absent
-from revisions.store.pipeline import Question
+from revisions.store.pipeline import Query
 from revisions.store.tables import holds
 
 
@@ -58,7 +58,7 @@ def get(connection: Connection, hold_id: str) -> Hold | None:
     return _from_row(row) if row else None
 
 
-def lasting(connection: Connection, since: datetime, kind: HoldKind | None = None) -> list[Hold]:
+def not_ended(connection: Connection, since: datetime, kind: HoldKind | None = None) -> list[Hold]:
     """Those that are not over before an instant, to begin later included; oldest first."""
     statement = _newest().where(or_(holds.c.until_at.is_(None), holds.c.until_at > since))
     if kind is not None:
@@ -74,27 +74,27 @@ def number_of_changes(connection: Connection) -> int:
 
 def frozen(connection: Connection, now: datetime) -> list[Hold]:
     """The freezes in force."""
-    return [hold for hold in lasting(connection, now, HoldKind.FREEZE) if hold.is_on(now)]
+    return [hold for hold in not_ended(connection, now, HoldKind.FREEZE) if hold.is_on(now)]
 
 
 def frozen_projects(connection: Connection, now: datetime) -> list[str] | None:
     """The projects that are frozen, None when everything is (S-13)."""
-    return projects_of(frozen(connection, now), now)
+    return frozen_projects_of(frozen(connection, now), now)
 
 
-def projects_of(freezes: Iterable[Any], now: datetime) -> list[str] | None:
+def frozen_projects_of(freezes: Iterable[Any], now: datetime) -> list[str] | None:
     """The projects of those freezes that are in force, None when everything is; they are holds, or rows of them."""
     projects = [hold.project for hold in freezes if hold.from_at <= now]
     named = [project for project in projects if project is not None]
     return named if len(named) == len(projects) else None
 
 
-def asking_freezes(now: datetime) -> Question:
+def freezes_query(now: datetime) -> Query:
     """Asks for the freezes that are not over, those to begin later included."""
     return _FREEZES, {"at": now}
 
 
-def over(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
+def hold_of(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
     """What holds a trigger at an instant: a freeze before a blackout, then what ends last."""
     of: Mapping[str, Any] = {"project": trigger.key.project, "trigger_id": trigger.trigger_id, "tags": trigger.tags}
     on = [one for one in held if one.is_on(now) and one.covers(**of)]

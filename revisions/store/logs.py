@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, tuple_
 
-from revisions.store.tables import run_logs
+from revisions.store.run_tables import run_logs
 
 HEAD = TAIL = 512 * 1024
 _CHUNK = 64 * 1024

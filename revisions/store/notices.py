@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, func, select
 from revisions.clock import HostClock
 from revisions.ids import fresh
 from revisions.store import sessions
-from revisions.store.database import Database, parsed
+from revisions.store.database import Database, parse_url
 
 CHANGES = "triggerctl_changes"
 """Sent with every row of the feed: the trigger's id; empty where something else changed."""
@@ -41,7 +41,7 @@ class Hearing(StrEnum):
     ELSEWHERE = "elsewhere"
 
 
-def hearing(database: Database, past: str | None, seconds: float = 2.0) -> Hearing:
+def check_hearing(database: Database, past: str | None, seconds: float = 2.0) -> Hearing:
     """Tries it with a notice of its own, which is waited for that long; `past` as for the listener (PostgreSQL).
 
     Raises Unavailable when the database itself cannot be reached, Invalid when `past` is no database.
@@ -113,7 +113,7 @@ class Listener:
 
 
 def _address(database: Database, past: str | None) -> str:
-    url = parsed(past, "listen-url") if past else database.url
+    url = parse_url(past, "listen-url") if past else database.url
     return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, sel
 from revisions.outcomes import OccurrenceOutcome, RunStatus
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
-from revisions.store.tables import occurrences, runs
+from revisions.store.run_tables import occurrences, runs
 
 
 @dataclass(frozen=True, slots=True)

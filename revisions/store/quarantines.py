@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, delete, select, true
 
-from revisions.store.batches import among, insert_if_absent
+from revisions.store.batches import in_list, insert_if_absent
 from revisions.store.columns import storable
-from revisions.store.tables import quarantines, triggers
+from revisions.store.run_tables import quarantines
+from revisions.store.tables import triggers
 
 FIRST_SECONDS = 30
 LONGEST_SECONDS = 3_600
@@ -45,12 +46,12 @@ def put(connection: Connection, trigger_id: str, error: str, now: datetime) -> Q
 
 def lift(connection: Connection, ids: Sequence[str]) -> None:
     """Ends the quarantine of triggers that could be decided."""
-    connection.execute(delete(quarantines).where(among(connection, quarantines.c.trigger_id, ids)))
+    connection.execute(delete(quarantines).where(in_list(connection, quarantines.c.trigger_id, ids)))
 
 
 def get(connection: Connection, ids: Sequence[str]) -> dict[str, Quarantine]:
     """Those of these triggers that are set apart, by id."""
-    statement = select(quarantines).where(among(connection, quarantines.c.trigger_id, ids))
+    statement = select(quarantines).where(in_list(connection, quarantines.c.trigger_id, ids))
     return {row.trigger_id: Quarantine(**row._mapping) for row in connection.execute(statement)}
 
 

@@ -10,10 +10,11 @@ from sqlalchemy import Connection, Integer, Label, Select, bindparam, func, lite
 
 from revisions.outcomes import RunStatus
 from revisions.run_limits import FullLimits, RunLimits, RunningRun, WaitingRun
-from revisions.store.batches import listed
-from revisions.store.pipeline import Question, ask
+from revisions.store.batches import list_elements
+from revisions.store.pipeline import Query, fetch
+from revisions.store.run_tables import runs
 from revisions.store.runs import LIVE, Run, in_status
-from revisions.store.tables import runs, trigger_status, triggers
+from revisions.store.tables import trigger_status, triggers
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, so many beyond what is wanted."""
@@ -23,16 +24,16 @@ _BESIDE = ("allow", "skip")
 """Overlap policies whose runs go beside others of their trigger; all others wait for their turn."""
 
 
-RUNNING: Question = (select(*(runs.c[name] for name in RunningRun._fields)).where(in_status(RunStatus.RUNNING)), {})
+RUNNING: Query = (select(*(runs.c[name] for name in RunningRun._fields)).where(in_status(RunStatus.RUNNING)), {})
 """Asks for all that runs."""
 
 
 def running(connection: Connection) -> list[RunningRun]:
     """All that runs."""
-    return [RunningRun(*row) for row in ask(connection, RUNNING)[0]]
+    return [RunningRun(*row) for row in fetch(connection, RUNNING)[0]]
 
 
-def first(now: datetime, wanted: int) -> Question:
+def first_page_query(now: datetime, wanted: int) -> Query:
     """Asks for the first page of what waits, for so many, whatever is full."""
     return _PAGES, {"now_at": now, "size": min(wanted + _SPARE, _PAGE) if wanted > 0 else 0}
 
@@ -55,16 +56,16 @@ def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Fu
         yield [one for _, _, one in sorted(found)]
         if len(page) < _SPARE:
             return
-        (page,) = ask(connection, _asking(connection, now, judged, page[-1], full))
+        (page,) = fetch(connection, _asking(connection, now, judged, page[-1], full))
 
 
-def standing(bound: str) -> Label[Any]:
+def current_bound(bound: str) -> Label[Any]:
     """What the trigger of a run says now, whichever revision made the run; looked up for each row that is read."""
     of = select(triggers.c[bound]).where(triggers.c.trigger_id == runs.c.trigger_id)
     return of.scalar_subquery().label(bound)
 
 
-_WAITING = [standing(name) if name in RunLimits._fields else runs.c[name] for name in WaitingRun._fields]
+_WAITING = [current_bound(name) if name in RunLimits._fields else runs.c[name] for name in WaitingRun._fields]
 _NOW = bindparam("now_at", type_=runs.c.available_at.type)
 _OVER_BUDGET = select(trigger_status.c.trigger_id).where(trigger_status.c.over_budget_until > _NOW)
 _PAGES = (
@@ -75,7 +76,7 @@ _PAGES = (
 )
 
 
-def _asking(connection: Connection, now: datetime, judged: Collection[str], last: Any, full: FullLimits) -> Question:
+def _asking(connection: Connection, now: datetime, judged: Collection[str], last: Any, full: FullLimits) -> Query:
     lists: dict[str, Iterable[object]] = {
         "projects": full.projects,
         "triggers": full.triggers,
@@ -93,7 +94,7 @@ def _pages_past(on_postgresql: bool) -> Select[Any]:
     last = tuple_(bindparam("last_at", type_=_NOW.type), bindparam("last_id", type_=runs.c.id.type))
     task = tuple_(runs.c.project, runs.c.domain, runs.c.task)
     beside = runs.c.overlap.in_([literal_column(f"'{policy}'") for policy in _BESIDE])
-    of = partial(listed, on_postgresql)
+    of = partial(list_elements, on_postgresql)
     key = tuple_(triggers.c.project, triggers.c.serialize_key)
     keyed = select(triggers.c.trigger_id).where(triggers.c.serialize_key.is_not(None), key.in_(of("keys", 2)))
     return _PAGES.where(
@@ -128,23 +129,23 @@ def _heads(connection: Connection, queues: Collection[str], now: datetime) -> li
     return [(row.available_at, row.id, WaitingRun(*row[: len(_WAITING)])) for row in connection.execute(heads)]
 
 
-def before(connection: Connection, run: Run) -> str | None:
+def earlier_run_id(connection: Connection, run: Run) -> str | None:
     """The run of the same trigger that goes on, or is to go on first; None when there is none."""
     of = select(runs.c.id).where(runs.c.trigger_id == run.trigger_id, runs.c.id != run.id)
     under_way = connection.execute(of.where(in_status(*_UNDER_WAY)).limit(1)).scalar()
     if under_way:
         return str(under_way)
     place = tuple_(runs.c.scheduled_at, runs.c.id) < (run.scheduled_at, run.id)
-    first = (
+    first_page_query = (
         of.where(in_status(RunStatus.PENDING, RunStatus.PARKED), place)
         .order_by(runs.c.scheduled_at, runs.c.id)
         .limit(1)
     )
-    found: str | None = connection.execute(first).scalar()
+    found: str | None = connection.execute(first_page_query).scalar()
     return found
 
 
-def holder(connection: Connection, project: str, key: str) -> str | None:
+def key_holder_id(connection: Connection, project: str, key: str) -> str | None:
     """The run that holds a key."""
     held = select(runs.c.id).where(in_status(RunStatus.RUNNING), runs.c.project == project, runs.c.serialize_key == key)
     found: str | None = connection.execute(held).scalar()

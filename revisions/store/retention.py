@@ -8,10 +8,9 @@ from sqlalchemy import Connection, Select, Text, delete, func, literal, or_, sel
 
 from revisions import ids
 from revisions.outcomes import RunStatus
-from revisions.store.batches import among, insert_if_absent
+from revisions.store.batches import in_list, insert_if_absent
 from revisions.store.columns import Instant
-from revisions.store.runs import LIVE
-from revisions.store.tables import (
+from revisions.store.run_tables import (
     catchup_backlogs,
     costs,
     expectations,
@@ -21,11 +20,9 @@ from revisions.store.tables import (
     run_logs,
     runs,
     sweeps,
-    trigger_changes,
-    trigger_revisions,
-    trigger_status,
-    triggers,
 )
+from revisions.store.runs import LIVE
+from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 
 PAGE = 500
 """Rows that are looked at in one transaction, and removed in it at most."""
@@ -51,7 +48,7 @@ class Record(NamedTuple):
     until: datetime
 
 
-class Keeper(NamedTuple):
+class RetentionFacts(NamedTuple):
     """What stands in the way of forgetting a trigger's past; `newest_from` is the id of its so manieth newest run."""
 
     trigger_id: str
@@ -64,7 +61,7 @@ class Keeper(NamedTuple):
     spec: str
 
 
-def take(connection: Connection, names: Collection[str], now: datetime) -> Sweep | None:
+def take_sweep(connection: Connection, names: Collection[str], now: datetime) -> Sweep | None:
     """The sweep that waited longest, for this transaction alone; None when none is due or another replica is at it."""
     insert_if_absent(connection, sweeps, *({"name": name, "position": "", "due_at": now} for name in sorted(names)))
     due = select(sweeps.c.name, sweeps.c.position).where(sweeps.c.name.in_(sorted(names)), sweeps.c.due_at <= now)
@@ -73,7 +70,7 @@ def take(connection: Connection, names: Collection[str], now: datetime) -> Sweep
     return Sweep(*row) if row else None
 
 
-def move(connection: Connection, name: str, position: str, due_at: datetime) -> None:
+def move_sweep(connection: Connection, name: str, position: str, due_at: datetime) -> None:
     """Where a sweep goes on, and when."""
     connection.execute(update(sweeps).where(sweeps.c.name == name).values(position=position, due_at=due_at))
 
@@ -84,7 +81,7 @@ def old_runs(connection: Connection, position: str, before: datetime) -> tuple[l
     page = _page(connection, select(of.id).where(of.id > position, of.id < ids.floor(before)).order_by(of.id), PAGE)
     ended = (of.finished_at < before, of.status.not_in(LIVE))
     found = select(of.id, of.trigger_id, of.occurrence_id, of.scheduled_at).where(
-        among(connection, of.id, page), *ended
+        in_list(connection, of.id, page), *ended
     )
     return [Record(*row) for row in connection.execute(found)], _next(page, PAGE)
 
@@ -107,7 +104,7 @@ def old_skips(connection: Connection, position: str, before: datetime) -> tuple[
     return records, f"{ids.utc_text(last[0])} {last[2]} {last[1]}" if last else ""
 
 
-def keepers(connection: Connection, trigger_ids: Collection[str], newest: int) -> list[Keeper]:
+def retention_facts(connection: Connection, trigger_ids: Collection[str], newest: int) -> list[RetentionFacts]:
     """What these triggers need of their past, and their spec."""
     of = trigger_status.c
     cursor = select(func.min(catchup_backlogs.c.cursor_at)).where(catchup_backlogs.c.trigger_id == of.trigger_id)
@@ -128,17 +125,17 @@ def keepers(connection: Connection, trigger_ids: Collection[str], newest: int) -
             triggers.c.spec,
         )
         .join(triggers, triggers.c.trigger_id == of.trigger_id)
-        .where(among(connection, of.trigger_id, sorted(trigger_ids)))
+        .where(in_list(connection, of.trigger_id, sorted(trigger_ids)))
     )
-    return [Keeper(*row) for row in connection.execute(statement)]
+    return [RetentionFacts(*row) for row in connection.execute(statement)]
 
 
 def remove_runs(connection: Connection, gone: Sequence[str], before: datetime) -> int:
     """Removes runs with their logs, but for those that were begun again meanwhile, and answers how many went."""
     of = runs.c
     ended = (of.finished_at < before, of.status.not_in(LIVE))
-    removed = list(connection.execute(delete(runs).where(among(connection, of.id, gone), *ended).returning(of.id)))
-    connection.execute(delete(run_logs).where(among(connection, run_logs.c.run_id, [row[0] for row in removed])))
+    removed = list(connection.execute(delete(runs).where(in_list(connection, of.id, gone), *ended).returning(of.id)))
+    connection.execute(delete(run_logs).where(in_list(connection, run_logs.c.run_id, [row[0] for row in removed])))
     return len(removed)
 
 
@@ -157,9 +154,9 @@ def remove_logs(connection: Connection, position: str, before: datetime) -> tupl
     few = select(of.run_id).where(of.run_id > position, of.run_id < ids.floor(before)).distinct().order_by(of.run_id)
     page = _page(connection, few, LOGS)
     going_on = or_(runs.c.status.in_(LIVE), runs.c.finished_at >= before)
-    stays = set(connection.execute(select(runs.c.id).where(among(connection, runs.c.id, page), going_on)).scalars())
+    stays = set(connection.execute(select(runs.c.id).where(in_list(connection, runs.c.id, page), going_on)).scalars())
     gone = [run_id for run_id in page if run_id not in stays]
-    connection.execute(delete(run_logs).where(among(connection, of.run_id, gone)))
+    connection.execute(delete(run_logs).where(in_list(connection, of.run_id, gone)))
     return len(gone), _next(page, LOGS)
 
 
@@ -168,7 +165,7 @@ def remove_costs(connection: Connection, position: str, before: datetime) -> tup
     of = costs.c
     few = select(of.run_id).where(of.run_id > position, of.run_id < ids.floor(before)).distinct().order_by(of.run_id)
     page = _page(connection, few, PAGE)
-    gone = connection.execute(delete(costs).where(among(connection, of.run_id, page), of.at < before)).rowcount
+    gone = connection.execute(delete(costs).where(in_list(connection, of.run_id, page), of.at < before)).rowcount
     return gone, _next(page, PAGE)
 
 
@@ -188,7 +185,7 @@ def remove_changes(connection: Connection, position: str, before: datetime) -> t
     )
     page = connection.execute(few.where(of.position > int(position or 0)).order_by(of.position).limit(PAGE)).all()
     named = {row.trigger_id for row in page}
-    newest = select(of.trigger_id, func.max(of.position)).where(among(connection, of.trigger_id, sorted(named)))
+    newest = select(of.trigger_id, func.max(of.position)).where(in_list(connection, of.trigger_id, sorted(named)))
     last = {row[0]: row[1] for row in connection.execute(newest.group_by(of.trigger_id))}
     gone = [row.position for row in page if row.at < before and row.position < last[row.trigger_id]]
     if gone:
@@ -200,7 +197,7 @@ def forget(connection: Connection, until: Mapping[str, datetime]) -> None:
     """Notes up to where nothing is sure to be kept any more of what these triggers' schedules named."""
     if not until:
         return
-    known = select(forgotten).where(among(connection, forgotten.c.trigger_id, sorted(until)))
+    known = select(forgotten).where(in_list(connection, forgotten.c.trigger_id, sorted(until)))
     for trigger_id, at in [tuple(row) for row in connection.execute(known)]:
         later = max(at, until[trigger_id])
         connection.execute(update(forgotten).where(forgotten.c.trigger_id == trigger_id).values(until_at=later))

@@ -4,12 +4,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Update, update
+from sqlalchemy import Connection, Update, bindparam, update
 
 from revisions.ids import TaskKey
 from revisions.outcomes import RunStatus
-from revisions.store.runs import LIVE, Run, from_row, get, in_status, lock, lock_queue, unclaimed
-from revisions.store.tables import runs
+from revisions.store.pipeline import Query
+from revisions.store.run_tables import runs
+from revisions.store.runs import LIVE, Run, from_row, get, in_status, initial_status, lock, lock_queue
+
+_NOW = bindparam("over_at", type_=runs.c.finished_at.type)
+_EXPIRE = (
+    update(runs)
+    .where(in_status(RunStatus.PENDING), runs.c.start_by < _NOW, runs.c.claim == 0)
+    .values(status=RunStatus.EXPIRED, finished_at=_NOW)
+    .returning(runs)
+)
 
 
 class Displacement(NamedTuple):
@@ -83,7 +92,7 @@ def begin_again(
         update(runs)
         .where(runs.c.id == ended.id)
         .values(
-            status=unclaimed(ended.parked),
+            status=initial_status(ended.parked),
             available_at=now,
             start_by=start_by,
             finished_at=None,
@@ -114,6 +123,15 @@ def cancel_all_pending(connection: Connection, now: datetime, by: str, reason: s
     """Cancels everything that has not begun, and answers those runs; the caller holds the queue's lock."""
     waiting = update(runs).where(in_status(RunStatus.PENDING))
     return _cancelled(connection, waiting, now, error=reason, cancel_requested_at=now, cancel_requested_by=by)
+
+
+def expire_query(now: datetime) -> Query:
+    """Ends for good what should have begun before now and was never claimed, and asks for those runs.
+
+    What was claimed once began in time: a retry, or a run that a controller gave back, goes on whenever it can. The
+    caller holds `runs.lock_queue`, for a claimer updates many rows too, in another order.
+    """
+    return _EXPIRE, {"over_at": now}
 
 
 def _cancelled(connection: Connection, waiting: Update, now: datetime, **also: Any) -> list[Run]:

@@ -21,9 +21,9 @@ from sqlalchemy import (
 )
 
 from revisions.outcomes import RunSource, RunStatus
-from revisions.store.batches import among, insert_if_absent
-from revisions.store.pipeline import Question, ask
-from revisions.store.tables import runs
+from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.pipeline import Query, fetch
+from revisions.store.run_tables import runs
 
 _QUEUE_LOCK = 7_302_114_550_183_942_001
 """The advisory lock's number on PostgreSQL: any, as long as it stays."""
@@ -132,19 +132,12 @@ class RunMade(NamedTuple):
     source: RunSource
 
 
-class WaitingCount(NamedTuple):
-    """How many runs wait, and since when the longest."""
-
-    number: int
-    oldest_at: datetime | None
-
-
 def create(connection: Connection, new: Sequence[NewRun]) -> int:
     """Inserts pending and parked runs and answers how many; an occurrence that has its run keeps it."""
     return insert_if_absent(connection, runs, *map(_columns, new)) if new else 0
 
 
-def firsts(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
+def stored_ids(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
     """The id of each new run → the id of the run that its occurrence has, its own or an earlier one (X-01)."""
     keys = {(run.trigger_id, run.occurrence_id): run.id for run in new}
     statement = select(runs.c.trigger_id, runs.c.occurrence_id, runs.c.id).where(
@@ -156,12 +149,12 @@ def firsts(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
 def by_occurrence(connection: Connection, trigger_id: str, occurrence_ids: Sequence[str]) -> dict[str, ExistingRun]:
     """The runs of a trigger's occurrences, by the ids of those that have one (X-01)."""
     statement = select(runs.c.occurrence_id, runs.c.id, runs.c.input).where(
-        runs.c.trigger_id == trigger_id, among(connection, runs.c.occurrence_id, occurrence_ids)
+        runs.c.trigger_id == trigger_id, in_list(connection, runs.c.occurrence_id, occurrence_ids)
     )
     return {row[0]: ExistingRun(row[1], row[2]) for row in connection.execute(statement)}
 
 
-def live_of(connection: Connection, trigger_id: str) -> str | None:
+def newest_live_id(connection: Connection, trigger_id: str) -> str | None:
     """The id of a run of this trigger that goes on, the newest (X-09)."""
     live = in_status(*LIVE)
     return connection.execute(select(func.max(runs.c.id)).where(live, runs.c.trigger_id == trigger_id)).scalar()
@@ -171,7 +164,9 @@ def count_live(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """How many runs of these triggers go on; one without is left out."""
     if not ids:
         return {}
-    counted = select(runs.c.trigger_id, func.count()).where(among(connection, runs.c.trigger_id, ids), in_status(*LIVE))
+    counted = select(runs.c.trigger_id, func.count()).where(
+        in_list(connection, runs.c.trigger_id, ids), in_status(*LIVE)
+    )
     return {row[0]: row[1] for row in connection.execute(counted.group_by(runs.c.trigger_id))}
 
 
@@ -184,7 +179,7 @@ _LOCK = select(runs).where(runs.c.id == bindparam("of_run")).with_for_update()
 _LOCK_QUEUE = select(cast(func.pg_advisory_xact_lock(_QUEUE_LOCK), Text).label("locked"))
 
 
-def locking(run_id: str) -> Question:
+def lock_query(run_id: str) -> Query:
     """Asks for the run, locked."""
     return _LOCK, {"of_run": run_id}
 
@@ -278,31 +273,15 @@ def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -
     return from_row(row) if row else None
 
 
-def pending_since(connection: Connection, at: datetime) -> WaitingCount:
-    """Pending runs that nobody claimed though they could have been since an instant or before."""
-    counted = select(func.count(), func.min(runs.c.available_at)).where(
-        in_status(RunStatus.PENDING), runs.c.available_at <= at
-    )
-    return WaitingCount(*connection.execute(counted).one())
-
-
-def parked_since(connection: Connection, at: datetime) -> WaitingCount:
-    """Runs made at an instant or before that wait for an approval."""
-    counted = select(func.count(), func.min(runs.c.created_at)).where(
-        in_status(RunStatus.PARKED), runs.c.created_at <= at
-    )
-    return WaitingCount(*connection.execute(counted).one())
-
-
 def lock_queue(connection: Connection) -> None:
     """One claimer at a time until the transaction ends, so that limits are exact; between status and run locks.
 
     A statement of its own: what follows must see what the lock waited for. SQLite's write transactions are alone.
     """
-    ask(connection, *locking_queue(connection))
+    fetch(connection, *lock_queue_queries(connection))
 
 
-def locking_queue(connection: Connection) -> list[Question]:
+def lock_queue_queries(connection: Connection) -> list[Query]:
     """Asks for the queue's lock, where there is one: see `lock_queue`."""
     return [(_LOCK_QUEUE, {})] if connection.dialect.name == "postgresql" else []
 
@@ -315,15 +294,15 @@ def in_status(*statuses: RunStatus, of: FromClause = runs) -> ColumnElement[bool
 
 
 def from_row(row: Row[Any]) -> Run:
-    return as_run({name: getattr(row, name) for name in Run.__slots__})
+    return run_of({name: getattr(row, name) for name in Run.__slots__})
 
 
-def as_run(columns: Mapping[str, Any]) -> Run:
+def run_of(columns: Mapping[str, Any]) -> Run:
     """Return a run with these columns, as they are stored."""
     return Run(**{**columns, "status": RunStatus(columns["status"]), "source": RunSource(columns["source"])})
 
 
-def unclaimed(parked: bool) -> RunStatus:
+def initial_status(parked: bool) -> RunStatus:
     return RunStatus.PARKED if parked else RunStatus.PENDING
 
 
@@ -333,4 +312,4 @@ _VALUES = attrgetter(*_NAMES)
 
 def _columns(run: NewRun) -> dict[str, Any]:
     values = dict(zip(_NAMES, _VALUES(run), strict=True))
-    return values | {"available_at": run.created_at, "status": unclaimed(run.parked), "attempt": 0, "claim": 0}
+    return values | {"available_at": run.created_at, "status": initial_status(run.parked), "attempt": 0, "claim": 0}

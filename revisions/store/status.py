@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, or_, select, true, update
+from sqlalchemy import Connection, bindparam, exists, insert, or_, select, true, update
 
 from revisions.history.triggers import Action, Revision
 from revisions.outcomes import OccurrenceOutcome
 from revisions.store import backlogs
-from revisions.store.batches import among, update_many
+from revisions.store.batches import in_list, update_many
 from revisions.store.occurrences import Skip
-from revisions.store.pipeline import Question, Write
-from revisions.store.tables import catchup_backlogs, project_turns, quarantines, trigger_status, triggers
+from revisions.store.pipeline import Query, Write
+from revisions.store.run_tables import catchup_backlogs, quarantines
+from revisions.store.tables import trigger_status, triggers
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,14 @@ def lock(connection: Connection, ids: Sequence[str], *, skip_locked: bool = Fals
     """The status rows of these triggers, locked in order; with `skip_locked` those that nobody else holds."""
     statement = (
         select(trigger_status)
-        .where(among(connection, trigger_status.c.trigger_id, ids))
+        .where(in_list(connection, trigger_status.c.trigger_id, ids))
         .order_by(trigger_status.c.trigger_id)
         .with_for_update(skip_locked=skip_locked)
     )
     return [StatusRow(*row) for row in connection.execute(statement)]
 
 
-def following(
+def change_writes(
     revision: Revision,
     baseline: Baseline | None,
     *,
@@ -124,7 +125,7 @@ def following(
         values["consecutive_failures"] = 0
     yield _UPDATE, values | {"of_trigger": revision.trigger_id}
     if baseline and not baseline.goes_on:
-        yield backlogs.dropping(revision.trigger_id)
+        yield backlogs.delete_write(revision.trigger_id)
 
 
 def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> list[tuple[str, int, datetime | None]]:
@@ -135,7 +136,7 @@ def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> 
         .where(triggers.c.active == true())
     )
     if ids is not None:
-        statement = statement.where(among(connection, trigger_status.c.trigger_id, ids))
+        statement = statement.where(in_list(connection, trigger_status.c.trigger_id, ids))
     return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
 
 
@@ -156,57 +157,24 @@ def due(connection: Connection, now: datetime, frozen: Collection[str] = ()) -> 
     return list(connection.execute(statement).scalars())
 
 
-_WAITING = (
-    select(trigger_status.c.trigger_id)
-    .join(triggers, and_(triggers.c.trigger_id == trigger_status.c.trigger_id, triggers.c.active == true()))
-    .where(trigger_status.c.rate_waiting_since.is_not(None))
-)
-
-
-def waits_more_than(connection: Connection, number: int) -> bool:
-    """Whether more triggers than these wait for a token."""
-    return len(connection.execute(_WAITING.limit(number + 1)).all()) > number
-
-
-def next_in_turn(connection: Connection, limit: int) -> list[str]:
-    """Those that wait for a token (L-09): the projects take turns, the one whose last is longest ago first, and in each
-    the trigger that has waited longest, since it first had to or last got one."""
-    refused_at, fired_at = trigger_status.c.rate_waiting_since, trigger_status.c.last_fired_at
-    since = case((fired_at > refused_at, fired_at), else_=refused_at).label("since")
-    order = (since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
-    turn = func.row_number().over(partition_by=triggers.c.project, order_by=order).label("turn")
-    queue = _WAITING.add_columns(triggers.c.project, since, turn).subquery()
-    statement = select(queue.c.trigger_id).outerjoin(project_turns, project_turns.c.project == queue.c.project)
-    last = project_turns.c.served_at.nulls_first()
-    statement = statement.order_by(queue.c.turn, last, queue.c.since, queue.c.trigger_id)
-    return list(connection.execute(statement.limit(limit)).scalars())
-
-
-def stop_waiting(connection: Connection, ids: Sequence[str]) -> None:
-    """Takes triggers out of the queue for tokens."""
-    if ids:
-        statement = update(trigger_status).where(among(connection, trigger_status.c.trigger_id, ids))
-        connection.execute(statement.values(rate_waiting_since=None))
-
-
-def ask(connection: Connection, trigger_id: str, at: datetime, run_id: str) -> None:
+def set_requested_fire(connection: Connection, trigger_id: str, at: datetime, run_id: str) -> None:
     """Keeps the next fire that a run asked for, in place of the schedule's and of one asked for before (S-08)."""
     asked = {"asked_fire_at": at, "asked_by_run_id": run_id, "next_fire_at": at}
     connection.execute(_UPDATE, asked | {"of_trigger": trigger_id})
 
 
-def look_again(connection: Connection, ids: Sequence[str], now: datetime) -> None:
+def recompute_next_fire(connection: Connection, ids: Sequence[str], now: datetime) -> None:
     """Has the next pass work out anew when these triggers fire, for what that hangs on has changed."""
-    statement = update(trigger_status).where(among(connection, trigger_status.c.trigger_id, ids))
+    statement = update(trigger_status).where(in_list(connection, trigger_status.c.trigger_id, ids))
     connection.execute(statement.where(trigger_status.c.next_fire_at.is_not(None)).values(next_fire_at=now))
 
 
-def locking(trigger_id: str) -> Question:
+def lock_query(trigger_id: str) -> Query:
     """Asks for the status row of one trigger, locked."""
     return _LOCK, {"of_trigger": trigger_id}
 
 
-def saving(trigger_id: str, values: Mapping[str, Any]) -> Write:
+def update_write(trigger_id: str, values: Mapping[str, Any]) -> Write:
     """Writes some columns of one trigger's locked row."""
     return _UPDATE, {**values, "of_trigger": trigger_id}
 
@@ -216,7 +184,7 @@ def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     update_many(connection, trigger_status, "trigger_id", rows)
 
 
-def fired(
+def record_manual_fires(
     connection: Connection, row: StatusRow, run_id: str, now: datetime, number: int = 1, *, outcome: OccurrenceOutcome
 ) -> None:
     """Notes on a locked row that runs were made by hand, the newest of them, and what became of it."""
@@ -225,7 +193,7 @@ def fired(
     connection.execute(this.values(**values, run_count=row.run_count + number))
 
 
-def finished(connection: Connection) -> list[tuple[str, str]]:
+def without_next_fire(connection: Connection) -> list[tuple[str, str]]:
     """Active triggers that have no fire left and no backlog, with their spec: everything is decided (S-15)."""
     backlog = exists().where(catchup_backlogs.c.trigger_id == trigger_status.c.trigger_id)
     statement = (
@@ -236,12 +204,12 @@ def finished(connection: Connection) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
 
-def look_again_at_all(connection: Connection, now: datetime) -> None:
+def recompute_every_next_fire(connection: Connection, now: datetime) -> None:
     """Has the passes work out anew when every trigger fires."""
     connection.execute(update(trigger_status).where(trigger_status.c.next_fire_at > now).values(next_fire_at=now))
 
 
-def ahead(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
+def watermarks_after(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
     """Active triggers whose watermark lies after an instant, and where it is."""
     statement = (
         select(trigger_status.c.trigger_id, trigger_status.c.watermark)
@@ -252,7 +220,7 @@ def ahead(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
 
-def wearing(connection: Connection) -> list[tuple[str, int, int]]:
+def stop_candidates(connection: Connection) -> list[tuple[str, int, int]]:
     """Active triggers that may have to stop: failures in a row, and successes.
 
     Their specs say whether they do: the text is searched only to leave out those that bound no successes.
@@ -269,12 +237,12 @@ def wearing(connection: Connection) -> list[tuple[str, int, int]]:
     return [(row[0], row[1], row[2]) for row in connection.execute(statement)]
 
 
-def every(connection: Connection) -> list[str]:
+def all_trigger_ids(connection: Connection) -> list[str]:
     """All triggers, deleted ones too."""
     return list(connection.execute(select(trigger_status.c.trigger_id).order_by(trigger_status.c.trigger_id)).scalars())
 
 
-def stand_at(connection: Connection, rows: Sequence[StatusRow], now: datetime) -> None:
+def move_watermarks(connection: Connection, rows: Sequence[StatusRow], now: datetime) -> None:
     """Moves the watermarks of these locked rows to now, never back, and has the next pass work out when they fire.
 
     A fire that a run asked for stays where it is still ahead.

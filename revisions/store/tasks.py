@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from revisions.ids import TaskKey
 from revisions.store.batches import insert_if_absent
-from revisions.store.pipeline import Question, Write, ask
+from revisions.store.pipeline import Query, Write, fetch
 from revisions.store.tables import tasks, triggers
 
 
@@ -56,15 +56,15 @@ _LOCK = select(tasks).where(_IS).with_for_update(key_share=True)
 
 def lock(connection: Connection, keys: Iterable[TaskKey]) -> dict[TaskKey, TaskRow]:
     """The rows of these keys that exist, locked in key order: first in the lock order that holds everywhere."""
-    return locked(ask(connection, *questions(keys)))
+    return locked_rows(fetch(connection, *lock_queries(keys)))
 
 
-def questions(keys: Iterable[TaskKey]) -> list[Question]:
+def lock_queries(keys: Iterable[TaskKey]) -> list[Query]:
     """What to ask to lock these keys, where something is asked in the same breath."""
     return [(_LOCK, _of(key)) for key in sorted(set(keys))]
 
 
-def locked(answers: Iterable[Sequence[Any]]) -> dict[TaskKey, TaskRow]:
+def locked_rows(answers: Iterable[Sequence[Any]]) -> dict[TaskKey, TaskRow]:
     """The answers to `questions`, by key."""
     return {task.key: task for rows in answers for task in map(_task, rows)}
 
@@ -112,7 +112,7 @@ def page(
     return [_task(row) for row in connection.execute(statement)]
 
 
-def relied_on(connection: Connection, key: TaskKey) -> list[tuple[str, str, list[str]]]:
+def other_versions_in_use(connection: Connection, key: TaskKey) -> list[tuple[str, str, list[str]]]:
     """(version, spec, trigger names) of each other version of a task to which active triggers are bound (R-15)."""
     bound = and_(
         *(mine == its for mine, its in zip(_IDENTITY, _BOUND, strict=True)),
@@ -147,7 +147,7 @@ def delete(connection: Connection, key: TaskKey) -> None:
     connection.execute(_MARK, _of(key) | {"deleted": True})
 
 
-def summarising(keys: Iterable[TaskKey]) -> Iterator[Write]:
+def summary_writes(keys: Iterable[TaskKey]) -> Iterator[Write]:
     """What recomputes the summaries of locked versions, in statements that see what the locks waited for."""
     return ((_SUMMARISE, _of(key)) for key in sorted(set(keys)))
 

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, text, update
 
-from revisions.store.batches import among, insert_if_absent
-from revisions.store.pipeline import Question, ask
+from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.pipeline import Query, fetch
 from revisions.store.tables import people, tokens
 
 
@@ -33,7 +33,7 @@ class Token:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 
-EXIST: Question = (select(exists(select(tokens.c.token_id)).label("exist")), {})
+EXIST: Query = (select(exists(select(tokens.c.token_id)).label("exist")), {})
 """Asks what `exist` answers."""
 
 
@@ -49,7 +49,7 @@ class Person:
 
 def exist(connection: Connection) -> bool:
     """Whether there ever was a token, revoked ones included: what was once locked stays locked."""
-    return bool(ask(connection, EXIST)[0][0].exist)
+    return bool(fetch(connection, EXIST)[0][0].exist)
 
 
 def lock(connection: Connection) -> None:
@@ -92,7 +92,7 @@ def revoke(connection: Connection, token_id: str, now: datetime, by: str) -> Non
     connection.execute(this.values(revoked_at=now, revoked_by=by))
 
 
-def used(connection: Connection, token_id: str, now: datetime) -> None:
+def record_use(connection: Connection, token_id: str, now: datetime) -> None:
     connection.execute(update(tokens).where(tokens.c.token_id == token_id).values(last_used_at=now))
 
 
@@ -101,7 +101,7 @@ def person(connection: Connection, name: str) -> Person | None:
     return Person(**row._mapping) if row else None
 
 
-def remember(connection: Connection, one: Person) -> None:
+def store_person(connection: Connection, one: Person) -> None:
     """Keeps what the issuer says of somebody now, in place of what it said before."""
     values = {name: getattr(one, name) for name in Person.__slots__}
     if insert_if_absent(connection, people, values) == 0:
@@ -110,14 +110,16 @@ def remember(connection: Connection, one: Person) -> None:
 
 def granted_to_tokens(connection: Connection, names: Collection[str], now: datetime) -> Iterable[tuple[str, str]]:
     """(name, grants) of the tokens of these names that can be used."""
-    statement = select(tokens.c.name, tokens.c.grants).where(among(connection, tokens.c.name, list(names)), _live(now))
+    statement = select(tokens.c.name, tokens.c.grants).where(
+        in_list(connection, tokens.c.name, list(names)), _live(now)
+    )
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
 
 def granted_to_people(connection: Connection, names: Collection[str], now: datetime) -> Iterable[tuple[str, str]]:
     """(name, grants) of those of these people whose grants still count."""
     statement = select(people.c.name, people.c.grants)
-    statement = statement.where(among(connection, people.c.name, list(names)), people.c.until_at > now)
+    statement = statement.where(in_list(connection, people.c.name, list(names)), people.c.until_at > now)
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, literal, select
 
-from revisions.store.batches import among
+from revisions.store.batches import in_list
+from revisions.store.run_tables import runs
 from revisions.store.runs import LIVE, in_status
-from revisions.store.tables import runs, tasks, triggers
+from revisions.store.tables import tasks, triggers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +64,5 @@ def read(connection: Connection, ids: Sequence[str]) -> dict[str, TriggerFacts]:
             tasks.c.name == triggers.c.task,
             tasks.c.version == triggers.c.task_version,
         ),
-    ).where(among(connection, triggers.c.trigger_id, ids))
+    ).where(in_list(connection, triggers.c.trigger_id, ids))
     return {row[0]: TriggerFacts(*tuple(row)) for row in connection.execute(statement)}

@@ -32,9 +32,9 @@ from revisions.spec.stored import readable_trigger
 from revisions.store import expectations, notices, occurrences, runs, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
-from revisions.store.batches import among, insert_if_absent
-from revisions.store.database import ask_and_look_at
-from revisions.store.pipeline import Question, Write, write
+from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.database import fetch_with_time
+from revisions.store.pipeline import Query, Write, commit_with, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 
@@ -82,14 +82,14 @@ def by_id(connection: Connection, trigger_id: str) -> Trigger | None:
 _READ = select(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
 
 
-def reading(trigger_id: str) -> Question:
+def read_query(trigger_id: str) -> Query:
     """Asks for one trigger."""
     return _READ, {"of_trigger": trigger_id}
 
 
 def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
     """The names of triggers by their ids, deleted ones too."""
-    statement = select(triggers.c.trigger_id, *_KEY).where(among(connection, triggers.c.trigger_id, sorted(set(ids))))
+    statement = select(triggers.c.trigger_id, *_KEY).where(in_list(connection, triggers.c.trigger_id, sorted(set(ids))))
     return {row[0]: TriggerKey(*row[1:]) for row in connection.execute(statement)}
 
 
@@ -113,10 +113,10 @@ def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, cl
 
     NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
     """
-    questions = (*task_store.questions(tasks), (_LOCK, _of(key)))
-    (*answers, rows), now = ask_and_look_at(clock, connection, *questions)
+    questions = (*task_store.lock_queries(tasks), (_LOCK, _of(key)))
+    (*answers, rows), now = fetch_with_time(clock, connection, *questions)
     trigger, its_status = (from_row(rows[0]), status.labelled(rows[0])) if rows else (None, None)
-    return LockedRows(task_store.locked(answers), trigger, its_status, now)
+    return LockedRows(task_store.locked_rows(answers), trigger, its_status, now)
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
@@ -193,14 +193,14 @@ def append(
     revision: Revision,
     baseline: Baseline | None,
     *,
-    is_last: bool = False,
+    commits: bool = False,
     traceparent: str | None = None,
     over_budget_until: datetime | None = None,
 ) -> Trigger:
     """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
 
     The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
-    next fire. With `is_last` nothing follows in the transaction, so that nothing here is waited for. `traceparent` is
+    next fire. With `commits` nothing follows in the transaction, so that nothing here is waited for. `traceparent` is
     what the request was part of, `over_budget_until` until when its runs are held back.
     Raises AlreadyThere when somebody took the trigger's name in the meantime.
     """
@@ -220,11 +220,10 @@ def append(
         occurrences.record(connection, [baseline.superseded])
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
     anew = _counts_anew(previous, current)
-    write(
-        connection,
+    writes: tuple[Write, ...] = (
         (_APPEND, revision_store.columns(revision)),
         *rewrites,
-        *status.following(
+        *status.change_writes(
             revision,
             baseline,
             created=previous is None,
@@ -232,11 +231,14 @@ def append(
             traceparent=traceparent,
             over_budget_until=over_budget_until,
         ),
-        *expectations.following(previous, revision),
+        *expectations.change_writes(previous, revision),
         _announcement(connection, revision.trigger_id, revision.revision),
-        *task_store.summarising(touched),
-        is_last=is_last,
+        *task_store.summary_writes(touched),
     )
+    if commits:
+        commit_with(connection, *writes)
+    else:
+        write(connection, *writes)
     return current
 
 
@@ -274,13 +276,13 @@ def stopped_since(connection: Connection, at: datetime, reason: StopReason) -> l
     return [from_row(row) for row in connection.execute(statement.order_by(triggers.c.changed_at.desc(), *_KEY))]
 
 
-def authored(connection: Connection) -> list[tuple[str, str]]:
+def active_scopes(connection: Connection) -> list[tuple[str, str]]:
     """(project, scopes) of all active triggers, each pair once."""
     statement = select(triggers.c.project, triggers.c.scopes).where(_IS_ACTIVE).distinct()
     return [(row[0], row[1]) for row in connection.execute(statement.order_by(triggers.c.project, triggers.c.scopes))]
 
 
-def authored_under(connection: Connection, project: str, scopes: str) -> list[TriggerKey]:
+def active_keys_with_scopes(connection: Connection, project: str, scopes: str) -> list[TriggerKey]:
     """The names of a project's active triggers whose revision keeps these scopes."""
     statement = select(*_KEY).where(_IS_ACTIVE, triggers.c.project == project, triggers.c.scopes == scopes)
     return [TriggerKey(*row) for row in connection.execute(statement.order_by(*_KEY))]

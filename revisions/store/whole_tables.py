@@ -8,10 +8,9 @@ from typing import Any
 from sqlalchemy import Boolean, Column, Connection, LargeBinary, Table, insert, literal, select, text, tuple_
 
 from revisions.ids import utc_text
-from revisions.store import tables
+from revisions.store import run_tables, tables
 from revisions.store.batches import insert_if_absent
-from revisions.store.columns import Instant
-from revisions.store.tables import metadata
+from revisions.store.columns import Instant, metadata
 
 MOVED: Mapping[str, Table] = {
     table.name: table
@@ -20,14 +19,14 @@ MOVED: Mapping[str, Table] = {
         tables.trigger_revisions,
         tables.trigger_status,
         tables.trigger_states,
-        tables.catchup_backlogs,
-        tables.occurrences,
-        tables.runs,
-        tables.run_logs,
-        tables.costs,
-        tables.expectations,
-        tables.missed_deadlines,
-        tables.forgotten,
+        run_tables.catchup_backlogs,
+        run_tables.occurrences,
+        run_tables.runs,
+        run_tables.run_logs,
+        run_tables.costs,
+        run_tables.expectations,
+        run_tables.missed_deadlines,
+        run_tables.forgotten,
         tables.calendars,
         tables.holds,
         tables.installation,
@@ -74,14 +73,14 @@ def write(connection: Connection, table: Table, columns: Sequence[str], given: S
     return insert_if_absent(connection, table, *values) == len(values)
 
 
-def inhabited(connection: Connection) -> list[str]:
+def filled_tables(connection: Connection) -> list[str]:
     """The tables that hold something, of those that are moved or made again; an id is there from the first."""
     names = {*MOVED, *REMADE} - {tables.installation.name}
     held = (table for table in metadata.sorted_tables if table.name in names)
     return [table.name for table in held if connection.execute(select(literal(1)).select_from(table).limit(1)).all()]
 
 
-def keep_others_out(connection: Connection) -> None:
+def lock_out_writers(connection: Connection) -> None:
     """Nobody writes while everything is: on PostgreSQL by locks on the tables, on SQLite by the one write lock."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("LOCK TABLE tasks, triggers, trigger_status, runs IN EXCLUSIVE MODE"))

@@ -8,7 +8,7 @@ from sqlalchemy import delete
 from reconcile.loop.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
-from revisions.store.tables import runs
+from revisions.store.run_tables import runs
 from tests.controller.asking import NAME, Api, T, at
 from tests.world import World
 

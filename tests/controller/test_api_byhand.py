@@ -9,7 +9,7 @@ from sqlalchemy import update
 from reconcile.runs.manual import backfill
 from revisions.clock import HandClock
 from revisions.store.database import Database
-from revisions.store.tables import runs
+from revisions.store.run_tables import runs
 from tests.controller.asking import NAME, Api, T
 
 OTHER = "acme/production/report/other"

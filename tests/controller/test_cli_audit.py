@@ -10,7 +10,7 @@ from sqlalchemy import delete
 from reconcile.loop.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
-from revisions.store.tables import runs
+from revisions.store.run_tables import runs
 from tests.controller.conftest import Cli, Write
 from tests.world import World, task_document, trigger_document
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from revisions.store.database import Database
-from revisions.store.tables import runs
+from revisions.store.run_tables import runs
 from tests.controller.conftest import Cli, Write
 from tests.world import task_document, trigger_document
 

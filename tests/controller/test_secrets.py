@@ -21,9 +21,9 @@ from reconcile.triggers.deploy import rollback_trigger
 from revisions.errors import Invalid
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
+from revisions.store.columns import metadata
 from revisions.store.database import Database
 from revisions.store.runs import Run
-from revisions.store.tables import metadata
 from tests.contract.service import Service
 from tests.controller.asking import IS_NEW, Api, T, manifest
 from tests.waiting import eventually

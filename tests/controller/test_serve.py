@@ -22,8 +22,8 @@ from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import Credentials
 from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention
-from revisions.store.database import Database, parsed
-from revisions.store.tables import run_logs
+from revisions.store.database import Database, parse_url
+from revisions.store.run_tables import run_logs
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest
 from tests.observing import only
@@ -115,7 +115,7 @@ def test_notices_are_heard_past_a_pooler(postgresql_url: str, postgresql_databas
             with database.read() as connection:
                 listening = text("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = :name")
                 here = connection.execute(listening, {"name": database.url.database}).scalar_one()
-                there = connection.execute(listening, {"name": parsed(postgresql_url).database}).scalar_one()
+                there = connection.execute(listening, {"name": parse_url(postgresql_url).database}).scalar_one()
         finally:
             up.stop()
     assert here == 0

@@ -284,7 +284,7 @@ class Site:
 
     def _live(self, name: str) -> str | None:
         with self.database.read() as connection:
-            return runs.live_of(connection, self._id(name))
+            return runs.newest_live_id(connection, self._id(name))
 
     def _told(self, name: str) -> Counter[tuple[str, int]]:
         path = self.told / name

@@ -16,7 +16,7 @@ from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
 from revisions.store import feed, schema, sessions, tasks
 from revisions.store.database import Connection, Database
-from revisions.store.notices import CHANGES, Hearing, Listener, hearing
+from revisions.store.notices import CHANGES, Hearing, Listener, check_hearing
 from tests.crash.ledger import account
 from tests.crash.site import TELL, Site
 from tests.pooler import PGBOUNCER, Pooler, version
@@ -205,8 +205,8 @@ def test_nothing_is_heard_through_it(one_kind: Pooler, postgresql_database_url: 
     """O-09: a listener does not say that it is connected where a pooler would keep the notices; `listen_url` leads
     past it."""
     with Database(one_kind.url) as database:
-        assert hearing(database, None) is Hearing.POOLED
-        assert hearing(database, postgresql_database_url) is Hearing.HEARD
+        assert check_hearing(database, None) is Hearing.POOLED
+        assert check_hearing(database, postgresql_database_url) is Hearing.HEARD
         woken: list[bool] = []
         deaf = Listener(database, {CHANGES: lambda: woken.append(True)})
         hears = Listener(database, {CHANGES: lambda: woken.append(True)}, past=postgresql_database_url)

@@ -17,7 +17,7 @@ from revisions.errors import Unavailable
 from revisions.ids import TaskKey
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
-from revisions.store import pipeline, sessions, tasks, triggers
+from revisions.store import sessions, tasks, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Listener
 from tests.stalling import between_statements, within_a_turn
@@ -41,15 +41,9 @@ def after_its_locks(connection: Connection) -> None:
     triggers.lock(connection, [TASK], key("tick"), HostClock())
 
 
-def before_its_commit(connection: Connection) -> None:
-    after_its_locks(connection)
-    pipeline.write(connection, *tasks.summarising([TASK]), is_last=True)
-
-
 STALLS = {
     "after a statement": (after_a_statement, between_statements),
     "after its locks": (after_its_locks, between_statements),
-    "before its writes and its commit": (before_its_commit, between_statements),
     "in the middle of a turn": (after_its_locks, within_a_turn),
 }
 

@@ -13,8 +13,9 @@ from reconcile.triggers.history.rebuild import Rebuilding
 from revisions.errors import Invalid, Unavailable
 from revisions.history import chain
 from revisions.store import guards, installations, schema
+from revisions.store.columns import metadata
 from revisions.store.database import Database
-from revisions.store.tables import SCHEMA, metadata
+from revisions.store.tables import SCHEMA
 from tests.world import World
 
 

@@ -81,7 +81,7 @@ class Backlogs:
             left = ranges.joined(schedule, spans, OccurrenceOutcome.MISSED, reason)
             dropped = skip_of(trigger.trigger_id, row.revision, now, left) if left else None
             occurrences.record(connection, [dropped] if dropped else [])
-            backlog_store.drop(connection, trigger.trigger_id)
+            backlog_store.delete_all(connection, trigger.trigger_id)
             notices.changed(connection)
             standing = self._standing(connection, trigger, row, now)
         self._observations.emit(BacklogDropped(key, caller.actor, dropped.count if dropped else 0))
@@ -89,7 +89,7 @@ class Backlogs:
 
     def _standing(self, connection: Connection, trigger: Trigger, row: StatusRow, now: datetime) -> BacklogView:
         backlogs = backlog_store.get(connection, [trigger.trigger_id])
-        held = holds.over(holds.lasting(connection, now), trigger, now)
+        held = holds.hold_of(holds.not_ended(connection, now), trigger, now)
         number, others = 0, backlog_store.count_triggers(connection)
         if backlogs:
             schedule = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved).schedule

@@ -61,11 +61,13 @@ class Firing:
                 caller=caller,
                 input=input,
             )
-            if (first := run_store.firsts(connection, [new])) and (made := run_store.get(connection, first[new.id])):
+            if (first := run_store.stored_ids(connection, [new])) and (
+                made := run_store.get(connection, first[new.id])
+            ):
                 return _same_request(made, new, caller)
             targets.refuse_frozen(connection, key.project, target.now)
             targets.refuse_denied(connection, target.trigger, target.now)
-            live = run_store.live_of(connection, new.trigger_id)
+            live = run_store.newest_live_id(connection, new.trigger_id)
             if live and room(overlap or "skip", target.facts.live_runs) == 0:
                 hint = "cancel it, wait for it, or allow the overlap (--overlap allow)"
                 raise Conflict.hinted("overlap", f"run {live} of {key} goes on, so nothing was fired", hint)
@@ -75,7 +77,7 @@ class Firing:
                 displaced = [Displacement(new.trigger_id, new.id, forced=overlap == "terminate")]
             over = run_orders.displace(connection, displaced, target.now)
             run_store.create(connection, [new])
-            status_store.fired(connection, target.status, new.id, target.now, outcome=outcome_of(new))
+            status_store.record_manual_fires(connection, target.status, new.id, target.now, outcome=outcome_of(new))
             notices.runs_pending(connection)
             made = run_store.get(connection, new.id)
         assert made is not None

@@ -81,7 +81,7 @@ class Rebuilding:
         """False when a trigger was bound to another task version meanwhile, whose row is not locked."""
         ids = sorted(seen.wrong)
         with self._database.write() as connection:
-            history_rows.unhurried(connection)
+            history_rows.lift_transaction_timeout(connection)
             task_store.lock(connection, seen.tasks)
             history_rows.lock_triggers(connection, ids)
             status_store.lock(connection, ids)
@@ -93,12 +93,12 @@ class Rebuilding:
                 return False
             wrong = sorted(locked.wrong)
             rows = [row for row in locked.wrong.values() if row]
-            history_rows.remove(connection, wrong)
+            history_rows.remove_current_rows(connection, wrong)
             history_rows.remove_status(connection, [one for one in wrong if locked.wrong[one] is None])
             if history_rows.insert_rows(connection, rows) != len(rows):
                 detail = "two triggers claim one name, by their revisions"
                 raise Conflict.hinted("history", detail, "`triggerctl verify` shows more")
-            history_rows.follow(connection, wrong, now)
+            history_rows.restore_status(connection, wrong, now)
             history_rows.announce(connection, [(row["trigger_id"], row["revision"]) for row in rows])
             history_rows.summarise(connection, seen.tasks)
         return True
@@ -124,7 +124,7 @@ def _replay(connection: Connection, progress: Progress, ids: Sequence[str] | Non
             counted.setdefault(_task_of(row), []).append({name: row[name] for name in ("name", "active", "automation")})
 
     walk_all(connection, ended, ids=ids, progress=progress)
-    for standing in history_rows.without_history(connection, ids):
+    for standing in history_rows.rows_without_history(connection, ids):
         status.pop(standing["trigger_id"], None)
         _wrong(replay, None, standing, [RowDifference("triggers", str(key_of(standing)), None, None, standing["hash"])])
     for trigger_id, revision in status.items():

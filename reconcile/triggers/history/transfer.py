@@ -57,14 +57,14 @@ class Importing:
             hint = "import it with the release that exported it, then upgrade that database"
             raise Invalid.at("export", f"is of schema {said['schema']}, this release works with {SCHEMA}", hint)
         with self._database.write() as connection:
-            history_rows.unhurried(connection)
-            whole_tables.keep_others_out(connection)
-            if held := whole_tables.inhabited(connection):
+            history_rows.lift_transaction_timeout(connection)
+            whole_tables.lock_out_writers(connection)
+            if held := whole_tables.filled_tables(connection):
                 detail = f"{self._database} is in use: there is something in {', '.join(held)}"
                 hint = "import into a database that `triggerctl db upgrade` has just made"
                 raise Conflict(detail, errors=[Fault("database", detail, hint)])
             file.seek(0)
-            installations.leave(connection)  # what is moved stays what it was: its work elsewhere is known by the id
+            installations.remove(connection)  # what is moved stays what it was: its work elsewhere is known by the id
             _write_rows(connection, file, sum(counts.values()), progress)
             triggers = _remake(connection)
             if checkpoints.heads_digest(history_rows.heads(connection)) != said["digest"]:

@@ -81,7 +81,7 @@ class Verifying:
                 signed.pop(walk.trigger_id, None)
 
             walk_all(connection, ended, ids=ids, signed=dict(signed), progress=progress)
-            for row in history_rows.without_history(connection, ids):
+            for row in history_rows.rows_without_history(connection, ids):
                 ended(Walk(row["trigger_id"], signed.get(row["trigger_id"])), _bare(row), row)
             for head in sorted(signed.values()):
                 report.add(
@@ -113,7 +113,7 @@ def refuse_broken(connection: Connection, refused: str, progress: Progress = lam
             raise untrusted(refused, found)
 
     walk_all(connection, ended, progress=progress)
-    for row in history_rows.without_history(connection, None):
+    for row in history_rows.rows_without_history(connection, None):
         raise untrusted(refused, _bare(row))
 
 
@@ -152,7 +152,7 @@ def walk_all(
 
 def _end(connection: Connection, walks: Sequence[tuple[Walk, ChainBreak | None]], ended: Ended) -> None:
     """Ends walks at the current rows of their triggers."""
-    standing = history_rows.standing(connection, (walk.trigger_id for walk, _ in walks)) if walks else {}
+    standing = history_rows.current_rows(connection, (walk.trigger_id for walk, _ in walks)) if walks else {}
     for walk, found in walks:
         row = standing.get(walk.trigger_id)
         ended(walk, found or walk.end(row), row)

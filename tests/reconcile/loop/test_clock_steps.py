@@ -118,4 +118,4 @@ def test_a_watermark_ahead_is_set_back_by_a_revision_that_says_so(world: World) 
     with pytest.raises(Conflict, match="is not ahead of now"):
         rebase_watermark(world.database, world.observations, key("tick"), Caller("ann"))
     with world.database.read() as connection:
-        assert status_store.finished(connection) == []
+        assert status_store.without_next_fire(connection) == []

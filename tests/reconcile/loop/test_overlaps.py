@@ -7,8 +7,8 @@ import pytest
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict
 from revisions.ids import utc_text
+from revisions.store.run_tables import runs
 from revisions.store.runs import Run
-from revisions.store.tables import runs
 from tests.world import World, key
 
 

@@ -25,8 +25,8 @@ from revisions.store import costs, feed, logs, retention, runs
 from revisions.store import status as status_store
 from revisions.store.database import Connection
 from revisions.store.logs import LogPiece
+from revisions.store.run_tables import missed_deadlines, run_logs
 from revisions.store.runs import Run
-from revisions.store.tables import missed_deadlines, run_logs
 from tests.world import World, key
 
 DAY = timedelta(days=1)
@@ -127,7 +127,7 @@ def test_the_newest_ten_stay_however_old(world: World) -> None:
     assert days(world) == list(range(6, 16))
     assert world.status().last_run_id == world.runs()[-1].id
     with world.database.read() as connection:
-        assert costs.dearest(connection, world.id("tick"), 10) == 2.0
+        assert costs.highest_recent(connection, world.id("tick"), 10) == 2.0
 
 
 def test_what_it_cost_outlives_the_run(world: World) -> None:
@@ -306,7 +306,7 @@ def test_one_replica_at_a_time(world: World) -> None:
     world.advance(seconds=EVERY.total_seconds())
     if not world.database.is_sqlite:
         with world.database.write() as connection:
-            assert retention.take(connection, ["occurrences"], world.clock_now()) is not None
+            assert retention.take_sweep(connection, ["occurrences"], world.clock_now()) is not None
             assert not pruning.step()
     assert pruning.step()
 

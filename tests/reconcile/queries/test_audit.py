@@ -17,8 +17,8 @@ from revisions.store import calendars
 from revisions.store import runs as run_store
 from revisions.store.calendars import CalendarRow
 from revisions.store.occurrences import Skip, record
+from revisions.store.run_tables import occurrences, runs
 from revisions.store.runs import NewRun
-from revisions.store.tables import occurrences, runs
 from tests.world import World, key
 
 MINUTE = timedelta(minutes=1)

@@ -17,7 +17,7 @@ from reconcile.runs.manual.backfill import BackfillRequest
 from reconcile.triggers.caller import Caller
 from revisions.history.triggers import Trigger
 from revisions.store import triggers
-from revisions.store.tables import runs
+from revisions.store.run_tables import runs
 from tests.conftest import START
 from tests.world import World, key
 

@@ -20,8 +20,8 @@ from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import claims, run_orders, runs
 from revisions.store.database import Database
+from revisions.store.run_tables import runs as table
 from revisions.store.runs import Run
-from revisions.store.tables import runs as table
 from tests.world import World, key
 
 NAMES = ("keyed", "twin", "bounded", "tasked", "budgeted")

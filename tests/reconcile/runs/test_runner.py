@@ -34,7 +34,7 @@ from reconcile.triggers.holds import Holds
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Unavailable
 from revisions.history.triggers import StopReason
-from revisions.store import claims, counts, installations, logs, run_orders, runs, status, tables, triggers
+from revisions.store import claims, counts, installations, logs, run_orders, run_tables, runs, status, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 from tests.observing import only
@@ -110,7 +110,7 @@ class Scene:
 
         def count() -> int:
             with self.database.read() as connection:
-                found = connection.execute(select(tables.runs.c.status)).scalars()
+                found = connection.execute(select(run_tables.runs.c.status)).scalars()
                 return list(found).count(written)
 
         before = count()
@@ -799,7 +799,7 @@ def test_a_run_that_waited_too_long_expires(scene: Scene) -> None:
     assert observed.facts() == {**trigger, "run_id": late, "attempt": 0, "source": "schedule"}
     with scene.database.read() as connection:
         row = status.get(connection, scene.trigger.trigger_id)
-        assert counts.take(connection, scene.clock).live == {"running": 1}
+        assert counts.count_installation(connection, scene.clock).live == {"running": 1}
     assert row is not None
     assert row.consecutive_failures == 0
 

@@ -148,7 +148,7 @@ def test_no_cost_is_too_large_for_a_sum(scene: Scene) -> None:
         scene.settle(run := scene.claimed(), Ended(AttemptOutcome.SUCCEEDED, output={"cost": 1.7e308}))
         assert scene.run(run).cost == LARGEST_COST
     with scene.database.read() as connection:
-        assert [one.amount for one in costs.within(connection, None, None)] == [2 * LARGEST_COST]
+        assert [one.amount for one in costs.spent_within(connection, None, None)] == [2 * LARGEST_COST]
 
 
 def test_a_hand_back_uses_no_attempt(scene: Scene) -> None:

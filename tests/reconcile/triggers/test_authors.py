@@ -259,7 +259,7 @@ def test_a_backlog_of_a_denied_trigger_is_denied(world: World, credentials: Cred
     [denied] = world.skips()
     assert (denied.outcome, denied.count) == ("denied", 10)
     with world.database.read() as connection:
-        assert not backlog_store.there_are(connection)
+        assert not backlog_store.any_open(connection)
 
 
 def test_the_fire_that_a_run_asked_for_is_denied_too(world: World, credentials: Credentials) -> None:
@@ -268,7 +268,7 @@ def test_the_fire_that_a_run_asked_for_is_denied_too(world: World, credentials: 
     create(world)
     revoke(credentials, token)
     with world.database.write() as connection:
-        status.ask(connection, world.id("tick"), world.start + timedelta(seconds=90), "RUN")
+        status.set_requested_fire(connection, world.id("tick"), world.start + timedelta(seconds=90), "RUN")
     pass_minutes(world, 3)
     assert [(skip.occurrence_id.split("/")[0], skip.outcome) for skip in world.skips()] == [
         ("every", "superseded"),

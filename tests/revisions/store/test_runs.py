@@ -19,7 +19,7 @@ from revisions.store import claims, counts, run_orders, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
 from revisions.store.pipeline import write
-from revisions.store.tables import runs as table
+from revisions.store.run_tables import runs as table
 from tests.rows import Rows, new_run
 
 LEASE = timedelta(seconds=60)
@@ -52,7 +52,7 @@ def get(database: Database, run_id: str) -> runs.Run:
 def finish(database: Database, run: runs.Run) -> None:
     with database.write() as connection:
         now = database.clock.now(connection)
-        write(connection, claims.finishing(run, now, RunStatus.SUCCEEDED, claims.AttemptResult()))
+        write(connection, claims.finish_write(run, now, RunStatus.SUCCEEDED, claims.AttemptResult()))
 
 
 def test_creating_a_run_again_keeps_the_first(database: Database, rows: Rows) -> None:
@@ -110,7 +110,7 @@ def test_the_global_limit_is_exact_under_concurrent_claimers(database: Database,
         done = 0
         while True:
             with database.read() as connection:
-                depth = counts.take(connection, database.clock).live
+                depth = counts.count_installation(connection, database.clock).live
             seen.append(depth.get("running", 0))
             if not depth:
                 return done
@@ -143,7 +143,7 @@ def test_the_longest_waiting_goes_first_and_no_one_early(database: Database, row
     with database.write() as connection:
         run = runs.get(connection, first)
         assert run is not None
-        write(connection, claims.retrying(run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None)))
+        write(connection, claims.retry_write(run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None)))
     assert claimed_ids(database) == [second]
     clock.advance(SECOND)
     assert claimed_ids(database) == []
@@ -172,7 +172,9 @@ def test_queue_all_waits_for_a_retry_of_the_older(database: Database, rows: Rows
     (one,) = claim(database)
     assert one.run.id == first
     with database.write() as connection:
-        write(connection, claims.retrying(one.run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None)))
+        write(
+            connection, claims.retry_write(one.run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None))
+        )
     assert claimed_ids(database) == []
 
 
@@ -220,7 +222,7 @@ def test_a_lease_is_renewed_by_its_holder_alone(database: Database, rows: Rows, 
     clock.advance(20 * SECOND)
     with database.write() as connection:
         renewed = claims.renew(connection, ours.values(), rows.now, LEASE)
-        assert claims.standings(connection, ours.values()) == renewed
+        assert claims.claim_states(connection, ours.values()) == renewed
         assert claims.renew(connection, [], rows.now, LEASE) == {}
     assert {key[0]: (one.held, one.cancel_requested) for key, one in renewed.items()} == {
         kept: (True, False),
@@ -258,13 +260,14 @@ def test_a_write_under_an_old_claim_changes_nothing(database: Database, rows: Ro
         claims.take_over(connection, [one.run], rows.now, claimed_by="other", lease=LEASE)
         now_theirs = runs.get(connection, run_id)
         write(
-            connection, claims.finishing(one.run, rows.now, RunStatus.SUCCEEDED, claims.AttemptResult("{}", None, 1.0))
+            connection,
+            claims.finish_write(one.run, rows.now, RunStatus.SUCCEEDED, claims.AttemptResult("{}", None, 1.0)),
         )
-        write(connection, claims.retrying(one.run, rows.now, claims.AttemptResult(None, "late", None)))
-        write(connection, claims.handing_back(one.run, rows.now))
+        write(connection, claims.retry_write(one.run, rows.now, claims.AttemptResult(None, "late", None)))
+        write(connection, claims.hand_back_write(one.run, rows.now))
         assert runs.get(connection, run_id) == now_theirs
         assert now_theirs is not None
-        assert not claims.holds(now_theirs, one.run)
+        assert not claims.holds_claim(now_theirs, one.run)
 
 
 def test_cancelling(database: Database, rows: Rows, clock: HandClock) -> None:
@@ -298,7 +301,7 @@ def test_a_task_that_goes_takes_its_pending_runs_along(database: Database, rows:
     with database.write() as connection:
         key = TaskKey("acme", "production", "report", "v1")
         assert len(run_orders.cancel_pending_of_task(connection, key, rows.now, "ann")) == 2
-        assert counts.take(connection, database.clock).live == {"pending": 1, "running": 1}
+        assert counts.count_installation(connection, database.clock).live == {"pending": 1, "running": 1}
     assert get(database, newer).status == "pending"
 
 
@@ -322,7 +325,7 @@ def test_pages_are_newest_first(database: Database, rows: Rows, clock: HandClock
 def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock) -> None:
     """O-02: depth by status, and since when the oldest waits."""
     with database.read() as connection:
-        found = counts.take(connection, clock)
+        found = counts.count_installation(connection, clock)
     assert (found.live, found.waiting_since) == ({}, None)
     trigger = rows.trigger()
     rows.run(trigger)
@@ -332,7 +335,7 @@ def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock)
     clock.advance(SECOND)
     rows.run(trigger)
     with database.read() as connection:
-        found = counts.take(connection, clock)
+        found = counts.count_installation(connection, clock)
     assert (found.live, found.waiting_since) == ({"pending": 2, "running": 1}, waiting_since)
 
 

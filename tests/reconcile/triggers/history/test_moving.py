@@ -22,7 +22,18 @@ from revisions.errors import Conflict, Invalid
 from revisions.history import checkpoints
 from revisions.history.signing import PrivateKey
 from revisions.spec.calendar import CalendarManifest
-from revisions.store import costs, feed, guards, history_rows, retention, schema, tables, whole_tables
+from revisions.store import (
+    columns,
+    costs,
+    feed,
+    guards,
+    history_rows,
+    retention,
+    run_tables,
+    schema,
+    tables,
+    whole_tables,
+)
 from revisions.store.database import Database
 from tests import tampering
 from tests.world import World, key
@@ -58,7 +69,7 @@ def lived(world: World) -> World:
     with world.database.write() as connection:
         run_id = world.runs()[0].id
         connection.execute(
-            tables.run_logs.insert(), {"run_id": run_id, "attempt": 1, "position": 0, "data": b"\x00\xff\n{}"}
+            run_tables.run_logs.insert(), {"run_id": run_id, "attempt": 1, "position": 0, "data": b"\x00\xff\n{}"}
         )
         costs.record(connection, world.runs()[0], world.clock_now(), 0.25)
         retention.forget(connection, {world.id("quiet"): world.start})
@@ -191,7 +202,7 @@ def test_what_is_no_sound_export_changes_nothing(lived: World, other: World, wro
     with pytest.raises(Invalid, match=said):
         load(other, altered)
     with other.database.read() as connection:
-        assert whole_tables.inhabited(connection) == []
+        assert whole_tables.filled_tables(connection) == []
 
 
 def test_whose_export_it_is(lived: World, other: World) -> None:
@@ -218,7 +229,7 @@ def test_a_history_without_its_head_is_refused(lived: World, other: World) -> No
 
 def test_every_table_is_moved_made_again_or_left_for_a_reason() -> None:
     """R-10: a table that is added must be put in one of the three lists."""
-    assert sorted([*whole_tables.MOVED, *whole_tables.REMADE, *whole_tables.LEFT]) == sorted(tables.metadata.tables)
+    assert sorted([*whole_tables.MOVED, *whole_tables.REMADE, *whole_tables.LEFT]) == sorted(columns.metadata.tables)
 
 
 def test_pages_do_not_matter(lived: World, other: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +244,7 @@ def test_pages_do_not_matter(lived: World, other: World, monkeypatch: pytest.Mon
 
 
 def logs_of(world: World) -> list[bytes]:
-    return [row.data for row in _all(world.database, tables.run_logs)]
+    return [row.data for row in _all(world.database, run_tables.run_logs)]
 
 
 def _all(database: Database, table: Any) -> list[Any]:
