@@ -82,7 +82,7 @@ def _need(keeper: RetentionFacts) -> Needs:
     return Needs(
         decided_until=min(keeper.watermark, keeper.cursor_at or keeper.watermark),
         judged_from=keeper.judged_until - BEFORE if keeper.judged_until else None,
-        newest_from=keeper.newest_from,
+        newest_from=keeper.nth_newest_ended_run_id,
         named=frozenset(run_id for run_id in (keeper.last_run_id, keeper.asked_by_run_id) if run_id),
         counts=readable_trigger(keeper.spec).schedule.count is not None,
     )

@@ -1,4 +1,4 @@
-"""What goes into columns: types that are not the same on both databases, and what both take of a text."""
+"""Column types that differ between the databases, the metadata of all tables, and text that both databases store."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,7 +12,7 @@ _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def storable(text: str, longest: int) -> str:
-    """Of a text from outside what both databases take: no NUL, no half characters, so many characters at most."""
+    """Return a text that both databases store: no NUL, no lone surrogates, at most `longest` characters."""
     return text[:longest].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
@@ -27,7 +27,7 @@ metadata = MetaData(
 
 
 class Instant(TypeDecorator[datetime]):
-    """An aware UTC instant: `timestamptz` on PostgreSQL; on SQLite text of one width, in order of time."""
+    """Aware UTC instant: `timestamptz` on PostgreSQL; on SQLite text of fixed width, which sorts by time."""
 
     impl = String(27)
     cache_ok = True
@@ -69,7 +69,7 @@ class Word(TypeDecorator[StrEnum]):
 
 
 class TransactionId(TypeDecorator[int]):
-    """PostgreSQL's `xid8`; a plain number elsewhere."""
+    """Transaction id: `xid8` on PostgreSQL, a number on SQLite."""
 
     impl = BigInteger
     cache_ok = True

@@ -1,4 +1,7 @@
-"""Limits that hold for all replicas together: one row each, locked by whoever takes from it."""
+"""Rate tokens, shared by all replicas, and the triggers that wait for one (L-09, L-10).
+
+Each bucket is one row; its lock serialises the replicas.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
@@ -15,7 +18,9 @@ CATCHUP = "catchup"
 def take_tokens(
     connection: Connection, name: str, now: datetime, decide: Callable[[datetime], tuple[int, datetime]]
 ) -> int:
-    """Locks a bucket, lets `decide` (its instant → tokens, new instant) take from it, and answers the tokens (L-10)."""
+    """Lock a bucket, take tokens by `decide` (empty-until instant → tokens, new instant), and return their number
+    (L-10).
+    """
     statement = select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name).with_for_update()
     if (empty_until := connection.execute(statement).scalar()) is None:
         insert_if_absent(connection, rate_buckets, {"name": name, "empty_until": now})
@@ -26,12 +31,12 @@ def take_tokens(
 
 
 def empty_until(connection: Connection, name: str) -> datetime | None:
-    """A bucket's instant, without a lock; None for one that nobody took from yet."""
+    """Return a bucket's instant without a lock; None when no token was ever taken."""
     return connection.execute(select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name)).scalar()
 
 
 def record_turns(connection: Connection, projects: Collection[str], now: datetime) -> None:
-    """Notes that these projects had their turn (L-09); the bucket that the tokens came from is locked."""
+    """Record that projects had their turn (L-09). The caller holds the lock of the tokens' bucket."""
     turns = [{"project": project, "served_at": now} for project in projects]
     if turns:
         update_many(connection, project_turns, "project", turns)
@@ -39,7 +44,7 @@ def record_turns(connection: Connection, projects: Collection[str], now: datetim
 
 
 def lock_catchup_use(connection: Connection, slot: int) -> int:
-    """Locks the catch-up loop's row and answers how much of the slot's cap is used (L-06)."""
+    """Lock the catch-up row and return how much of the slot's limit is used (L-06)."""
     statement = select(catchup_loops).where(catchup_loops.c.name == CATCHUP).with_for_update()
     row = connection.execute(statement).one_or_none()
     if row is None:
@@ -49,7 +54,7 @@ def lock_catchup_use(connection: Connection, slot: int) -> int:
 
 
 def set_catchup_use(connection: Connection, slot: int, used: int) -> None:
-    """Writes how much of the slot's cap is used; the row is locked."""
+    """Store how much of the slot's limit is used; the caller holds the row's lock."""
     connection.execute(update(catchup_loops).where(catchup_loops.c.name == CATCHUP).values(slot=slot, used=used))
 
 
@@ -61,13 +66,15 @@ _WAITING = (
 
 
 def more_waiting_than(connection: Connection, number: int) -> bool:
-    """Whether more triggers than these wait for a token."""
+    """Return True when more than `number` triggers wait for a token."""
     return len(connection.execute(_WAITING.limit(number + 1)).all()) > number
 
 
 def next_in_turn(connection: Connection, limit: int) -> list[str]:
-    """Those that wait for a token (L-09): the projects take turns, the one whose last is longest ago first, and in each
-    the trigger that has waited longest, since it first had to or last got one."""
+    """Return triggers that wait for a token, in the order in which they get one (L-09).
+
+    Projects take turns, the one served longest ago first. Within a project the trigger that waited longest comes first.
+    """
     refused_at, fired_at = trigger_status.c.rate_waiting_since, trigger_status.c.last_fired_at
     since = case((fired_at > refused_at, fired_at), else_=refused_at).label("since")
     order = (since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
@@ -80,7 +87,7 @@ def next_in_turn(connection: Connection, limit: int) -> list[str]:
 
 
 def stop_waiting(connection: Connection, ids: Sequence[str]) -> None:
-    """Takes triggers out of the queue for tokens."""
+    """Remove triggers from those that wait for a token."""
     if ids:
         statement = update(trigger_status).where(in_list(connection, trigger_status.c.trigger_id, ids))
         connection.execute(statement.values(rate_waiting_since=None))

@@ -1,4 +1,4 @@
-"""Migrations up and down (Alembic), each ending with a look whether the guards of history stand (R-02, R-19)."""
+"""The schema: migrations (Alembic), the server, and the rights of the database's role (R-02, R-19)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,22 +19,22 @@ from revisions.store.tables import schema_support
 from revisions.store.whole_tables import LEFT, MOVED, REMADE
 
 _ONE_AT_A_TIME = 7_261_001
-"""Key of the advisory lock that migrations hold, so that two replicas starting together do not migrate at once."""
+"""Key of the advisory lock that migrations hold, so that replicas that start together do not migrate at once."""
 
 _AS_LONG_AS_IT_TAKES = """
 SELECT set_config(name, '0', true) FROM pg_settings
 WHERE name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout')
 """
-"""For the migration before, and for each statement: a large table is not rewritten in half a minute."""
+"""Lifts the timeouts before each migration and statement: rewriting a large table takes minutes."""
 
 
 VERSIONS = "alembic_version"
-"""Alembic's own table, by which a release knows the schema."""
+"""Alembic's table with the schema version."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseServer:
-    """`major` is PostgreSQL's; SQLite is a library and has none. `is_pooled`: a pooler is before it."""
+    """The server. `major` is PostgreSQL's and None on SQLite; `is_pooled`: a pooler stands before it."""
 
     name: str
     version: str
@@ -44,7 +44,7 @@ class DatabaseServer:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRights:
-    """Who one is in the database, and what one may not that has to be: `right on table`."""
+    """The database's role and the rights it lacks, each as `RIGHT on table`."""
 
     role: str
     is_superuser: bool
@@ -52,28 +52,27 @@ class DatabaseRights:
 
     @property
     def is_blind(self) -> bool:
-        """Whether something that has to be read may not be."""
+        """Return True when a table that must be read may not be."""
         return any(right.startswith("SELECT ") for right in self.lacking)
 
 
 def upgrade(database: Database, version: str = "head") -> None:
-    """Migrates to a version. Raises Invalid when there is none of that name, Unavailable when a guard is missing."""
+    """Migrate to a version. Raises Invalid for an unknown version, Unavailable when a guard would be missing."""
     _migrate(database, version, command.upgrade)
 
 
 def downgrade(database: Database, version: str) -> None:
-    """Migrates back to a version (`base` removes everything)."""
+    """Migrate back to a version (`base` removes everything)."""
     _migrate(database, version, command.downgrade)
 
 
 def versions() -> list[str]:
-    """All schema versions this release knows, oldest first."""
+    """Return all schema versions that this release knows, oldest first."""
     return [script.revision for script in reversed(list(ScriptDirectory.from_config(_config()).walk_revisions()))]
 
 
 def rights(connection: Connection) -> DatabaseRights | None:
-    """What the database's role may do with the tables that are there; None on SQLite, where who may write the file may
-    do all."""
+    """Return the rights of the database's role; None on SQLite, where they are those of the file."""
     if connection.dialect.name != "postgresql":
         return None
     who = connection.execute(text("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")).one()
@@ -95,7 +94,7 @@ def _needed(table: str) -> tuple[str, ...]:
 
 
 def describe(connection: Connection) -> DatabaseServer:
-    """The server's own account of itself."""
+    """Return the server's name and version."""
     if connection.dialect.name != "postgresql":
         return DatabaseServer("SQLite", str(connection.execute(text("SELECT sqlite_version()")).scalar_one()), None)
     told = "SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000"
@@ -120,7 +119,7 @@ def _migrate(database: Database, version: str, run: object) -> None:
 
 
 def _not_before_others(connection: Connection) -> None:
-    """A table's lock is waited for only so long, for everybody else who wants the table waits behind."""
+    """Limit the wait for a table's lock, because all other users of the table queue up behind it."""
     seconds = SESSION_TIMEOUTS["lock_timeout"]
     connection.execute(text("SELECT set_config('lock_timeout', :seconds, true)"), {"seconds": seconds})
 
