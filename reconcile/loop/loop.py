@@ -33,7 +33,7 @@ from reconcile.triggers.activation import resume_paused, stop_trigger
 from revisions.errors import Unavailable
 from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
-from revisions.store import holds, quarantines, rates
+from revisions.store import feed, holds, quarantines, rates
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
@@ -292,4 +292,4 @@ class Loop:
     def _newest_change(self) -> tuple[int, int]:
         """Of triggers, and of freezes and blackouts, which are not in the feed."""
         with self._database.read() as connection:
-            return trigger_store.newest_change(connection), holds.number_of_changes(connection)
+            return feed.newest_change(connection), holds.number_of_changes(connection)

@@ -112,6 +112,12 @@ def end(connection: Connection) -> Position:
     return Position(oldest, 0, oldest)
 
 
+def newest_change(connection: Connection) -> int:
+    """Return the feed's highest position; every change raises it."""
+    newest: int = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
+    return newest
+
+
 _SNAPSHOT = select(
     cast(func.pg_snapshot_xmin(func.pg_current_snapshot()), Text),
     cast(func.pg_snapshot_xmax(func.pg_current_snapshot()), Text),

@@ -302,12 +302,6 @@ def announce_again(connection: Connection, trigger_id: str, revision: int) -> No
     write(connection, _announcement(connection, trigger_id, revision))
 
 
-def newest_change(connection: Connection) -> int:
-    """Return the feed's highest position; every change raises it."""
-    newest: int = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
-    return newest
-
-
 def _bears(tag: str) -> ColumnElement[bool]:
     """Return the condition that the JSON list of tags has this element; LIKE on SQLite would ignore case."""
     element = canonical(tag)
