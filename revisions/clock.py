@@ -1,4 +1,4 @@
-"""Time enters here and nowhere else: read once per pass, then handed down as `now` (aware UTC)."""
+"""The only source of time: `now` is read once per pass and handed down (aware UTC)."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Clock(Protocol):
-    """`now` asks the database's clock where it has one, so that every replica sees one time; `monotonic` is seconds."""
+    """Clock of an installation. `now` asks the database where it has a clock; `monotonic` is in seconds."""
 
     def now(self, connection: Any, /) -> datetime: ...
 
@@ -15,7 +15,7 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """This machine's clock: right where one machine is all there is (SQLite)."""
+    """This machine's clock, for SQLite, where one machine is the whole installation."""
 
     def now(self, connection: Any, /) -> datetime:
         return datetime.now(UTC)
@@ -25,7 +25,7 @@ class HostClock:
 
 
 class HandClock:
-    """A clock that moves only when told: `advance` moves time, `step` moves the wall clock alone."""
+    """Clock for tests: `advance` moves both times, `step` moves `now` alone."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now.astimezone(UTC)

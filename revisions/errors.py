@@ -19,12 +19,12 @@ from itertools import islice
 from typing import ClassVar, Final, Self
 
 MOST_FAULTS: Final = 50
-"""What is told of one input: nobody reads more, and each costs time to find words for."""
+"""Most faults reported for one input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an input: where (`spec.schedule.cron`), what, and the way out."""
+    """A fault of an input: its path (`spec.schedule.cron`), a message and a hint."""
 
     path: str
     message: str
@@ -32,7 +32,7 @@ class Fault:
 
     @classmethod
     def unknown(cls, path: str, name: str, known: Iterable[str], what: str = "field") -> "Fault":
-        """A name that is not known, with the nearest one that is (R-18)."""
+        """Return the fault of an unknown name, with the nearest known one as hint (R-18)."""
         names = sorted(known)
         near = difflib.get_close_matches(name, names, 1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
@@ -40,7 +40,7 @@ class Fault:
 
 
 def few(faults: Iterable[Fault]) -> list[Fault]:
-    """As many faults as are told; those after them are not even looked for."""
+    """Return at most `MOST_FAULTS` faults; those after them are not computed."""
     return list(islice(faults, MOST_FAULTS))
 
 
@@ -56,7 +56,7 @@ class TriggerctlError(Exception):
 
     @classmethod
     def hinted(cls, path: str, detail: str, hint: str) -> Self:
-        """One fault, which is the detail, with the way out of it."""
+        """Return an error whose detail is its only fault, with a hint."""
         return cls(detail, errors=[Fault(path, detail, hint)])
 
 
@@ -69,7 +69,7 @@ class Invalid(TriggerctlError):
 
     @classmethod
     def at(cls, path: str, message: str, hint: str = "") -> "Invalid":
-        """One fault, which is then the detail too."""
+        """Return an error with one fault, which is also its detail."""
         return cls(f"{path}: {message}", [Fault(path, message, hint)])
 
 
@@ -78,29 +78,29 @@ class NotFound(TriggerctlError):
 
     @classmethod
     def trigger(cls, key: object) -> Self:
-        """A name that no trigger ever had."""
+        """Return the error for a name that no trigger ever had."""
         return cls.hinted("trigger", f"there is no trigger {key}", "`triggerctl list` shows what there is")
 
     @classmethod
     def run(cls, run_id: str) -> Self:
-        """An id that no run has."""
+        """Return the error for an id that no run has."""
         return cls.hinted("run", f"there is no run {run_id}", "`triggerctl runs list` shows what there is")
 
     @classmethod
     def deleted(cls, key: object, revision: int) -> Self:
-        """A trigger that is there no more, and can be again."""
+        """Return the error for a deleted trigger, which can be deployed again."""
         way = "deploy it again, or roll it back, and it goes on with its history"
         return cls.hinted("trigger", f"{key} was deleted at revision {revision}", way)
 
     @classmethod
     def revision(cls, key: object, revision: int, newest: int) -> Self:
-        """A number that the history does not have."""
+        """Return the error for a revision that the history does not have."""
         detail = f"{key} has no revision {revision}; the newest is {newest}"
         return cls.hinted("revision", detail, f"`triggerctl history {key}` shows them")
 
 
 class Conflict(TriggerctlError):
-    """Somebody or something was there first; where a revision decided, it says which, whose and since when (R-04)."""
+    """Conflict with an existing revision or thing; says which revision, by whom and when (R-04)."""
 
     code = "conflict"
 
@@ -120,7 +120,7 @@ class Conflict(TriggerctlError):
 
 
 class PreconditionFailed(Conflict):
-    """A conflict with the precondition the caller itself named (HTTP 412 instead of 409)."""
+    """Conflict with a precondition that the caller named (HTTP 412 instead of 409)."""
 
 
 class PreconditionRequired(TriggerctlError):

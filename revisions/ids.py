@@ -1,4 +1,4 @@
-"""Names of things: fresh sortable ids, and the key people use for a trigger."""
+"""Identifiers: sortable ids, and the keys of triggers, tasks and calendars."""
 
 import re
 from datetime import UTC, datetime
@@ -11,28 +11,28 @@ from revisions.errors import Fault, Invalid
 NAME = re.compile(r"[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?")
 TASK_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 SECRET = re.compile(r"(?=.{1,128}\Z)[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*")
-"""No `__`, which stands between a scope and a name."""
+"""`__` separates a scope from a name, so a name has none."""
 ID = re.compile(r"[0-9A-Za-z]{26}")
 VERSION = re.compile(r"[A-Za-z0-9._+-]{1,128}")
 
 
 def fresh(now: datetime) -> str:
-    """A new ULID that sorts by `now`."""
+    """Return a new ULID that sorts by `now`."""
     return str(ULID.from_datetime(now))
 
 
 def is_id(text: str) -> bool:
-    """Whether a text has the form of what `fresh` makes, in letters of either case."""
+    """Return True for text in the form of a ULID, in upper or lower case."""
     return ID.fullmatch(text) is not None
 
 
 def floor(at: datetime) -> str:
-    """Below every id that was made at `at` or later, and above those of the milliseconds before."""
+    """Return the lower bound of the ids made at `at` or later; ids of earlier milliseconds are below it."""
     return fresh(at)[:10].ljust(26, "0")
 
 
 class TriggerKey(NamedTuple):
-    """project/domain/task/name, the way people and the API name a trigger (R-01)."""
+    """Name of a trigger: project/domain/task/name (R-01)."""
 
     project: str
     domain: str
@@ -41,7 +41,7 @@ class TriggerKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `project/domain/task/name`. Raises Invalid when it has other parts."""
+        """Read `project/domain/task/name`. Raises Invalid for another number of parts."""
         parts = text.split("/")
         if len(parts) != 4:
             raise Invalid.at("trigger", f"{text!r} is not project/domain/task/name", "write all four, joined by /")
@@ -52,7 +52,7 @@ class TriggerKey(NamedTuple):
 
 
 class TaskKey(NamedTuple):
-    """One immutable version of a task."""
+    """Name of an immutable task version."""
 
     project: str
     domain: str
@@ -64,7 +64,7 @@ class TaskKey(NamedTuple):
 
 
 class CalendarKey(NamedTuple):
-    """A calendar of a project."""
+    """Name of a calendar in a project."""
 
     project: str
     name: str
@@ -74,7 +74,10 @@ class CalendarKey(NamedTuple):
 
 
 def name_faults(path: str, **names: str) -> list[Fault]:
-    """Faults of names given as project=, domain=, name=, task=, version= or secret=; no case is folded (R-01)."""
+    """Return the faults of names given as project=, domain=, name=, task=, version= or secret= (R-01).
+
+    Case is significant.
+    """
     faults = []
     for field, text in names.items():
         if field == "version":
@@ -91,6 +94,6 @@ def name_faults(path: str, **names: str) -> list[Fault]:
 
 
 def utc_text(at: datetime) -> str:
-    """RFC 3339 with Z; no fraction when it is zero."""
+    """Return RFC 3339 text with Z, without a fraction when it is zero."""
     at = at.astimezone(UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at.microsecond:06d}".rstrip("0") if at.microsecond else "") + "Z"

@@ -1,7 +1,7 @@
-"""Closed sets of stored words: statuses and sources of runs, outcomes of occurrences, kinds and modes of holds.
+"""Enums of stored words: statuses and sources of runs, outcomes of occurrences, kinds and modes of holds.
 
-The values are what stands in tables, answers and metrics. A row that a later release wrote may hold a word that this
-release does not know: reading it as a member answers a member of that value, equal to none of those below.
+Their values stand in tables, answers and metrics. A later release may have stored a word that this one does not know:
+it is read as a member with that value, equal to none of those below.
 """
 
 from enum import StrEnum
@@ -35,7 +35,7 @@ class RunStatus(StoredWord):
 
 
 class RunSource(StoredWord):
-    """What made a run: the trigger's schedule, a fire by hand, or a backfill."""
+    """Origin of a run: the trigger's schedule, a fire by hand, or a backfill."""
 
     SCHEDULE = "schedule"
     MANUAL = "manual"
@@ -91,9 +91,9 @@ class HoldKind(StoredWord):
 
 
 class HoldMode(StoredWord):
-    """What becomes of occurrences in a blackout; where blackouts overlap, the mode named first here rules.
+    """Treatment of occurrences in a blackout; where blackouts overlap, the mode named first here applies.
 
-    DROP: they are skipped. ONE: the newest starts at the end. DEFER: all of them start then.
+    DROP: skip them. ONE: start the newest at the end. DEFER: start all of them at the end.
     """
 
     DROP = "drop"

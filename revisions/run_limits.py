@@ -1,4 +1,4 @@
-"""Places that running runs hold, and the bounds on the start of those that wait (X-04)."""
+"""Limits on starting pending runs, and the runs that count against them (X-04); plain values."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -7,11 +7,9 @@ from revisions.spec.trigger import TriggerSpec
 
 
 class RunLimits(NamedTuple):
-    """Bounds that the current spec of a trigger sets on the start of its runs, whichever revision made them.
+    """Limits in a trigger's current spec; they bound all its runs, whichever revision made them. None: no limit.
 
-    None bounds nothing.
-
-    Of the runs of a project that share a `serialize_key` a single one runs.
+    Of the runs of a project with the same `serialize_key` one runs at a time.
     """
 
     serialize_key: str | None
@@ -19,12 +17,12 @@ class RunLimits(NamedTuple):
 
 
 def run_limits_of(spec: TriggerSpec) -> RunLimits:
-    """Return the bounds that a trigger's spec sets."""
+    """Return the limits in a trigger's spec."""
     return RunLimits(spec.serialize_key, spec.concurrency_limit)
 
 
 class RunningRun(NamedTuple):
-    """A run that runs: it holds a place of its trigger and of its task, and its key."""
+    """A running run: it counts for its trigger and its task, and holds its key."""
 
     trigger_id: str
     project: str
@@ -34,7 +32,7 @@ class RunningRun(NamedTuple):
 
 
 class WaitingRun(NamedTuple):
-    """A run whose time has come, with the bounds of its trigger and of its task version (X-04)."""
+    """A pending run that is available, with the limits of its trigger and its task version (X-04)."""
 
     id: str
     trigger_id: str
@@ -48,8 +46,7 @@ class WaitingRun(NamedTuple):
 
 @dataclass(slots=True)
 class FullLimits:
-    """Limits that are reached: projects, triggers and tasks (project, domain, name), and keys (project, key) that are
-    held."""
+    """Reached limits: projects, triggers, tasks (project, domain, name) and held keys (project, key)."""
 
     projects: set[str] = field(default_factory=set)
     triggers: set[str] = field(default_factory=set)

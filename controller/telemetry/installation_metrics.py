@@ -10,10 +10,9 @@ from prometheus_client.registry import Collector
 
 from revisions.errors import Unavailable
 from revisions.history.triggers import StopReason
-from revisions.store.counts import BY_HAND, DelayCause, InstallationCounts, LateTriggers
+from revisions.store.counts import BY_HAND, DelayCause, InstallationCounts, LateTriggers, count_installation
 from revisions.store.database import Database
 from revisions.store.runs import LIVE
-from revisions.store.counts import count_installation
 
 PROJECTS = 50
 """Greatest number of projects with a label of their own; those that are late the longest come first."""

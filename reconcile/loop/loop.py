@@ -34,12 +34,10 @@ from reconcile.triggers.activation import resume_paused, stop_trigger
 from revisions.errors import Unavailable
 from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
-from revisions.store import holds, quarantines
+from revisions.store import feed, holds, quarantines, rates
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
-from revisions.store import feed
-from revisions.store import rates
 
 BATCH = 500
 """Triggers decided in one transaction, at most."""

@@ -12,8 +12,7 @@ from reconcile.observations.passes import RecordsPruned
 from revisions.spec.stored import readable_trigger
 from revisions.store import retention as store
 from revisions.store.database import Connection, Database
-from revisions.store.retention import Record
-from revisions.store.retention import RetentionFacts
+from revisions.store.retention import Record, RetentionFacts
 
 SWEEP_INTERVAL = timedelta(hours=6)
 """Time from the end of a sweep over one kind of record to the next one."""
@@ -99,7 +98,7 @@ def _needs_of(keeper: RetentionFacts) -> Needs:
     return Needs(
         decided_until=min(keeper.watermark, keeper.cursor_at or keeper.watermark),
         judged_from=keeper.judged_until - LOOKBACK if keeper.judged_until else None,
-        newest_from=keeper.newest_from,
+        newest_from=keeper.nth_newest_ended_run_id,
         named=frozenset(run_id for run_id in (keeper.last_run_id, keeper.asked_by_run_id) if run_id),
         counts=readable_trigger(keeper.spec).schedule.count is not None,
     )

@@ -9,7 +9,6 @@ from reconcile.decide.admission import CATCHUP_SHARE, Pace
 from reconcile.decide.catchup import CatchupPlan
 from revisions.store import backlogs as backlog_store
 from revisions.store import rates
-from revisions.store import status as status_store
 from revisions.store.database import Connection
 
 STARTS = "starts"

@@ -6,9 +6,9 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.passes import ReplicasCounted, TzdataChanged, TzdataDiffers
 from reconcile.schedule.zones import TZDATA_VERSION
 from revisions.ids import fresh
+from revisions.store import installations as store
 from revisions.store import status as status_store
 from revisions.store.database import Database
-from revisions.store import installations as store
 from revisions.store.installations import ReplicaRow
 
 MISSED_BEATS = 3

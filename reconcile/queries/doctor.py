@@ -26,17 +26,15 @@ from revisions.ids import TriggerKey
 from revisions.outcomes import HoldKind
 from revisions.spec.stored import readable_task
 from revisions.store import backlogs as backlog_store
-from revisions.store import counts, expectations, guards, holds, quarantines, runs
+from revisions.store import counts, expectations, guards, holds, installations, quarantines, schema
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database, ServerClock
 from revisions.store.holds import Hold
-from revisions.store.tables import SCHEMA
-from revisions.store import installations
-from revisions.store import schema
 from revisions.store.notices import check_hearing
 from revisions.store.schema import DatabaseRights
+from revisions.store.tables import SCHEMA
 
 SYSTEM_TIMEOUT_SECONDS = 8.0
 """For all together, whatever their libraries would wait."""

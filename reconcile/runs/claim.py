@@ -10,13 +10,11 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.runs import RunExpired, RunsClaimed, WaitEnded
 from reconcile.runs.run_tokens import create_run_tokens
 from revisions.run_limits import RunningRun
-from revisions.store import claims, holds, queue, runs, tokens, triggers
+from revisions.store import claims, holds, queue, run_orders, runs, tokens, triggers
 from revisions.store.claims import Claimed
-from revisions.store.database import Connection, Database
-from revisions.store.runs import Run
-from revisions.store import run_orders
-from revisions.store.database import fetch_with_time
+from revisions.store.database import Connection, Database, fetch_with_time
 from revisions.store.pipeline import fetch
+from revisions.store.runs import Run
 
 
 @dataclass(frozen=True, slots=True)

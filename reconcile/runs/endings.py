@@ -26,11 +26,10 @@ from revisions.spec.stored import readable_trigger
 from revisions.store import claims, costs, expectations, logs, notices, runs, states, status, triggers
 from revisions.store.claims import AttemptResult
 from revisions.store.columns import storable
-from revisions.store.database import Connection
-from revisions.store.pipeline import Write, write
+from revisions.store.database import Connection, fetch_with_time
+from revisions.store.pipeline import Write, commit_with, write
 from revisions.store.runs import Run
 from revisions.store.status import StatusRow
-from revisions.store.database import fetch_with_time
 
 LONGEST_ERROR = 4_000
 """Characters of an error that are stored."""
@@ -135,7 +134,7 @@ class Endings:
 
     def write(self) -> None:
         """Send the writes that were collected, together with the commit."""
-        write(self._connection, *self._writes, commits=True)
+        commit_with(self._connection, *self._writes)
 
     def _update_status(
         self, run: Run, run_status: RunStatus, error: str | None, *, is_counted: bool

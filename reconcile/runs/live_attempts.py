@@ -25,9 +25,9 @@ from reconcile.runs.settle import apply_stop, settle_all
 from reconcile.runs.unconfirmed_ends import UnconfirmedEnds
 from revisions.errors import Unavailable
 from revisions.store import claims, logs
+from revisions.store.claims import ClaimStates
 from revisions.store.database import Database
 from revisions.store.runs import Run
-from revisions.store.claims import ClaimStates
 
 LOG_BYTES_PER_SYNC = 256 * 1024
 LOG_BYTES_AT_END = logs.HEAD + logs.TAIL

@@ -50,13 +50,13 @@ def append_revision(
     caller: Caller,
     *,
     resumed_at: datetime | None = None,
-    is_last: bool = False,
+    commits: bool = False,
 ) -> Changed:
     """Append a revision in the transaction that holds the locks; None for `following` appends nothing.
 
-    `resumed_at` is the instant at which a pause was to end. With `is_last` no statement follows in the transaction, so
-    that the last statements are sent together with the commit.
-    Raises AlreadyThere when another transaction created the name, under another task version, since it was read.
+    `resumed_at` is the instant at which a pause was to end. `commits` commits the transaction in the same round trip
+    as the revision, so that no statement may follow in it.
+    Raises AlreadyThere when the name was created under another task version since it was looked for.
     """
     current = locked.trigger
     if following is None:
@@ -67,7 +67,7 @@ def append_revision(
         current,
         _revision(locked, following, caller),
         _baseline(locked, following, resumed_at),
-        commits=is_last,
+        commits=commits,
         traceparent=caller.traceparent,
         over_budget_until=_over_budget_until(locked, following, caller),
     )

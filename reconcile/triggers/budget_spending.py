@@ -9,9 +9,9 @@ from revisions.errors import Conflict
 from revisions.ids import TriggerKey, utc_text
 from revisions.spec.stored import readable_trigger
 from revisions.store import costs
+from revisions.store.costs import Reservation
 from revisions.store.counts import Budgeted
 from revisions.store.database import Connection
-from revisions.store.costs import Reservation
 
 _NOTHING = Reservation(0.0, 0)
 

@@ -1,6 +1,6 @@
-"""Bytes that are hashed: canonical JSON (RFC 8785) and the SHA-256 link from each revision to the one before (R-10).
+"""Canonical JSON (RFC 8785) and the SHA-256 chain of revisions (R-10).
 
-A chain is walked over rows as they are stored, without making anything of them: what is hashed is all text.
+Chains are verified over rows as stored, because every hashed part is text.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ from revisions.history.triggers import Action, Revision
 from revisions.ids import TriggerKey, utc_text
 
 quoted = encode_basestring
-"""RFC 8785 of a string; a property test holds it against rfc8785."""
+"""RFC 8785 form of a string; a property test compares it with rfc8785."""
 
 ORIGIN = ""
-"""What stands as `previous_hash` in a trigger's first revision."""
+"""The `previous_hash` of a trigger's first revision."""
 
 Row = tuple[Any, ...]
 """A revision as stored: the columns of `trigger_revisions` in their order, instants as RFC 3339 (`COLUMNS`)."""
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def canonical(value: Any) -> str:
-    """The one text of a JSON value; the values were checked when they came in (`documents.check`)."""
+    """Return the canonical text of a JSON value; `documents.check` has accepted the value."""
     return rfc8785.dumps(value).decode()
 
 
@@ -41,19 +41,19 @@ def value_of(text: str) -> Any:
 
 
 def texts(values: Iterable[str]) -> str:
-    """The canonical text of a list of texts."""
+    """Return the canonical text of a list of strings."""
     return f"[{','.join(map(quoted, values))}]"
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text, in hex."""
+    """Return the SHA-256 of a text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def text_of(row: Row) -> str:
-    """The canonical text of a revision but for its hash; texts that are canonical already are spliced in.
+    """Return the canonical text of a revision without its hash; columns that are canonical are spliced in.
 
-    Raises TypeError for what is no text where one must stand.
+    Raises TypeError for a column that should be text and is not.
     """
     # fmt: off
     (
@@ -72,17 +72,17 @@ def text_of(row: Row) -> str:
 
 
 def envelope(revision: Revision) -> str:
-    """The canonical text of a revision but for its hash."""
+    """Return the canonical text of a revision without its hash."""
     return text_of(written(revision))
 
 
 def link(revision: Revision) -> str:
-    """The hash a revision must carry."""
+    """Return the hash that a revision must have."""
     return digest(envelope(revision))
 
 
 def written(revision: Revision) -> Row:
-    """A revision as it is stored."""
+    """Return a revision as it is stored."""
     return (
         *(revision.trigger_id, revision.revision, *revision.key, revision.action.value, revision.actor),
         *(revision.reason, utc_text(revision.at), revision.active, texts(revision.tags)),
@@ -92,7 +92,7 @@ def written(revision: Revision) -> Row:
 
 
 def revision_of(row: Row) -> Revision:
-    """A stored revision as a value. Raises ValueError, TypeError or KeyError for one that cannot be read."""
+    """Return a stored revision. Raises ValueError, TypeError or KeyError when it cannot be read."""
     found = dict(zip(COLUMNS, row, strict=True))
     key = TriggerKey(*(found.pop(name) for name in TriggerKey._fields))
     return Revision(

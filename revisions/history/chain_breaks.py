@@ -1,6 +1,6 @@
-"""Where a history can no longer be trusted: a trigger's chain walked over its rows, up to the first break (R-10).
+"""Verification of histories: a trigger's chain is walked over its rows up to the first break (R-10).
 
-Pure, and fast: rows are taken as they are stored, and nothing is made of them but the text that was hashed.
+Pure and fast: rows are used as stored, and only the hashed text is made of them.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ _REVISION, _ACTION, _ACTIVE = (COLUMNS.index(name) for name in ("revision", "act
 _TAGS, _RESOLVED, _SCOPES = (COLUMNS.index(name) for name in ("tags", "resolved", "scopes"))
 _PREVIOUS, _HASH = (COLUMNS.index(name) for name in ("previous_hash", "hash"))
 _UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
-"""What comes of texts that the product never writes."""
+"""Errors raised by texts that the product never writes."""
 
 
 def current_row(trigger: Trigger) -> dict[str, Any]:
-    """The columns of the current row that a trigger must have (invariant 1)."""
+    """Return the columns that the current row of a trigger must have (invariant 1)."""
     spec = readable_trigger(trigger.spec)
     return {
         "trigger_id": trigger.trigger_id,
@@ -48,7 +48,7 @@ def current_row(trigger: Trigger) -> dict[str, Any]:
 
 
 class BreakKind(StrEnum):
-    """What is broken about a history."""
+    """Kind of a break."""
 
     CONTENT = "content"
     """The revision does not say what was hashed: a field of it was edited, or rows changed places."""
@@ -63,7 +63,7 @@ class BreakKind(StrEnum):
 
 
 class ChainBreak(NamedTuple):
-    """The first thing that is wrong with a trigger's history; `field` is the column that differs, where one does."""
+    """First break in a trigger's history; `field` is the column that differs, if one does."""
 
     trigger_id: str
     key: TriggerKey
@@ -75,7 +75,7 @@ class ChainBreak(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The break as a sentence's end, after the trigger and the revision."""
+        """Description of the break, to follow the trigger and the revision in a sentence."""
         match self.what:
             case BreakKind.CONTENT:
                 return "its content is not what was hashed: it was edited, or stands in another's place"
@@ -92,7 +92,7 @@ class ChainBreak(NamedTuple):
 
 
 class ChainHead(NamedTuple):
-    """The newest revision of a trigger at some time: what a checkpoint holds for each."""
+    """Newest revision of a trigger at some time, as stored in a checkpoint."""
 
     trigger_id: str
     key: TriggerKey
@@ -101,7 +101,7 @@ class ChainHead(NamedTuple):
 
 
 class Walk:
-    """One trigger's chain, walked in parts, from its first revision to its head and its current row."""
+    """Verification of one trigger's chain in parts, from the first revision to the current row."""
 
     def __init__(self, trigger_id: str, signed: ChainHead | None = None) -> None:
         self.trigger_id = trigger_id
@@ -114,7 +114,7 @@ class Walk:
         self._folded: Trigger | None = None
 
     def extend(self, rows: Sequence[Row]) -> ChainBreak | None:
-        """The next revisions, oldest first; the first break among them, after which there is nothing to go on from."""
+        """Check the next revisions, oldest first, and return the first break; the walk cannot go on after one."""
         sha256, number, previous, wanted = hashlib.sha256, self.revision, self._hash, self._signed_revision
         row: Row = ()
         try:
@@ -141,11 +141,11 @@ class Walk:
 
     @property
     def current(self) -> Trigger | None:
-        """What the revisions so far amount to: `triggers.fold`, of which only the newest need be looked at."""
+        """Fold of the revisions so far (`triggers.fold`); only the newest needs to be read."""
         return self._folded if self._newest is None else apply(None, revision_of(self._newest))
 
     def end(self, standing: Mapping[str, Any] | None) -> ChainBreak | None:
-        """There are no more revisions: what is wrong with the current row, or with where the history ends."""
+        """Check the current row and the signed head after the last revision, and return the first break."""
         if self._signed and self.revision < self._signed.revision:
             key, number = self._signed.key, self.revision + 1
             return ChainBreak(self.trigger_id, key, number, BreakKind.CHECKPOINT, None, self._signed.hash, None)

@@ -32,7 +32,7 @@ class Checkpoint:
 
 
 def statement(heads: Sequence[ChainHead], created_at: datetime, schema: str) -> dict[str, Any]:
-    """What is signed."""
+    """Return the statement to sign."""
     return {
         "format": FORMAT,
         "created_at": utc_text(created_at),
@@ -43,19 +43,19 @@ def statement(heads: Sequence[ChainHead], created_at: datetime, schema: str) -> 
 
 
 def heads_digest(heads: Iterable[ChainHead]) -> str:
-    """SHA-256 of all heads, by trigger id."""
+    """Return the SHA-256 of all heads, in order of trigger id."""
     ordered = sorted(heads)
     return digest(canonical([[head.trigger_id, *head.key, head.revision, head.hash] for head in ordered]))
 
 
 def signed(said: Mapping[str, Any], key: PrivateKey) -> dict[str, Any]:
-    """A statement with its signature."""
+    """Return a statement with its signature."""
     signature = {"public_key": str(key.public), "signature": key.sign(KIND, canonical(said))}
     return {"checkpoint": dict(said), "signature": signature}
 
 
 def document(heads: Sequence[ChainHead], created_at: datetime, schema: str, key: PrivateKey) -> dict[str, Any]:
-    """A whole checkpoint: statement, signature, and the heads, so that what is gone can be named."""
+    """Return a checkpoint: statement, signature, and the heads, so that missing histories can be named."""
     listed = [
         {"trigger_id": head.trigger_id, "trigger": str(head.key), "revision": head.revision, "hash": head.hash}
         for head in sorted(heads)
@@ -64,7 +64,7 @@ def document(heads: Sequence[ChainHead], created_at: datetime, schema: str, key:
 
 
 def check_signature(found: Any, expected: PublicKey | None) -> PublicKey:
-    """Whose signature stands under a statement. Raises Invalid for one that does not hold, or is another's."""
+    """Return the key that signed a statement. Raises Invalid for a wrong signature or another key than expected."""
     said, signature = _part(found, "checkpoint", _STATEMENT), _part(found, "signature", dict.fromkeys(_SIGNATURE, str))
     if said["format"] != FORMAT:
         raise _refused("checkpoint.format", f"is {said['format']}, this release reads {FORMAT}")
@@ -78,9 +78,9 @@ def check_signature(found: Any, expected: PublicKey | None) -> PublicKey:
 
 
 def read(found: Any, expected: PublicKey | None) -> Checkpoint:
-    """A checkpoint that its signature stands for, checked against the key that is expected, if one is.
+    """Return a checkpoint after checking its signature, and its key if one is expected.
 
-    Raises Invalid for what is no checkpoint, was altered, or was signed by another key.
+    Raises Invalid for a document that is not a checkpoint, was altered, or was signed by another key.
     """
     key = check_signature(found, expected)
     listed = found.get("heads")

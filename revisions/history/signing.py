@@ -1,7 +1,7 @@
-"""Ed25519 signatures (cryptography) over bytes that can be read in one way only.
+"""Ed25519 signatures (cryptography) over unambiguous bytes.
 
-What is signed is the pre-authentication encoding of DSSE: lengths stand before the parts, so that no signature for one
-kind of payload is one for another. There is no unsigned form: who has no key signs nothing.
+The pre-authentication encoding of DSSE is signed: the lengths of the parts come first, so that a signature for one kind
+of payload is never valid for another. There is no unsigned form.
 """
 
 import base64
@@ -19,27 +19,27 @@ _KEY_BYTES, _SIGNATURE_BYTES = 32, 64
 
 
 def encoding(kind: str, payload: str) -> bytes:
-    """The bytes that are signed for a payload of a kind (DSSE's PAE)."""
+    """Return the bytes to sign for a payload of a kind (DSSE's PAE)."""
     parts = (kind.encode(), payload.encode())
     return b"DSSEv1" + b"".join(b" %d %s" % (len(part), part) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """Who a signature is checked against; its text is one line, fit for a setting."""
+    """Key that signatures are checked against; its text is one line, for settings."""
 
     raw: bytes
 
     @classmethod
     def parse(cls, text: str, path: str = "public_key") -> Self:
-        """Reads `ed25519:…`. Raises Invalid."""
+        """Read `ed25519:…`. Raises Invalid."""
         raw = _decoded(text, _PUBLIC)
         if raw is None or len(raw) != _KEY_BYTES:
             raise Invalid.at(path, "is not a public key", f"write {_PUBLIC} and what `checkpoint --new-key` printed")
         return cls(raw)
 
     def holds(self, kind: str, payload: str, signature: str) -> bool:
-        """Whether the signature is this key's, over this payload and this kind."""
+        """Return True for this key's signature over this payload and kind."""
         raw = _decoded(signature, "")
         if raw is None or len(raw) != _SIGNATURE_BYTES:
             return False
@@ -55,7 +55,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class PrivateKey:
-    """What signs; it is shown nowhere but where `text` is asked for."""
+    """Key that signs; only `text` shows it."""
 
     raw: bytes = field(repr=False)
 
@@ -65,7 +65,7 @@ class PrivateKey:
 
     @classmethod
     def parse(cls, text: str, path: str = "private_key") -> Self:
-        """Reads what `text` gave. Raises Invalid, which does not show what it read."""
+        """Read a key's `text`. Raises Invalid, which does not show the input."""
         raw = _decoded(text, _PRIVATE)
         if raw is None or len(raw) != _KEY_BYTES:
             raise Invalid.at(path, "holds no private key", "make one with `triggerctl checkpoint --new-key FILE`")
@@ -73,7 +73,7 @@ class PrivateKey:
 
     @property
     def text(self) -> str:
-        """The secret as one line."""
+        """The key as one line."""
         return _PRIVATE + base64.b64encode(self.raw).decode()
 
     @property
@@ -81,7 +81,7 @@ class PrivateKey:
         return PublicKey(self._key.public_key().public_bytes_raw())
 
     def sign(self, kind: str, payload: str) -> str:
-        """The signature over a payload of a kind, in base64."""
+        """Return the signature over a payload of a kind, in base64."""
         return base64.b64encode(self._key.sign(encoding(kind, payload))).decode()
 
     @property

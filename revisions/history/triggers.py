@@ -1,4 +1,4 @@
-"""Triggers as the fold of their revisions: pure, so that the current row can always be made again (invariant 1)."""
+"""Triggers as the fold of their revisions: pure, so that current rows can be rebuilt (invariant 1)."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from revisions.ids import TriggerKey, utc_text
 
 _PLAIN = re.compile(r'[^."\[\]]+')
 SYSTEM = "system"
-"""The actor of what the product does by itself."""
+"""Actor of what the product does by itself."""
 
 
 class Action(StrEnum):
@@ -23,8 +23,11 @@ class Action(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why the system itself deactivates a trigger: its schedule has no fire left, its time is over, too many runs
-    failed in a row, as many succeeded as may, or it spent what it may in this period (S-15, X-07, X-08)."""
+    """Reason for which the system deactivates a trigger (S-15, X-07, X-08).
+
+    COMPLETED: no fire is left. EXPIRED: its time is over. FAILURES: too many runs failed in a row. MAX_RUNS: enough
+    runs succeeded. BUDGET: its budget for this period is used up.
+    """
 
     COMPLETED = "completed"
     EXPIRED = "expired"
@@ -35,10 +38,10 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One immutable change with the whole spec (R-03); texts named `spec`, `resolved` and `scopes` are canonical JSON.
+    """An immutable change with the whole spec (R-03); `spec`, `resolved` and `scopes` are canonical JSON.
 
-    `resolved` keeps what a deploy worked out of the spec once and for all (the instant an `in` means);
-    `until` is when a pause ends; `origin` the folder it was applied from; `scopes` what the author may do.
+    `resolved` holds what the deploy computed once (the instant of an `in`); `until` ends a pause; `origin` is the
+    folder it was applied from; `scopes` is what the author may do.
     """
 
     trigger_id: str
@@ -62,10 +65,10 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The current row: what all revisions so far amount to.
+    """The current row: the fold of all revisions.
 
-    `deactivated_reason` is what whoever deactivated it wrote; `stopped_for` is that of a stop by the system itself
-    (`StopReason`, or what another release adds to it), and None for whatever a person wrote.
+    `deactivated_reason` is the text of whoever deactivated it; `stopped_for` is the reason of a stop by the system
+    (`StopReason`, or one of another release), None for a stop by a person.
     """
 
     trigger_id: str
@@ -87,12 +90,12 @@ class Trigger:
 
 
 def stands_alone(action: str, active: bool) -> bool:
-    """Whether a revision says by itself what the row is; only a deploy of what is inactive keeps something older."""
+    """Return True when a revision alone determines the row; a deploy of an inactive trigger needs earlier ones."""
     return active or action != Action.DEPLOY
 
 
 def apply(current: Trigger | None, revision: Revision) -> Trigger:
-    """The row after one more revision; a deploy that leaves a pause alone keeps its reason (R-20)."""
+    """Return the row after another revision; a deploy that leaves a pause alone keeps its reason (R-20)."""
     deactivated_reason: str | None
     stopped_for = None
     match revision.action:
@@ -125,12 +128,12 @@ def apply(current: Trigger | None, revision: Revision) -> Trigger:
 
 
 def _stop(revision: Revision) -> str | None:
-    """The actor tells the system's own word from the same word of a person: nobody else may bear its name."""
+    """Return the reason of a stop by the system; the actor tells it from the same word written by a person."""
     return str(revision.reason) if revision.actor == SYSTEM else None
 
 
 def fold(revisions: Iterable[Revision]) -> Trigger | None:
-    """The current row made again from all revisions, oldest first; None when there are none."""
+    """Return the current row from all revisions, oldest first; None when there are none."""
     current = None
     for revision in revisions:
         current = apply(current, revision)
@@ -138,7 +141,7 @@ def fold(revisions: Iterable[Revision]) -> Trigger | None:
 
 
 class DifferenceKind(StrEnum):
-    """How a path differs."""
+    """Kind of a difference."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -147,7 +150,7 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """One path at which two values differ; `before` is None for what was added, `after` for what was removed."""
+    """Path at which two values differ; `before` is None when added, `after` when removed."""
 
     path: str
     kind: DifferenceKind
@@ -156,14 +159,14 @@ class FieldDifference:
 
 
 def diff(before: Revision, after: Revision) -> list[FieldDifference]:
-    """What differs between two revisions of a trigger, by path, the smallest parts that do (R-09)."""
+    """Return the smallest differences between two revisions of a trigger, by path (R-09)."""
     return list(differences(_content(before), _content(after)))
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[FieldDifference]:
-    """The paths at which two JSON values differ: mappings by key, lists by place, everything else whole.
+    """Yield the paths at which two JSON values differ: mappings by key, lists by index, everything else whole.
 
-    A key that would read like more of a path is quoted: `input["a.b"]`, so that a path means one place alone.
+    A key that could be read as more than one step is quoted, as in `input["a.b"]`, so that a path is unambiguous.
     """
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
@@ -194,7 +197,7 @@ def _below(path: str, key: str) -> str:
 
 
 def _content(revision: Revision) -> dict[str, Any]:
-    """What people see of a revision, as one value; who made it, when and why is not part of what it says."""
+    """Return the content of a revision as a JSON value, without actor, time and reason."""
     return {
         "trigger": str(revision.key),
         "active": revision.active,

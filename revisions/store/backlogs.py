@@ -1,4 +1,4 @@
-"""What is left to catch up: missed ranges of triggers, worked off oldest first (L-06)."""
+"""Catch-up backlogs: ranges of missed occurrences that are decided later, oldest first (L-06)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,16 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, select, true, update
 
-from revisions.store.pipeline import Write
-from revisions.store.tables import triggers
 from revisions.store.batches import in_list
-from revisions.store.run_tables import catchup_backlogs
-from revisions.store.run_tables import quarantines
+from revisions.store.pipeline import Write
+from revisions.store.run_tables import catchup_backlogs, quarantines
+from revisions.store.tables import triggers
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Missed occurrences in (cursor_at, until_at] that are being caught up, oldest first."""
+    """Missed occurrences in (cursor_at, until_at] that are still to be decided, oldest first."""
 
     trigger_id: str
     cursor_at: datetime
@@ -29,35 +28,35 @@ _DROP = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindpara
 
 
 def delete_write(trigger_id: str) -> Write:
-    """Removes what a trigger has to catch up; the status row is locked."""
+    """Return the statement that deletes a trigger's backlogs; the caller holds the status row's lock."""
     return _DROP, {"of_trigger": trigger_id}
 
 
 def delete_all(connection: Connection, trigger_id: str) -> None:
-    """Removes what a trigger has to catch up; the status row is locked."""
+    """Delete a trigger's backlogs; the caller holds the status row's lock."""
     connection.execute(*delete_write(trigger_id))
 
 
 def count_triggers(connection: Connection) -> int:
-    """How many triggers have something to catch up."""
+    """Return the number of triggers with a backlog."""
     distinct = func.count(catchup_backlogs.c.trigger_id.distinct())
     number: int = connection.execute(select(distinct)).scalar_one()
     return number
 
 
 def any_open(connection: Connection) -> bool:
-    """Whether anything missed waits to be caught up."""
+    """Return True when any trigger has a backlog."""
     return bool(connection.execute(select(exists(select(catchup_backlogs.c.trigger_id)))).scalar())
 
 
 def trigger_ids(connection: Connection) -> list[str]:
-    """The triggers that have something to catch up."""
+    """Return the ids of the triggers with a backlog, in order."""
     distinct = select(catchup_backlogs.c.trigger_id).distinct().order_by(catchup_backlogs.c.trigger_id)
     return list(connection.execute(distinct).scalars())
 
 
 def get(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
-    """The backlogs of these triggers, oldest first."""
+    """Return the backlogs of triggers, oldest first."""
     statement = (
         select(catchup_backlogs)
         .where(in_list(connection, catchup_backlogs.c.trigger_id, ids))
@@ -67,9 +66,9 @@ def get(connection: Connection, ids: Sequence[str]) -> list[Backlog]:
 
 
 def least_recently_served(connection: Connection, now: datetime, limit: int, frozen: Collection[str] = ()) -> list[str]:
-    """Triggers with a backlog, the one that waited longest first (L-06).
+    """Return active triggers with a backlog, the one that waited longest first (L-06).
 
-    Without those in quarantine and those of frozen projects, which would take the others' places.
+    Triggers in quarantine and those of frozen projects are left out, because they would take the places of others.
     """
     apart = exists().where(quarantines.c.trigger_id == catchup_backlogs.c.trigger_id, quarantines.c.until_at > now)
     statement = (
@@ -83,13 +82,13 @@ def least_recently_served(connection: Connection, now: datetime, limit: int, fro
 
 
 def add(connection: Connection, opened: Sequence[Backlog]) -> None:
-    """Stores missed ranges to be caught up."""
+    """Store backlogs."""
     if opened:
         connection.execute(insert(catchup_backlogs), [_columns(backlog) for backlog in opened])
 
 
 def serve(connection: Connection, backlog: Backlog, cursor_at: datetime, now: datetime) -> None:
-    """Moves a backlog's cursor, or removes the backlog when all of it is decided."""
+    """Move a backlog's cursor, or delete the backlog when all of it is decided."""
     one = and_(catchup_backlogs.c.trigger_id == backlog.trigger_id, catchup_backlogs.c.until_at == backlog.until_at)
     if cursor_at >= backlog.until_at:
         connection.execute(delete(catchup_backlogs).where(one))

@@ -1,4 +1,4 @@
-"""Many rows in one statement, whose text stays the same however many they are."""
+"""Statements over many rows whose text does not depend on the number of rows, so that each is compiled once."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 
 def insert_if_absent(connection: Connection, table: Table, *rows: Mapping[str, Any]) -> int:
-    """Inserts the rows whose keys are free and answers how many those were: the insert is the claim (X-01)."""
+    """Insert the rows whose unique keys are free, and return their number: the insert is the claim (X-01)."""
     columns, on_postgresql = tuple(rows[0]), connection.dialect.name == "postgresql"
     if on_postgresql:
         return connection.execute(_insert_given(table, columns), _as_json(rows)).rowcount
@@ -36,7 +36,7 @@ def insert_if_absent(connection: Connection, table: Table, *rows: Mapping[str, A
 
 
 def update_many(connection: Connection, table: Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes many rows, each named by its key and giving the same columns."""
+    """Update many rows, each found by its key; all rows give the same columns."""
     if not rows:
         return
     columns = tuple(rows[0])
@@ -48,17 +48,17 @@ def update_many(connection: Connection, table: Table, key: str, rows: Sequence[M
 
 
 def in_list(connection: Connection, of: ColumnElement[str], ids: Sequence[str]) -> ColumnElement[bool]:
-    """That a column's text is one of many, which are sent as one value: the statement stays one, however many."""
+    """Return the condition that a column's value is in a list, which is sent as one parameter."""
     if connection.dialect.name == "postgresql":
-        return of == any_(bindparam("among", list(ids), type_=postgresql.ARRAY(Text)))
+        return of == any_(bindparam("in_list", list(ids), type_=postgresql.ARRAY(Text)))
     return of.in_(select(func.json_each(json.dumps(list(ids))).table_valued("value").c.value))
 
 
 @cache
 def list_elements(on_postgresql: bool, name: str, columns: int = 1) -> Select[Any]:
-    """The rows of a list that is sent as one JSON text under a name: texts, or lists of so many of them.
+    """Return a SELECT of the elements of a list that is sent as one JSON text in the parameter `name`.
 
-    For statements that are made once, whatever is in the list.
+    Elements are texts, or lists of `columns` texts. The statement can be a constant, because the list is no part of it.
     """
     if on_postgresql:
         given = func.json_array_elements(cast(bindparam(name, type_=Text), postgresql.JSON))
@@ -97,7 +97,7 @@ def _update_given(table: Table, key: str, columns: tuple[str, ...]) -> Update:
 
 
 def _given(table: Table, columns: tuple[str, ...]) -> TableValuedAlias:
-    """Rows that are sent as one JSON text: the statement stays one, however many rows there are."""
+    """Return rows that are sent as one JSON text, with the types of the table's columns."""
     rows = bindparam("given", type_=Text)
     typed = (column(name, table.c[name].type) for name in columns)
     return (

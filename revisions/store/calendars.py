@@ -1,4 +1,4 @@
-"""Calendars: days off under a name, append-only; the newest revision is the one in force (S-13)."""
+"""Calendars: named days off, append-only; the newest revision is in force (S-13)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -38,18 +38,18 @@ class CalendarRow:
 
 
 def append(connection: Connection, row: CalendarRow) -> bool:
-    """One more revision; False when somebody was faster."""
+    """Insert a revision; return False when another transaction inserted this number first."""
     return insert_if_absent(connection, calendars, {name: getattr(row, name) for name in CalendarRow.__slots__}) == 1
 
 
 def get(connection: Connection, key: CalendarKey) -> CalendarRow | None:
-    """The newest revision, of a deleted calendar too."""
+    """Return the newest revision, deleted calendars included."""
     found = in_force(connection, key.project, [key.name])
     return found[0] if found else None
 
 
 def in_force(connection: Connection, project: str, names: Collection[str]) -> list[CalendarRow]:
-    """The newest revisions of these calendars, by name; deleted ones too, for what they said still stands."""
+    """Return the newest revisions of calendars, by name; deleted ones too, because their past days off still count."""
     statement = _newest().where(calendars.c.project == project, calendars.c.name.in_(sorted(names)))
     return [CalendarRow(**row._mapping) for row in connection.execute(statement)]
 
@@ -62,7 +62,7 @@ def page(
     *,
     projects: Collection[str] | None = None,
 ) -> list[CalendarRow]:
-    """Calendars that are not deleted, in key order, those after a key, of these projects only."""
+    """Return calendars that are not deleted, in key order after a key, within `projects` (None: all)."""
     statement = _newest().where(~calendars.c.deleted).limit(limit)
     if project is not None:
         statement = statement.where(calendars.c.project == project)
@@ -76,7 +76,7 @@ def page(
 def history(
     connection: Connection, key: CalendarKey, before: int | None = None, limit: int | None = None
 ) -> list[CalendarRow]:
-    """Revisions newest first, those below a number; without one all."""
+    """Return revisions below a number, newest first; without a number all."""
     statement = (
         select(calendars)
         .where(calendars.c.project == key.project, calendars.c.name == key.name)

@@ -1,6 +1,7 @@
-"""Claims on runs: taken one claimer at a time, kept by leases, fenced by numbers, given up by settling (X-04, X-05).
+"""Claims on runs: made by one claimer at a time, kept by leases, fenced by claim numbers (X-04, X-05).
 
-Whoever writes to a running run names the claim's number; when it is no longer the run's, the write changes nothing.
+Every write to a running run names the number of its claim. When another worker took the run over, the number has
+changed and the write changes nothing.
 """
 
 import json
@@ -15,15 +16,12 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunStatus
-from revisions.store.batches import update_many
-from revisions.store.pipeline import Write
-from revisions.store.runs import Run, from_row, in_status
-from revisions.store.tables import tasks, trigger_revisions, trigger_states, trigger_status, triggers
-from revisions.store.batches import list_elements
-from revisions.store.pipeline import fetch
+from revisions.store.batches import list_elements, update_many
+from revisions.store.pipeline import Write, fetch
 from revisions.store.queue import current_bound
 from revisions.store.run_tables import runs
-from revisions.store.runs import run_of
+from revisions.store.runs import Run, from_row, in_status, run_of
+from revisions.store.tables import tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
 _STANDING = (runs.c.id, runs.c.claim, runs.c.cancel_requested_at, runs.c.cancel_forced)
 _RELEASE = update(runs).where(
@@ -34,10 +32,10 @@ _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A run that is ours, with what launching it needs; texts are canonical JSON.
+    """A claimed run with everything that its launch needs; texts are canonical JSON.
 
-    `task_spec` is None when the task version is not there, `trigger_spec` and its author's `scopes` are of the revision
-    that made the run, `state` what the trigger's runs handed on.
+    `task_spec` is None when the task version does not exist. `trigger_spec` and `scopes` (of its author) are those of
+    the revision that made the run. `state` is the state that the trigger's earlier runs stored.
     """
 
     run: Run
@@ -51,7 +49,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """How a claim stands; `cancel_forced`: the work is to be ended without being asked."""
+    """State of a claim; `cancel_forced` ends the work without asking it to end."""
 
     held: bool
     cancel_requested: bool
@@ -59,7 +57,7 @@ class ClaimState:
 
 
 class AttemptResult(NamedTuple):
-    """What a run keeps of an attempt: its answer, canonical or not, its error, and what all attempts cost so far."""
+    """Result of an attempt that the run stores: its output, its error, and the cost of all attempts so far."""
 
     output: str | None = None
     error: str | None = None
@@ -67,13 +65,17 @@ class AttemptResult(NamedTuple):
 
 
 ClaimStates = dict[tuple[str, int], ClaimState]
-"""By run and claim number: a worker may hold a new claim on a run whose older one it has not missed yet."""
+"""Claim states by run id and claim number: a worker may hold a new claim on a run whose lost claim it has not noticed.
+"""
 
 
 def claim(
     connection: Connection, ids: Sequence[str], now: datetime, *, claimed_by: str, lease: timedelta
 ) -> list[Claimed]:
-    """Takes these pending runs, longest waiting first. The caller holds `runs.lock_queue` and chose them under it."""
+    """Claim pending runs and return them, longest waiting first.
+
+    The caller holds `runs.lock_queue` and chose the runs under it, so that the limits it checked still hold.
+    """
     if not ids:
         return []
     on_postgresql, chosen = connection.dialect.name == "postgresql", json.dumps([*ids])
@@ -84,7 +86,7 @@ def claim(
 
 
 def renew(connection: Connection, held: Collection[Run], now: datetime, lease: timedelta) -> ClaimStates:
-    """Prolongs the leases of claims still theirs, also lapsed ones that nobody took, and answers how each stands."""
+    """Extend the leases of held claims, also of lapsed ones that nobody took over, and return the state of each."""
     if not held:
         return {}
     # By worker, not by number: thousands of pairs make a slow plan. What is prolonged is this worker's in any case.
@@ -98,13 +100,13 @@ def renew(connection: Connection, held: Collection[Run], now: datetime, lease: t
 
 
 def claim_states(connection: Connection, held: Collection[Run]) -> ClaimStates:
-    """How each claim stands, without prolonging any."""
+    """Return the state of each claim without extending its lease."""
     found = select(*_STANDING).where(_among(held))
     return _standings(held, connection.execute(found)) if held else {}
 
 
 def lapsed(connection: Connection, now: datetime, limit: int) -> list[Run]:
-    """Running runs whose lease has ended, longest ago first."""
+    """Return running runs whose lease has ended, longest ago first."""
     statement = (
         select(runs)
         .where(in_status(RunStatus.RUNNING), runs.c.lease_until <= now)
@@ -115,7 +117,7 @@ def lapsed(connection: Connection, now: datetime, limit: int) -> list[Run]:
 
 
 def running_of(connection: Connection, workers: Collection[str]) -> list[Run]:
-    """The running runs that these workers claimed."""
+    """Return the running runs that these workers claimed."""
     statement = (
         select(runs).where(in_status(RunStatus.RUNNING), runs.c.claimed_by.in_(list(workers))).order_by(runs.c.id)
     )
@@ -123,26 +125,26 @@ def running_of(connection: Connection, workers: Collection[str]) -> list[Run]:
 
 
 def get(connection: Connection, run_ids: Collection[str]) -> list[Claimed]:
-    """These runs with what belongs to them, whoever's they are."""
+    """Return runs with what belongs to them, whoever claimed them."""
     return _claimed(connection, runs.c.id.in_(list(run_ids))) if run_ids else []
 
 
 def set_token_hashes(connection: Connection, hashes: Mapping[str, str]) -> None:
-    """Lets claimed runs be known by tokens, of which these are the hashes; each dies with its claim's end (X-13)."""
+    """Store the hashes of the tokens of claimed runs; a token ends with its claim (X-13)."""
     update_many(connection, runs, "id", [{"id": run_id, "token_hash": hash} for run_id, hash in hashes.items()])
 
 
 def by_token(connection: Connection, hash: str) -> Claimed | None:
-    """The run that goes on and has this token."""
+    """Return the running run that has this token."""
     return next(iter(_claimed(connection, and_(runs.c.token_hash == hash, in_status(RunStatus.RUNNING)))), None)
 
 
 def take_over(
     connection: Connection, found: Collection[Run], now: datetime, *, claimed_by: str, lease: timedelta
 ) -> list[Claimed]:
-    """Makes other workers' claims ours under a new number; one that was renewed or given up meanwhile stays.
+    """Claim runs of other workers under a new claim number; a run whose claim has changed since is left out.
 
-    The attempt goes on: it is the same work, seen by another worker.
+    The attempt goes on: the same work is watched by another worker.
     """
     if not found:
         return []
@@ -160,36 +162,36 @@ def take_over(
 
 
 def holds_claim(current: Run | None, ours: Run) -> bool:
-    """Whether a locked run is still running under our claim."""
+    """Return True while a locked run is running under our claim."""
     return current is not None and current.status == RunStatus.RUNNING and current.claim == ours.claim
 
 
 def holds_attempt(current: Run | None, ours: Run) -> bool:
-    """Whether a locked run is still running in our attempt: the number of somebody outside, whoever watches it now.
+    """Return True while a locked run is running in our attempt, whichever worker watches it.
 
-    Another worker that takes the run over goes on with the same attempt under another claim (X-05).
+    A worker that takes the run over continues the same attempt under another claim (X-05).
     """
     return current is not None and current.status == RunStatus.RUNNING and current.attempt == ours.attempt
 
 
 def extend_lease(connection: Connection, current: Run, until: datetime) -> None:
-    """Prolongs the lease of a locked run for somebody outside who works on it; never shortens it."""
+    """Extend the lease of a locked run for outside work; a lease is never shortened."""
     if current.lease_until is not None and current.lease_until < until:
         connection.execute(update(runs).where(runs.c.id == current.id).values(lease_until=until))
 
 
 def finish_write(ours: Run, now: datetime, status: RunStatus, said: AttemptResult) -> Write:
-    """Ends a run for good and releases its claim, on success and on failure (X-06)."""
+    """Return the statement that ends a run for good and releases its claim, on success and on failure (X-06)."""
     return _releasing(ours, status=status, finished_at=now, **said._asdict())
 
 
 def retry_write(ours: Run, at: datetime, said: AttemptResult) -> Write:
-    """Makes a run pending again for its next attempt; the key is free in between (X-07)."""
+    """Return the statement that makes a run pending for its next attempt; its key is free until then (X-07)."""
     return _releasing(ours, status=RunStatus.PENDING, available_at=at, **said._asdict())
 
 
 def hand_back_write(ours: Run, at: datetime) -> Write:
-    """Makes a run pending again as if this attempt had not been begun (X-07)."""
+    """Return the statement that makes a run pending as if this attempt had not begun (X-07)."""
     return _releasing(ours, status=RunStatus.PENDING, available_at=at, attempt=ours.attempt - 1, started_at=None)
 
 
@@ -236,7 +238,9 @@ def _mine(on_postgresql: bool) -> Select[Any]:
     by_worker = bindparam("by_worker", type_=runs.c.claimed_by.type)
     return _with_all(
         and_(
-            runs.c.id.in_(list_elements(on_postgresql, "chosen")), runs.c.claimed_by == by_worker, in_status(RunStatus.RUNNING)
+            runs.c.id.in_(list_elements(on_postgresql, "chosen")),
+            runs.c.claimed_by == by_worker,
+            in_status(RunStatus.RUNNING),
         )
     )
 
@@ -246,7 +250,7 @@ def _claimed(connection: Connection, which: ColumnElement[bool]) -> list[Claimed
 
 
 def _with_all(which: ColumnElement[bool]) -> Select[Any]:
-    """Runs with what launching them needs, longest waiting first."""
+    """Return a SELECT of runs with everything that their launch needs, longest waiting first."""
     return (
         select(
             *_RUN,

@@ -1,9 +1,10 @@
-"""What goes into columns: types that are not the same on both databases, and what both take of a text."""
+"""Column types that differ between the databases, the metadata of all tables, and text that both databases store."""
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import BigInteger, Dialect, String, TypeDecorator
+from sqlalchemy import BigInteger, Dialect, MetaData, String, Text, TypeDecorator
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
@@ -11,12 +12,22 @@ _FIXED_WIDTH = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def storable(text: str, longest: int) -> str:
-    """Of a text from outside what both databases take: no NUL, no half characters, so many characters at most."""
+    """Return a text that both databases store: no NUL, no lone surrogates, at most `longest` characters."""
     return text[:longest].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+        "ck": "%(table_name)s_%(constraint_name)s",
+    }
+)
+
+
 class Instant(TypeDecorator[datetime]):
-    """An aware UTC instant: `timestamptz` on PostgreSQL; on SQLite text of one width, in order of time."""
+    """Aware UTC instant: `timestamptz` on PostgreSQL; on SQLite text of fixed width, which sorts by time."""
 
     impl = String(27)
     cache_ok = True
@@ -40,8 +51,25 @@ class Instant(TypeDecorator[datetime]):
         return result
 
 
+class Word(TypeDecorator[StrEnum]):
+    """Text that is read as a member of an enum; raises ValueError for a text that the enum does not take."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, words: type[StrEnum]) -> None:
+        super().__init__()
+        self.words = words
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+        return None if value is None else self.words(value)
+
+
 class TransactionId(TypeDecorator[int]):
-    """PostgreSQL's `xid8`; a plain number elsewhere."""
+    """Transaction id: `xid8` on PostgreSQL, a number on SQLite."""
 
     impl = BigInteger
     cache_ok = True

@@ -1,4 +1,4 @@
-"""What runs cost: one row for each attempt that named a cost, kept when the run itself is gone (X-08)."""
+"""Costs of runs: one row per attempt that reported a cost, kept after the run is pruned (X-08)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -7,21 +7,20 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select
 
 from revisions.outcomes import RunStatus
-from revisions.store.runs import LIVE, Run, in_status
 from revisions.store.batches import in_list
-from revisions.store.run_tables import costs
-from revisions.store.run_tables import runs
+from revisions.store.run_tables import costs, runs
+from revisions.store.runs import LIVE, Run, in_status
 
 
 class Reservation(NamedTuple):
-    """What the runs of a trigger that go on are expected to cost, and how many they are."""
+    """Cost that is reserved for a trigger's live runs, and their number."""
 
     reserved: float
     live: int
 
 
 class Spent(NamedTuple):
-    """What attempts in a time cost together; a trigger that is gone is named by its id."""
+    """Cost of a trigger's attempts in a span of time."""
 
     trigger_id: str
     project: str
@@ -30,13 +29,13 @@ class Spent(NamedTuple):
 
 
 def record(connection: Connection, run: Run, at: datetime, amount: float) -> None:
-    """Notes what an attempt cost; a second word about the same attempt would be a second claim, and there is none."""
+    """Store the cost of an attempt. The caller holds the claim, so that each attempt is recorded once."""
     of = {"run_id": run.id, "attempt": run.attempt, "trigger_id": run.trigger_id, "project": run.project}
     connection.execute(insert(costs).values(**of, at=at, amount=amount))
 
 
 def since(connection: Connection, ids: Sequence[str], at: datetime) -> dict[str, float]:
-    """What the attempts of these triggers cost that ended at an instant or after it; nothing is left out."""
+    """Return the cost of attempts that ended at `at` or later, by trigger; triggers without any are left out."""
     statement = (
         select(costs.c.trigger_id, func.sum(costs.c.amount))
         .where(in_list(connection, costs.c.trigger_id, ids), costs.c.at >= at)
@@ -46,7 +45,7 @@ def since(connection: Connection, ids: Sequence[str], at: datetime) -> dict[str,
 
 
 def reservations(connection: Connection, ids: Sequence[str]) -> Mapping[str, Reservation]:
-    """What is set aside for the runs of these triggers that go on; one without such runs is left out."""
+    """Return the reservations for live runs, by trigger; triggers without live runs are left out."""
     statement = (
         select(runs.c.trigger_id, func.coalesce(func.sum(runs.c.reserved), 0.0), func.count())
         .where(in_list(connection, runs.c.trigger_id, ids), in_status(*LIVE))
@@ -56,7 +55,7 @@ def reservations(connection: Connection, ids: Sequence[str]) -> Mapping[str, Res
 
 
 def highest_recent(connection: Connection, trigger_id: str, number: int) -> float | None:
-    """What the dearest of the newest so many ended runs of a trigger cost; None where none has ended."""
+    """Return the highest cost among a trigger's `number` newest ended runs; None when none has ended."""
     ended = (
         select(func.coalesce(runs.c.cost, 0.0).label("cost"))
         .where(
@@ -74,7 +73,7 @@ def highest_recent(connection: Connection, trigger_id: str, number: int) -> floa
 def spent_within(
     connection: Connection, from_at: datetime | None, to_at: datetime | None, *, projects: Collection[str] | None = None
 ) -> list[Spent]:
-    """What each trigger's attempts that ended in [from, to) cost, in some projects alone where they are named."""
+    """Return the cost of each trigger's attempts that ended in [from_at, to_at), within `projects` (None: all)."""
     statement = select(
         costs.c.trigger_id, costs.c.project, func.sum(costs.c.amount), func.count(costs.c.run_id.distinct())
     ).group_by(costs.c.trigger_id, costs.c.project)

@@ -1,6 +1,6 @@
-"""How much there is of what: triggers, what is late and why, what waits; counted for those who watch (O-02).
+"""Counts of an installation for metrics and `doctor`: triggers, late ones by cause, live and waiting runs (O-02).
 
-All of it is asked in two turns on the wire, so that a slow way to the database leaves a scrape quick enough to tell.
+Metrics take two round trips, so that a scrape stays short when the database is far away.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,21 +15,25 @@ from revisions.clock import Clock
 from revisions.history.triggers import StopReason
 from revisions.outcomes import RunStatus
 from revisions.store import holds
-from revisions.store.runs import LIVE, in_status
-from revisions.store.tables import trigger_status, triggers
 from revisions.store.database import fetch_with_time
 from revisions.store.pipeline import fetch
-from revisions.store.run_tables import catchup_backlogs
-from revisions.store.run_tables import quarantines
-from revisions.store.run_tables import runs
+from revisions.store.run_tables import catchup_backlogs, quarantines, runs
+from revisions.store.runs import LIVE, in_status
+from revisions.store.tables import trigger_status, triggers
 
 BY_HAND = "by_hand"
-"""Why a trigger rests that a person deactivated, whatever the person's words."""
+"""Reason of a trigger that a person deactivated, whatever reason the person gave."""
+
+
+class WaitingCount(NamedTuple):
+    """Number of waiting runs, and since when the longest waits."""
+
+    number: int
+    oldest_at: datetime | None
 
 
 class DelayCause(StrEnum):
-    """What keeps a trigger that is due from being decided: a freeze, its quarantine, that there is no token, or nothing
-    but that no pass has come to it."""
+    """Cause that keeps a due trigger undecided; UNDECIDED: no pass has come to it yet."""
 
     FREEZE = "freeze"
     QUARANTINE = "quarantine"
@@ -38,7 +42,7 @@ class DelayCause(StrEnum):
 
 
 class TriggerCount(NamedTuple):
-    """Triggers of a project that are active (`reason` None), or that rest for one reason."""
+    """Number of a project's triggers that are active (`reason` None) or inactive for a reason."""
 
     project: str
     reason: str | None
@@ -46,7 +50,7 @@ class TriggerCount(NamedTuple):
 
 
 class LateTriggers(NamedTuple):
-    """Triggers of a project that are due and undecided for one cause, and since when the first of them."""
+    """Number of a project's triggers that are due and undecided for one cause, and the earliest due time."""
 
     project: str
     cause: DelayCause
@@ -55,7 +59,7 @@ class LateTriggers(NamedTuple):
 
 
 class Budgeted(NamedTuple):
-    """A trigger whose spec may name a budget."""
+    """Trigger whose spec may have a budget."""
 
     trigger_id: str
     project: str
@@ -64,9 +68,12 @@ class Budgeted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstallationCounts:
-    """What there was at `now`: live runs by status, and since when the longest waiting one could have been claimed;
-    triggers that are not deleted; those that are late; how many are in quarantine; how many ranges are to be caught up,
-    and from where on, but for frozen ones; the projects that are frozen, None standing for everything."""
+    """Counts at `now`.
+
+    `live` holds live runs by status; `waiting_since` is when the longest waiting run became available; `standings` are
+    triggers that are not deleted; `backlogs` is the number of missed ranges and `missed_since` where the oldest begins,
+    frozen projects left out; `frozen` are the frozen projects, None for all.
+    """
 
     now: datetime
     live: Mapping[str, int]
@@ -80,7 +87,7 @@ class InstallationCounts:
 
 
 def count_installation(connection: Connection, clock: Clock) -> InstallationCounts:
-    """Counts; what it costs goes with the number of triggers, of live runs, and of what is late."""
+    """Return the counts. The cost grows with the number of triggers, live runs and late triggers."""
     questions = (_LIVE, _WAITING_SINCE, _STANDINGS, _QUARANTINED, _BACKLOGS)
     (live, [(waiting_since,)], standings, [(quarantined,)], backlogs), now = fetch_with_time(
         clock, connection, *((question, {}) for question in questions)
@@ -100,6 +107,22 @@ def count_installation(connection: Connection, clock: Clock) -> InstallationCoun
     )
 
 
+def pending_since(connection: Connection, at: datetime) -> WaitingCount:
+    """Count pending runs that have been available since `at` or earlier."""
+    counted = select(func.count(), func.min(runs.c.available_at)).where(
+        in_status(RunStatus.PENDING), runs.c.available_at <= at
+    )
+    return WaitingCount(*connection.execute(counted).one())
+
+
+def parked_since(connection: Connection, at: datetime) -> WaitingCount:
+    """Count runs made at `at` or earlier that wait for an approval."""
+    counted = select(func.count(), func.min(runs.c.created_at)).where(
+        in_status(RunStatus.PARKED), runs.c.created_at <= at
+    )
+    return WaitingCount(*connection.execute(counted).one())
+
+
 def _is_frozen(project: str, frozen: Collection[str] | None) -> bool:
     return frozen is None or project in frozen
 
@@ -109,7 +132,7 @@ def _moves(backlog: Any, frozen: Collection[str] | None) -> bool:
 
 
 def _apart(rows: Iterable[Any], frozen: Collection[str] | None) -> list[LateTriggers]:
-    """A frozen project's triggers are held by that, whatever else may hold them."""
+    """Group late triggers by cause. A freeze outranks other causes: no other can be resolved before it ends."""
     found: dict[tuple[str, DelayCause], LateTriggers] = {}
     for project, cause, number, since in rows:
         key = (project, DelayCause.FREEZE if _is_frozen(project, frozen) else DelayCause(cause))
@@ -119,9 +142,9 @@ def _apart(rows: Iterable[Any], frozen: Collection[str] | None) -> list[LateTrig
 
 
 def budgeted(connection: Connection, after: str, limit: int) -> list[Budgeted]:
-    """Triggers that may have a budget and are active, or rest because it is used up: those after an id, in order.
+    """Return triggers after an id, in order, that may have a budget and are active or stopped because it is used up.
 
-    Their specs say whether they have one: the text is searched only to leave out most of those without.
+    The search in the spec's text only leaves out most of the others; the caller reads the spec.
     """
     used_up = triggers.c.stopped_for == StopReason.BUDGET.value
     statement = select(triggers.c.trigger_id, triggers.c.project, triggers.c.spec).where(

@@ -1,4 +1,4 @@
-"""Connections, transactions and the database's own clock, on PostgreSQL and SQLite."""
+"""Connections, transactions and the clock of the database, on PostgreSQL and SQLite."""
 
 import math
 import sqlite3
@@ -39,34 +39,38 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
 from revisions.store import pipeline, sessions
-from revisions.store.tables import SCHEMA, schema_support
 from revisions.store.pipeline import Query
+from revisions.store.tables import SCHEMA, schema_support
 
 __all__ = ["Connection", "Database", "PoolUse", "ServerClock"]
 
 MAX_OVERFLOW = 10
-"""Connections that may be opened beyond the pool's size while many are wanted."""
+"""Connections that may be opened beyond the pool's size."""
 SQLITE_BUSY_SECONDS = 30.0
 CONNECTION_SECONDS = 10.0
-"""Until a caller is told that all connections to PostgreSQL are in use."""
+"""Longest wait for a free connection of the pool, seconds (PostgreSQL)."""
 ASKED_WHEN_IDLE_SECONDS = 1.0
 _UPGRADE = "run `triggerctl db upgrade`"
 
 
 class ServerClock(HostClock):
-    """PostgreSQL's clock, so that all replicas see one time; asked after the last lock is held (invariant 6)."""
+    """Clock of the PostgreSQL server, which all replicas share (invariant 6)."""
 
     def now(self, connection: Any, /) -> datetime:
         return self.after(connection)[1]
 
     def after(self, connection: Connection, *questions: Query) -> tuple[list[list[Any]], datetime]:
-        """The answers, and the time once all of them are there, asked in the same breath."""
+        """Return the rows of each query, and the time after the last of them, in one round trip.
+
+        The time is read by the last statement: after a wait for a lock, the transaction's own start time lies in the
+        past.
+        """
         *answers, [(now,)] = pipeline.fetch(connection, *questions, (_SERVER_NOW, {}))
         return answers, now.astimezone(UTC)
 
 
 class PoolUse(NamedTuple):
-    """Connections of this process: in use, open and idle, and those that may be opened beside them."""
+    """Connections of this process: used, idle, and those that may still be opened."""
 
     used: int
     idle: int
@@ -77,16 +81,16 @@ _SERVER_NOW = select(func.clock_timestamp().label("now"))
 
 
 def fetch_with_time(clock: Clock, connection: Connection, *questions: Query) -> tuple[list[list[Any]], datetime]:
-    """The rows of each question (`pipeline.ask`), and the time after the last of them."""
+    """Return the rows of each query (`pipeline.fetch`), and the time after the last of them."""
     if isinstance(clock, ServerClock):
         return clock.after(connection, *questions)
     return pipeline.fetch(connection, *questions), clock.now(connection)
 
 
 class Database:
-    """One database; `read` and `write` give a connection inside a transaction of its own.
+    """A database; `read` and `write` open a transaction and yield its connection.
 
-    Raises Unavailable when the database cannot be reached, is too busy, takes no writes, or was never set up.
+    Raises Unavailable when the database cannot be reached, is too busy, refuses writes, or was never set up.
     """
 
     def __init__(self, url: str, *, create: bool = False, pool_size: int = 20) -> None:
@@ -98,13 +102,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
+        """Open a transaction that only reads."""
         with _reachable(self.url), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that writes; on SQLite it holds the one write lock from its first statement on."""
+        """Open a transaction that writes; on SQLite it holds the process-wide write lock from its first statement."""
         with _reachable(self.url):
             if self.is_sqlite:
                 with self._writing, self.engine.connect() as connection:
@@ -112,20 +116,20 @@ class Database:
                     with connection.begin():
                         yield connection
             else:
-                with self.engine.connect() as connection, connection.begin(), pipeline.ending(connection):
+                with self.engine.connect() as connection, connection.begin():
                     yield connection
 
     def schema(self) -> str | None:
-        """The schema version the database has, None when it was never set up."""
+        """Return the schema version, None when the database was never set up."""
         with self.read() as connection:
             if not self.engine.dialect.has_table(connection, "alembic_version"):
                 return None
             return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
     def check_schema(self) -> None:
-        """Raises Unavailable when this release cannot work with the database's schema.
+        """Raise Unavailable when this release cannot work with the database's schema.
 
-        A newer schema is fine as long as it says so: while a rolling upgrade goes on, old and new run beside each other
+        A newer schema is accepted while it declares itself readable: in a rolling upgrade two releases run at once
         (R-19).
         """
         found = self.schema()
@@ -143,7 +147,7 @@ class Database:
                 raise Unavailable.hinted("database", detail, way)
 
     def pool_use(self) -> PoolUse:
-        """How the connections are used just now; asks no database."""
+        """Return the present use of the connection pool, without a query."""
         pool = self.engine.pool
         assert isinstance(pool, QueuePool)
         used, idle = pool.checkedout(), pool.checkedin()
@@ -163,7 +167,7 @@ class Database:
 
 
 def parse_url(url: str, path: str = "database-url") -> URL:
-    """A database's URL, with the driver to use. Raises Invalid at `path`, the setting it stands in."""
+    """Return a database's URL with its driver. Raises Invalid at `path`, the name of the setting."""
     try:
         found = make_url(url)
         backend = found.get_backend_name()
@@ -197,14 +201,14 @@ def _reachable(url: URL) -> Iterator[None]:
 
 
 def _is_of_no_use(error: DBAPIError) -> bool:
-    """Whether this database is of no use: its role may not, it takes no writes, or the file is none of SQLite's."""
+    """Return True for errors of permission, of a database that refuses writes, and of a file that is not SQLite's."""
     if isinstance(error, ProgrammingError | InternalError):
         return isinstance(error.orig, psycopg.errors.InsufficientPrivilege | ReadOnlySqlTransaction)
     return type(error) is DatabaseError and isinstance(error.orig, sqlite3.DatabaseError)
 
 
 def _unavailable(url: URL, error: Exception) -> Unavailable:
-    """What is wrong with the database, and the way out where it is known."""
+    """Return the error for the caller, with a hint where the remedy is known."""
     detail = f"{_shown(url)}: {_reason(error)}"
     match getattr(error, "orig", error):
         case psycopg.errors.InsufficientPrivilege():

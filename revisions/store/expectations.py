@@ -1,6 +1,6 @@
-"""Up to when a trigger's deadlines are judged, when to look again, and those that were missed (X-16).
+"""Deadlines of triggers: until when they are judged, when the next one is due, and which were missed (X-16).
 
-Whoever judges holds the lock of the trigger's status row, so that no run ends meanwhile.
+Deadlines are judged under the lock of the trigger's status row, so that no run ends meanwhile.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,7 @@ from revisions.spec.stored import readable_trigger
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
 from revisions.store.pipeline import Write
-from revisions.store.run_tables import expectations
-from revisions.store.run_tables import missed_deadlines
+from revisions.store.run_tables import expectations, missed_deadlines
 
 _ARM = insert(expectations)
 _DISARM = delete(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))
@@ -25,7 +24,7 @@ _LOOK = update(expectations).where(expectations.c.trigger_id == bindparam("of_tr
 
 @dataclass(frozen=True, slots=True)
 class DeadlineWatch:
-    """Deadlines up to `judged_until` are judged; `look_at`: when the next may come, None while none can."""
+    """Progress of a trigger's deadlines: judged up to `judged_until`, next to be judged at `look_at` (None: never)."""
 
     trigger_id: str
     judged_until: datetime
@@ -34,7 +33,7 @@ class DeadlineWatch:
 
 @dataclass(frozen=True, slots=True)
 class MissedDeadline:
-    """A deadline at which no run had succeeded that was scheduled at `scheduled_at` or later."""
+    """Deadline at which no run scheduled at `scheduled_at` or later had succeeded."""
 
     trigger_id: str
     kind: DeadlineKind
@@ -46,7 +45,7 @@ class MissedDeadline:
 
 
 def change_writes(previous: Trigger | None, revision: Revision) -> Iterator[Write]:
-    """What a change of the trigger means for its deadlines: they are looked at anew, those from before it too."""
+    """Yield the writes of a trigger's change: its deadlines are computed anew, pending ones included."""
     was = previous is not None and readable_trigger(previous.spec).expect is not None
     now = readable_trigger(revision.spec).expect is not None
     if was:
@@ -57,12 +56,12 @@ def change_writes(previous: Trigger | None, revision: Revision) -> Iterator[Writ
 
 
 def recompute(connection: Connection, trigger_id: str, at: datetime) -> None:
-    """Has a trigger's deadlines looked at anew, where it has any, for what is expected of it has changed."""
+    """Have a trigger's deadlines computed anew at `at`, if it has any."""
     connection.execute(_LOOK, {"of_trigger": trigger_id, "look_at": at})
 
 
 def due(connection: Connection, now: datetime, limit: int) -> list[str]:
-    """Triggers whose deadlines are to be looked at, those that have waited longest first."""
+    """Return triggers whose deadlines are due for judging, longest waiting first."""
     at = expectations.c.look_at
     return list(
         connection.execute(
@@ -77,19 +76,19 @@ def get(connection: Connection, trigger_id: str) -> DeadlineWatch | None:
 
 
 def move(connection: Connection, watch: DeadlineWatch) -> None:
-    """Writes how far a trigger's deadlines are judged now."""
+    """Store the progress of a trigger's deadlines."""
     moved = {"judged_until": watch.judged_until, "look_at": watch.look_at}
     connection.execute(_LOOK, moved | {"of_trigger": watch.trigger_id})
 
 
 def record(connection: Connection, missed: Sequence[MissedDeadline]) -> int:
-    """Keeps missed deadlines, each once, and answers how many are new."""
+    """Store missed deadlines, each once, and return the number of new ones."""
     rows = ({name: getattr(one, name) for name in MissedDeadline.__slots__} for one in missed)
     return insert_if_absent(connection, missed_deadlines, *rows) if missed else 0
 
 
 def missed_since(connection: Connection, since: datetime) -> list[tuple[str, datetime]]:
-    """Triggers with deadlines that were noticed as missed since an instant, each with its latest, the newest first."""
+    """Return (trigger id, latest deadline) of deadlines found missed since an instant, newest first."""
     latest = func.max(missed_deadlines.c.due_at, type_=missed_deadlines.c.due_at.type)
     statement = select(missed_deadlines.c.trigger_id, latest).where(missed_deadlines.c.noticed_at >= since)
     grouped = statement.group_by(missed_deadlines.c.trigger_id)
@@ -101,7 +100,7 @@ def missed_since(connection: Connection, since: datetime) -> list[tuple[str, dat
 def page(
     connection: Connection, trigger_id: str, before: tuple[datetime, str] | None, limit: int
 ) -> list[MissedDeadline]:
-    """Missed deadlines of a trigger, newest first, those before (due_at, kind)."""
+    """Return a trigger's missed deadlines before (due_at, kind), newest first."""
     place = tuple_(missed_deadlines.c.due_at, missed_deadlines.c.kind)
     statement = select(missed_deadlines).where(missed_deadlines.c.trigger_id == trigger_id)
     if before is not None:

@@ -1,9 +1,9 @@
-"""The change feed: what changed since a position, never missing what committed late, sometimes telling it twice (R-17).
+"""Change feed: revisions since a position, each at least once, also those that commit late (R-17).
 
-Positions in `trigger_changes` are handed out before commits, so a smaller one can appear after a larger. A reader
-therefore keeps the oldest transaction that was still open when it last looked (`pg_snapshot_xmin`), and takes every
-row that such or a later transaction wrote. A transaction that stays open, be it in another database of the server,
-makes rows repeat and delays none. On SQLite, which writes one transaction at a time, the position alone is enough.
+Positions in `trigger_changes` are assigned before commits, so a smaller one can appear after a larger one. A reader
+therefore keeps the oldest transaction that was open at its last read (`pg_snapshot_xmin`) and reads every row written
+by that or a later transaction. A transaction that stays open repeats rows and delays none. SQLite writes one
+transaction at a time, so there the position is enough.
 """
 
 import re
@@ -26,9 +26,9 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a reader is: everything of transactions before `transaction` is read, and of this page up to `row`.
+    """Position of a reader: transactions before `transaction` are read, and of the current page rows up to `row`.
 
-    `then` is the transaction from which it goes on once the page sequence is read to its end.
+    `then` is the transaction to continue from after the last page.
     """
 
     transaction: int
@@ -40,7 +40,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> "Position":
-        """Raises Invalid for what no reader was given."""
+        """Read a position's text. Raises Invalid for a text that the feed never returned."""
         parts = _TOKEN.fullmatch(text)
         position = cls(*map(int, parts.groups())) if parts else None
         if position is None or position.row > _LARGEST:
@@ -53,7 +53,7 @@ BEGINNING = Position(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One revision that came to be, and when; the trigger's name is the one it got then."""
+    """A revision in the feed, with the trigger's name as of that revision."""
 
     trigger_id: str
     key: TriggerKey
@@ -63,7 +63,7 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """A page of changes, the position after it, and whether there is more at once."""
+    """A page of the feed, the position after it, and whether more can be read at once."""
 
     items: Sequence[FeedEntry]
     position: Position
@@ -71,7 +71,10 @@ class FeedPage:
 
 
 def read(connection: Connection, after: Position, limit: int, *, projects: Collection[str] | None = None) -> FeedPage:
-    """Up to `limit` changes, of these projects only, after a position; one that is yet to come begins anew."""
+    """Return up to `limit` entries after a position, within `projects` (None: all).
+
+    A position that lies ahead of the database, for example after a restore, starts from the beginning.
+    """
     if connection.dialect.name != "postgresql":
         if after.row > end(connection).row:
             after = BEGINNING  # an older copy of the database was put in its place
@@ -90,10 +93,9 @@ def read(connection: Connection, after: Position, limit: int, *, projects: Colle
 
 
 def renumber(connection: Connection) -> None:
-    """Makes every row one of this transaction where it names one that this server has not come to yet.
+    """Assign the current transaction to rows whose transaction this server has not reached.
 
-    A dump brings the numbers of another server along; rows that seem to be of transactions to come would be told again
-    at each look.
+    A dump brings the transaction ids of another server; rows that seem to lie ahead would repeat at every read.
     """
     if connection.dialect.name == "postgresql":
         this = func.pg_current_xact_id()
@@ -102,12 +104,18 @@ def renumber(connection: Connection) -> None:
 
 
 def end(connection: Connection) -> Position:
-    """Where somebody begins who reads everything else there is after asking this."""
+    """Return the position that follows every change visible now."""
     if connection.dialect.name != "postgresql":
         last = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
         return Position(0, last, 0)
     oldest = int(connection.execute(_SNAPSHOT).one()[0])
     return Position(oldest, 0, oldest)
+
+
+def newest_change(connection: Connection) -> int:
+    """Return the feed's highest position; every change raises it."""
+    newest: int = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
+    return newest
 
 
 _SNAPSHOT = select(

@@ -1,4 +1,4 @@
-"""What makes history immutable in the database itself: UPDATE, DELETE, TRUNCATE and replacing inserts fail (R-02)."""
+"""Database triggers that make history immutable: UPDATE, DELETE, TRUNCATE and replacing inserts fail (R-02)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -10,7 +10,7 @@ GUARDED: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "calendars": (("project", "name", "revision"),),
     "holds": (("hold_id", "revision"),),
 }
-"""The append-only tables, each with its unique keys."""
+"""Append-only tables, each with its unique keys."""
 
 _KINDS: Final = {
     "postgresql": ("rows_immutable", "truncate_refused"),
@@ -19,21 +19,21 @@ _KINDS: Final = {
 
 
 def create(connection: Connection, table: str) -> None:
-    """Puts a table's guards up; anew where a migration rebuilt it."""
+    """Create a table's guards; again when a migration rebuilt the table."""
     make = _postgresql if connection.dialect.name == "postgresql" else _sqlite
     for statement in make(table):
         connection.execute(text(statement))
 
 
 def drop(connection: Connection, table: str) -> None:
-    """Takes a table's guards down, which only the removal of the table itself may do."""
+    """Drop a table's guards; only the removal of the table itself may do that."""
     on_postgresql = connection.dialect.name == "postgresql"
     for name in _names(connection, table):
         connection.execute(text(f"DROP TRIGGER {name}" + (f" ON {table}" if on_postgresql else "")))
 
 
 def missing(connection: Connection) -> list[str]:
-    """The guards that should stand and do not; empty when history is safe. Tables that are not there need none."""
+    """Return the names of guards that should exist and do not. Tables that do not exist need none."""
     return sorted(
         name
         for table in GUARDED
@@ -55,7 +55,7 @@ def _standing(connection: Connection, table: str) -> set[str]:
 
 
 def _postgresql(table: str) -> Iterator[str]:
-    """One function for all tables; ALWAYS, so that they stand under session_replication_role = replica too."""
+    """Yield the statements for PostgreSQL. ALWAYS keeps the guards under session_replication_role = replica."""
     yield """CREATE OR REPLACE FUNCTION refuse_change_of_history() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END $$"""
     rows, truncate = (f"{table}_{kind}" for kind in _KINDS["postgresql"])

@@ -1,4 +1,4 @@
-"""Histories read whole, as rows in pages, with what stands beside them; and what follows from them written anew."""
+"""Whole histories, read as rows in pages, and the rows derived from them, written anew."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -13,22 +13,21 @@ from revisions.history.chain import Row
 from revisions.history.chain_breaks import ChainHead
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import tasks as task_store
-from revisions.store.batches import insert_if_absent, update_many
+from revisions.store.batches import in_list, insert_if_absent, update_many
 from revisions.store.columns import Instant
-from revisions.store.tables import tasks, trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.store.batches import in_list
 from revisions.store.run_tables import catchup_backlogs
+from revisions.store.tables import tasks, trigger_changes, trigger_revisions, trigger_status, triggers
 
 PAGE = 5_000
-"""Revisions that one statement reads; between two of them there is time for others."""
+"""Revisions that one statement reads; other work can run between two statements."""
 PART = 100
-"""Revisions that are held at once: so few that the server makes the next of them meanwhile."""
+"""Revisions held in memory at once; the server prepares the next ones meanwhile."""
 
 
 def snapshot(connection: Connection, *, patience_seconds: int = 10) -> None:
-    """Makes a transaction that only reads see one state of everything, however long it takes; its first statement.
+    """Make a read transaction see one state of the database throughout; call it before any other statement.
 
-    It holds no lock of rows, so its length holds up nobody; `patience_seconds` is how long it may wait for its reader.
+    It holds no row locks, so its duration delays nobody. `patience_seconds` bounds how long it may sit idle.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
@@ -37,7 +36,7 @@ def snapshot(connection: Connection, *, patience_seconds: int = 10) -> None:
 
 
 def lift_transaction_timeout(connection: Connection) -> None:
-    """Lets the transaction take longer than any other may (`transaction_timeout`, PostgreSQL 17 and later)."""
+    """Let the transaction take longer than `transaction_timeout` (PostgreSQL 17 and later)."""
     if connection.dialect.name == "postgresql":
         connection.execute(
             text(
@@ -48,7 +47,7 @@ def lift_transaction_timeout(connection: Connection) -> None:
 
 
 class RevisionPages:
-    """Revisions part by part, to be read to the end before anything else is asked on the connection."""
+    """Revisions in parts; read them all before another statement uses the connection."""
 
     def __init__(self, parts: Iterator[list[Row]]) -> None:
         self._parts = parts
@@ -63,7 +62,7 @@ class RevisionPages:
 
 
 def pages(connection: Connection, trigger_ids: Sequence[str] | None = None) -> Iterator[RevisionPages]:
-    """All revisions, or those of some triggers, by trigger and number."""
+    """Yield all revisions, or those of some triggers, by trigger and number."""
     place = tuple_(trigger_revisions.c.trigger_id, trigger_revisions.c.revision)
     statement = _as_written(connection, trigger_revisions).order_by(*place.clauses).limit(PAGE)
     if trigger_ids is not None:
@@ -78,13 +77,13 @@ def pages(connection: Connection, trigger_ids: Sequence[str] | None = None) -> I
 
 
 def current_rows(connection: Connection, ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """The current rows of these triggers, by id."""
+    """Return the current rows of triggers, by id."""
     statement = select(triggers).where(in_list(connection, triggers.c.trigger_id, sorted(set(ids))))
     return {row.trigger_id: dict(row._mapping) for row in connection.execute(statement)}
 
 
 def rows_without_history(connection: Connection, ids: Sequence[str] | None = None) -> list[Mapping[str, Any]]:
-    """Current rows that no revision stands behind."""
+    """Return current rows that have no revision."""
     behind = exists().where(trigger_revisions.c.trigger_id == triggers.c.trigger_id)
     statement = select(triggers).where(~behind).order_by(triggers.c.trigger_id)
     if ids is not None:
@@ -93,13 +92,13 @@ def rows_without_history(connection: Connection, ids: Sequence[str] | None = Non
 
 
 def ids_named(connection: Connection, key: TriggerKey) -> set[str]:
-    """The triggers that ever bore a name, by their revisions; reads all of them."""
+    """Return the ids of triggers that ever had a name; reads all revisions."""
     named = (trigger_revisions.c[field] == part for field, part in key._asdict().items())
     return set(connection.execute(select(trigger_revisions.c.trigger_id).where(*named).distinct()).scalars())
 
 
 def heads(connection: Connection) -> list[ChainHead]:
-    """The newest revision of every trigger, deleted ones too, by id."""
+    """Return the newest revision of every trigger, deleted ones included, by id."""
     newest = (
         select(trigger_revisions.c.trigger_id, func.max(trigger_revisions.c.revision).label("revision"))
         .group_by(trigger_revisions.c.trigger_id)
@@ -117,13 +116,13 @@ def heads(connection: Connection) -> list[ChainHead]:
 
 
 def count(connection: Connection) -> int:
-    """How many revisions there are."""
+    """Return the number of revisions."""
     number: int = connection.execute(select(func.count()).select_from(trigger_revisions)).scalar_one()
     return number
 
 
 def status_revisions(connection: Connection, ids: Sequence[str] | None = None) -> dict[str, int]:
-    """The revision that each status row carries."""
+    """Return the revision in each status row, by trigger id."""
     statement = select(trigger_status.c.trigger_id, trigger_status.c.revision)
     if ids is not None:
         statement = statement.where(in_list(connection, trigger_status.c.trigger_id, ids))
@@ -131,7 +130,7 @@ def status_revisions(connection: Connection, ids: Sequence[str] | None = None) -
 
 
 def summaries(connection: Connection) -> dict[TaskKey, tuple[int, int, str | None, str | None]]:
-    """What each task version says of its triggers: total, active, the name and the automation of an only one (R-12)."""
+    """Return the summary of each task version: total, active, name and automation of a single trigger (R-12)."""
     key = (tasks.c[name] for name in TaskKey._fields)
     said = (tasks.c.total_triggers, tasks.c.active_triggers, tasks.c.trigger_name, tasks.c.trigger_automation)
     found = connection.execute(select(*key, *said))
@@ -139,32 +138,32 @@ def summaries(connection: Connection) -> dict[TaskKey, tuple[int, int, str | Non
 
 
 def lock_triggers(connection: Connection, ids: Sequence[str]) -> None:
-    """Locks the current rows of these triggers that exist, in key order; the task rows must be locked already."""
+    """Lock the current rows of triggers in key order. Lock order: the task rows are locked already (invariant 1)."""
     order = (triggers.c[name] for name in TriggerKey._fields)
     statement = select(triggers.c.trigger_id).where(in_list(connection, triggers.c.trigger_id, ids)).order_by(*order)
     connection.execute(statement.with_for_update(key_share=True)).all()
 
 
 def remove_current_rows(connection: Connection, ids: Sequence[str]) -> None:
-    """Takes current rows away, to be written anew or for good; revisions stay."""
+    """Delete current rows; their revisions stay."""
     connection.execute(delete(triggers).where(in_list(connection, triggers.c.trigger_id, ids)))
 
 
 def remove_status(connection: Connection, ids: Sequence[str]) -> None:
-    """Takes away what a trigger that never was is doing."""
+    """Delete the status and the backlogs of triggers that have no history."""
     for table in (catchup_backlogs, trigger_status):
         connection.execute(delete(table).where(in_list(connection, table.c.trigger_id, ids)))
 
 
 def insert_rows(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Writes current rows and answers how many; one whose name or id is taken is left out."""
+    """Insert current rows and return their number; a row whose name or id exists is left out."""
     return insert_if_absent(connection, triggers, *rows) if rows else 0
 
 
 def restore_status(connection: Connection, ids: Sequence[str], now: datetime) -> None:
-    """Brings status rows to the revisions of their current rows, and lets the next pass decide them anew.
+    """Bring status rows to the revisions of their current rows, and have the next pass decide them anew.
 
-    The watermark stays where it was; where a row was lost it is `now`, for nobody knows what was decided (L-05).
+    The watermark stays. A lost status row gets `now`, because nothing tells which occurrences were decided (L-05).
     """
     statement = select(triggers.c.trigger_id, triggers.c.revision, triggers.c.active)
     found = connection.execute(statement.where(in_list(connection, triggers.c.trigger_id, ids))).all()
@@ -179,13 +178,13 @@ def restore_status(connection: Connection, ids: Sequence[str], now: datetime) ->
 
 
 def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
-    """Recomputes the summaries of task versions that are locked."""
+    """Recompute the summaries of locked task versions."""
     for statement, given in task_store.summary_writes(keys):
         connection.execute(statement, dict(given))
 
 
 def announce(connection: Connection, revisions: Sequence[tuple[str, int]]) -> None:
-    """Puts revisions (trigger, number) into the change feed, at positions of their own."""
+    """Add revisions (trigger id, number) to the change feed."""
     if revisions:
         given = [{"trigger_id": trigger_id, "revision": revision} for trigger_id, revision in revisions]
         connection.execute(trigger_changes.insert().inline(), given)
@@ -196,7 +195,7 @@ def _as_written(connection: Connection, table: FromClause) -> Select[Any]:
 
 
 def _as_text(connection: Connection, at: ColumnElement[Any]) -> ColumnElement[Any]:
-    """An instant the way `ids.utc_text` writes it."""
+    """Return an instant as the text that `ids.utc_text` makes."""
     if connection.dialect.name == "postgresql":
         at = func.to_char(func.timezone("UTC", at), text("'YYYY-MM-DD\"T\"HH24:MI:SS.US'"))
     else:
@@ -205,7 +204,7 @@ def _as_text(connection: Connection, at: ColumnElement[Any]) -> ColumnElement[An
 
 
 def _parts(connection: Connection, statement: Select[Any]) -> Iterator[list[Row]]:
-    """The driver's own tuples: at a hundred thousand rows what SQLAlchemy would make of them is half the time."""
+    """Yield the driver's own tuples: making SQLAlchemy rows would take half the time of a large history."""
     driver = connection.connection.driver_connection
     if isinstance(driver, psycopg.Connection):
         compiled = statement.compile(dialect=connection.dialect)

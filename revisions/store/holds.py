@@ -1,4 +1,4 @@
-"""Freezes and blackouts: append-only; the newest revision of each is the one that counts (S-13)."""
+"""Holds: freezes and blackouts, append-only; the newest revision of each counts (S-13)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,16 @@ from sqlalchemy import Connection, Row, Select, and_, bindparam, func, or_, sele
 from revisions.history.triggers import Trigger
 from revisions.outcomes import HoldKind
 from revisions.store.batches import insert_if_absent
-from revisions.store.tables import holds
 from revisions.store.pipeline import Query
+from revisions.store.tables import holds
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One revision of a freeze or a blackout: from when until when nothing starts, for whom, who says so and why.
+    """A revision of a freeze or a blackout.
 
-    What is None narrows nothing: `project` None is everything, `until_at` None no end. `mode` is a blackout's.
+    `project` None covers every project, `tag` and `trigger_id` None every trigger; `until_at` None has no end. `mode`
+    is that of a blackout.
     """
 
     hold_id: str
@@ -39,7 +40,7 @@ class Hold:
         return self.from_at <= now and (self.until_at is None or now < self.until_at)
 
     def covers(self, *, project: str, trigger_id: str, tags: Sequence[str]) -> bool:
-        """Whether a trigger is meant."""
+        """Return True when the hold covers a trigger."""
         return (
             self.project in (None, project)
             and self.trigger_id in (None, trigger_id)
@@ -48,18 +49,18 @@ class Hold:
 
 
 def append(connection: Connection, hold: Hold) -> bool:
-    """One more revision; False when somebody was faster."""
+    """Insert a revision; return False when another transaction inserted this number first."""
     return insert_if_absent(connection, holds, {name: getattr(hold, name) for name in Hold.__slots__}) == 1
 
 
 def get(connection: Connection, hold_id: str) -> Hold | None:
-    """The newest revision."""
+    """Return the newest revision."""
     row = connection.execute(_newest().where(holds.c.hold_id == hold_id)).one_or_none()
     return _from_row(row) if row else None
 
 
 def not_ended(connection: Connection, since: datetime, kind: HoldKind | None = None) -> list[Hold]:
-    """Those that are not over before an instant, to begin later included; oldest first."""
+    """Return holds that end after an instant, also those that begin later, oldest first."""
     statement = _newest().where(or_(holds.c.until_at.is_(None), holds.c.until_at > since))
     if kind is not None:
         statement = statement.where(holds.c.kind == kind)
@@ -67,35 +68,35 @@ def not_ended(connection: Connection, since: datetime, kind: HoldKind | None = N
 
 
 def number_of_changes(connection: Connection) -> int:
-    """How many revisions there are of all; it grows with each."""
+    """Return the number of all revisions; it grows with every change."""
     number: int = connection.execute(select(func.count()).select_from(holds)).scalar_one()
     return number
 
 
 def frozen(connection: Connection, now: datetime) -> list[Hold]:
-    """The freezes in force."""
+    """Return the freezes in force."""
     return [hold for hold in not_ended(connection, now, HoldKind.FREEZE) if hold.is_on(now)]
 
 
 def frozen_projects(connection: Connection, now: datetime) -> list[str] | None:
-    """The projects that are frozen, None when everything is (S-13)."""
+    """Return the frozen projects, None when everything is frozen (S-13)."""
     return frozen_projects_of(frozen(connection, now), now)
 
 
 def frozen_projects_of(freezes: Iterable[Any], now: datetime) -> list[str] | None:
-    """The projects of those freezes that are in force, None when everything is; they are holds, or rows of them."""
+    """Return the projects of those freezes (or their rows) that are in force, None when everything is frozen."""
     projects = [hold.project for hold in freezes if hold.from_at <= now]
     named = [project for project in projects if project is not None]
     return named if len(named) == len(projects) else None
 
 
 def freezes_query(now: datetime) -> Query:
-    """Asks for the freezes that are not over, those to begin later included."""
+    """Return the query for freezes that have not ended, also those that begin later."""
     return _FREEZES, {"at": now}
 
 
 def hold_of(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
-    """What holds a trigger at an instant: a freeze before a blackout, then what ends last."""
+    """Return the hold that stops a trigger at an instant: a freeze before a blackout, then the one that ends last."""
     of: Mapping[str, Any] = {"project": trigger.key.project, "trigger_id": trigger.trigger_id, "tags": trigger.tags}
     on = [one for one in held if one.is_on(now) and one.covers(**of)]
     endless = datetime.max.replace(tzinfo=UTC)
@@ -110,9 +111,9 @@ def page(
     since: datetime | None = None,
     projects: Collection[str] | None = None,
 ) -> list[Hold]:
-    """All there ever were, newest first, those before an id; with `since` those that last beyond that instant.
+    """Return holds before an id, newest first; with `since` those that end after it.
 
-    With `projects` those of these, and those that hold everything.
+    `projects` selects the holds of these projects and those of every project.
     """
     statement = _newest().order_by(None).order_by(holds.c.hold_id.desc()).limit(limit)
     if since is not None:

@@ -1,4 +1,4 @@
-"""What runs printed, as bytes, per attempt: the first and the last 512 KiB of each (X-17)."""
+"""Output of runs as bytes, by attempt: the first and the last 512 KiB of each (X-17)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from revisions.store.run_tables import run_logs
 
 HEAD = TAIL = 512 * 1024
 _CHUNK = 64 * 1024
-"""Bytes in a row: what is stored beyond the tail until the next row comes is at most this."""
+"""Most bytes of a row, and so the most that is stored beyond the tail until the next row comes."""
 
 
 _DROP_MIDDLE = delete(run_logs).where(
@@ -23,7 +23,7 @@ _DROP_MIDDLE = delete(run_logs).where(
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Bytes of a log from `position` on."""
+    """Bytes of a log, beginning at `position`."""
 
     position: int
     data: bytes
@@ -35,7 +35,7 @@ class LogPiece:
 
 @dataclass(frozen=True, slots=True)
 class LogText:
-    """A whole log; `dropped` bytes between head and tail were not kept."""
+    """A log; `dropped` bytes between head and tail were not kept."""
 
     head: bytes
     dropped: int
@@ -43,9 +43,10 @@ class LogText:
 
 
 def wanted(stored: int, size: int, limit: int) -> list[tuple[int, int]]:
-    """The ranges [from, to) to be appended to a log stored up to `stored`, now `size` bytes long, `limit` at most.
+    """Return the ranges [from, to), `limit` bytes at most, to append to a log stored up to `stored` and now `size`
+    long.
 
-    What would be dropped at once is left out.
+    Bytes that would be dropped at once are left out.
     """
     tail_from = max(HEAD, size - TAIL)
     ranges = [(stored, min(size, HEAD)), (max(stored, tail_from), size)]
@@ -58,12 +59,14 @@ def wanted(stored: int, size: int, limit: int) -> list[tuple[int, int]]:
 
 
 def unwanted(size: int, reach: int) -> tuple[int, int]:
-    """The range [from, to) that `wanted` never names again once a log is `size` bytes long, nor `reach` around it."""
+    """Return the range [from, to) that `wanted` never returns again for a log of `size` bytes, nor within `reach` of
+    it.
+    """
     return HEAD + reach, size - TAIL - reach
 
 
 def sizes(connection: Connection, attempts: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Up to where the logs of these (run, attempt) are stored."""
+    """Return the position up to which each log is stored, by (run id, attempt)."""
     statement = (
         select(run_logs.c.run_id, run_logs.c.attempt, func.max(run_logs.c.position + func.length(run_logs.c.data)))
         .where(tuple_(run_logs.c.run_id, run_logs.c.attempt).in_(list(attempts)))
@@ -73,7 +76,7 @@ def sizes(connection: Connection, attempts: Collection[tuple[str, int]]) -> dict
 
 
 def append(connection: Connection, printed: Mapping[tuple[str, int], Sequence[LogPiece]]) -> None:
-    """Stores what these (run, attempt) printed since, and drops what lies between head and tail now.
+    """Store new pieces of logs by (run id, attempt), and delete what now lies between head and tail.
 
     The caller holds the claims.
     """
@@ -96,7 +99,7 @@ def append(connection: Connection, printed: Mapping[tuple[str, int], Sequence[Lo
 
 
 def read(connection: Connection, run_id: str, attempt: int) -> LogText:
-    """Head and tail of one attempt's log."""
+    """Return head and tail of an attempt's log."""
     pieces = _pieces(connection, run_id, attempt, 0)
     end = pieces[-1].end if pieces else 0
     head = b"".join(piece.data for piece in pieces if piece.position < HEAD)
@@ -112,7 +115,7 @@ def read(connection: Connection, run_id: str, attempt: int) -> LogText:
 
 
 def read_from(connection: Connection, run_id: str, attempt: int, position: int) -> list[LogPiece]:
-    """What is stored from a position on, for following; a gap between pieces was dropped."""
+    """Return the stored pieces from a position on; a gap between pieces was dropped."""
     found = _pieces(connection, run_id, attempt, position)
     return [
         LogPiece(max(position, piece.position), piece.data[max(0, position - piece.position) :])
@@ -122,7 +125,7 @@ def read_from(connection: Connection, run_id: str, attempt: int, position: int) 
 
 
 def discard(connection: Connection, run_id: str, attempt: int) -> None:
-    """Removes the log of an attempt that will be begun anew."""
+    """Delete the log of an attempt that begins anew."""
     connection.execute(delete(run_logs).where(run_logs.c.run_id == run_id, run_logs.c.attempt == attempt))
 
 
@@ -136,7 +139,7 @@ def _pieces(connection: Connection, run_id: str, attempt: int, position: int) ->
 
 
 def _cuts(piece: LogPiece) -> list[int]:
-    """Where a piece is cut into rows: at most a chunk each, and never across the head's end."""
+    """Return where a piece is split into rows: each a chunk at most, and none across the end of the head."""
     cuts = set(range(0, len(piece.data), _CHUNK)) | {len(piece.data)}
     if piece.position < HEAD < piece.end:
         cuts.add(HEAD - piece.position)

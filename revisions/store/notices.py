@@ -1,4 +1,4 @@
-"""Wake-ups through the database: an id and nothing else, so that a lost or doubled one is harmless."""
+"""Notices (LISTEN/NOTIFY) that wake loops and runners; a lost or repeated one is harmless."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -11,30 +11,30 @@ from sqlalchemy import Connection, bindparam, func, select
 from revisions.clock import HostClock
 from revisions.ids import fresh
 from revisions.store import sessions
-from revisions.store.database import Database
-from revisions.store.database import parse_url
+from revisions.store.database import Database, parse_url
 
 CHANGES = "triggerctl_changes"
-"""Sent with every row of the feed: the trigger's id; empty where something else changed."""
+"""Channel of changes: the payload is the trigger's id, empty for changes that are no revision."""
 RUNS = "triggerctl_runs"
 _NOTIFY = select(func.pg_notify(bindparam("channel"), bindparam("payload")))
 
 
 def changed(connection: Connection) -> None:
-    """Tells the loops to look again, where no revision tells them; sent when the transaction commits."""
+    """Wake the loops after a change that is no revision; sent at commit."""
     if connection.dialect.name == "postgresql":
         connection.execute(_NOTIFY, {"channel": CHANGES, "payload": ""})
 
 
 def runs_pending(connection: Connection) -> None:
-    """Tells the runners that there is something to claim; sent when the transaction commits."""
+    """Wake the runners to claim runs; sent at commit."""
     if connection.dialect.name == "postgresql":
         connection.execute(_NOTIFY, {"channel": RUNS, "payload": ""})
 
 
 class Hearing(StrEnum):
-    """Whether what is said in the database is heard where one listens: it is; nobody lets one in there; a pooler is
-    there, which passes no notices on; nothing came, for it is another database."""
+    """Result of a test of notices. POOLED: a pooler stands between and forwards none. ELSEWHERE: another database
+    listens.
+    """
 
     HEARD = "heard"
     UNREACHABLE = "unreachable"
@@ -43,9 +43,9 @@ class Hearing(StrEnum):
 
 
 def check_hearing(database: Database, past: str | None, seconds: float = 2.0) -> Hearing:
-    """Tries it with a notice of its own, which is waited for that long; `past` as for the listener (PostgreSQL).
+    """Send a notice and wait `seconds` for it; `past` as for Listener (PostgreSQL).
 
-    Raises Unavailable when the database itself cannot be reached, Invalid when `past` is no database.
+    Raises Unavailable when the database cannot be reached, and Invalid when `past` is not a database URL.
     """
     channel = f"triggerctl_{fresh(HostClock().now(None)).lower()}"
     try:
@@ -62,17 +62,17 @@ def check_hearing(database: Database, past: str | None, seconds: float = 2.0) ->
 
 
 class Listener:
-    """A thread that hears the database's notices and passes each to its channel's wake (PostgreSQL; L-04).
+    """Thread that listens for notices and calls the wake function of their channel (PostgreSQL; L-04).
 
-    After a lost connection it connects anew and wakes everybody, for what was said meanwhile nobody heard. Through a
-    pooler nothing is heard, and it is not connected.
+    After a lost connection it reconnects and calls every wake function, because notices were missed meanwhile. A pooler
+    forwards no notices, so a connection through one is not used.
     """
 
     LOOK_SECONDS = 1.0
     LONGEST_BACKOFF_SECONDS = 10.0
 
     def __init__(self, database: Database, wakes: Mapping[str, Callable[[], None]], past: str | None = None) -> None:
-        """`past` is the URL of the same database past a pooler, through which nothing is heard (O-09)."""
+        """`past` is a URL of the same database that bypasses the pooler (O-09)."""
         self._address = _address(database, past)
         self._wakes = wakes
         self._stopping = threading.Event()

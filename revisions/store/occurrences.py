@@ -1,4 +1,4 @@
-"""What did not become a run, with the reason; and the ledger that people see, runs and skips in one list (E-05)."""
+"""Skips with their reasons, and the ledger: a trigger's runs and skips in one list (E-05)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,14 @@ from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, sel
 from revisions.outcomes import OccurrenceOutcome, RunStatus
 from revisions.store.batches import insert_if_absent
 from revisions.store.columns import Instant
-from revisions.store.run_tables import occurrences
-from revisions.store.run_tables import runs
+from revisions.store.run_tables import occurrences, runs
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """One occurrence, or a range of them, that was decided without a run.
+    """An occurrence, or a range of them, that was decided without a run.
 
-    A range bears its first occurrence's id; `count` is exact up to 1,000 and None beyond.
+    A range has the id of its first occurrence; `count` is exact up to 1,000 and None beyond.
     """
 
     trigger_id: str
@@ -33,7 +32,7 @@ class Skip:
 
 
 def record(connection: Connection, skips: Sequence[Skip]) -> None:
-    """Stores skips; one that is recorded already stays as it was first decided."""
+    """Store skips; one that is stored already stays as it was first decided."""
     if skips:
         insert_if_absent(connection, occurrences, *({c: getattr(skip, c) for c in _COLUMNS} for skip in skips))
 
@@ -42,7 +41,7 @@ _COLUMNS = [column.name for column in occurrences.c]
 
 
 def skips_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> list[Skip]:
-    """What was skipped of a trigger in (after, until], ranges that reach into it too, oldest first."""
+    """Return a trigger's skips that overlap (after, until], oldest first."""
     of = occurrences.c
     reaching = select(occurrences).where(of.trigger_id == trigger_id, of.scheduled_until > after)
     found = connection.execute(reaching.where(of.scheduled_at <= until).order_by(of.scheduled_at))
@@ -51,8 +50,7 @@ def skips_within(connection: Connection, trigger_id: str, after: datetime, until
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A line of the ledger: a skip, or a run with its id, `started`, `expired` before it could, or `parked` while
-    nobody has approved it."""
+    """A line of the ledger: a skip, or a run, whose outcome is `started`, `expired` or `parked`."""
 
     occurrence_id: str
     scheduled_at: datetime
@@ -66,7 +64,7 @@ class Occurrence:
 
     @classmethod
     def of(cls, skip: Skip) -> Self:
-        """A skip as a line of the ledger."""
+        """Return a skip as a line of the ledger."""
         same = (name for name in cls.__slots__ if name != "run_id")
         return cls(**{name: getattr(skip, name) for name in same}, run_id=None)
 
@@ -74,9 +72,9 @@ class Occurrence:
 def ledger(
     connection: Connection, trigger_id: str, before: tuple[datetime, str, bool] | None, limit: int
 ) -> list[Occurrence]:
-    """Runs and skips of a trigger in one list, newest first, those before (scheduled_at, occurrence_id, is a skip).
+    """Return a trigger's runs and skips before (scheduled_at, occurrence_id, is a skip), newest first.
 
-    Where an occurrence has both, skipped first and started by hand later, the skip stands before the run.
+    An occurrence that was skipped and later started by hand has both; the skip comes first.
     """
     parts = []
     for table, is_skip in ((runs, False), (occurrences, True)):
@@ -96,7 +94,7 @@ def ledger(
 
 
 def _line(is_skip: bool) -> list[ColumnElement[Any]]:
-    """The columns of a line, in one order and under the same names for both tables."""
+    """Return the columns of a line, in the same order and under the same names for both tables."""
     table = occurrences if is_skip else runs
     began = case(
         (runs.c.status == RunStatus.EXPIRED, OccurrenceOutcome.EXPIRED),

@@ -11,8 +11,7 @@ connection gains nothing and eight gain 1.3 to 1.6 times.
 """
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -50,19 +49,28 @@ def fetch(connection: Connection, *questions: Query) -> list[list[Any]]:
     return _send(connection, questions)
 
 
-def write(connection: Connection, *writes: Write, is_last: bool = False) -> None:
-    """Execute writes in order and return nothing.
-
-    With `is_last` the caller promises that the transaction has no further statement. The writes are then sent together
-    with the commit, and their errors are raised when the transaction ends.
-    """
-    if connection.dialect.name != "postgresql":
+def write(connection: Connection, *writes: Write) -> None:
+    """Execute writes in order and return nothing."""
+    if connection.dialect.name == "postgresql":
+        _send(connection, writes)
+    else:
         for statement, parameters in writes:
             connection.execute(statement, dict(parameters))
-    elif is_last:
-        connection.info["last"] = writes
+
+
+def commit_with(connection: Connection, *writes: Write) -> None:
+    """Execute the last writes of a transaction and commit it, in one round trip on PostgreSQL.
+
+    The transaction is over when this returns: it can neither be rolled back nor execute another statement.
+    """
+    transaction = connection.get_transaction()
+    assert transaction is not None
+    if connection.dialect.name == "postgresql":
+        _send(connection, writes, (_COMMIT, ()))
     else:
-        _send(connection, writes)
+        write(connection, *writes)
+    # On PostgreSQL the driver knows that the server has committed, and sends nothing more.
+    transaction.commit()
 
 
 def begin(connection: Connection) -> None:
@@ -73,15 +81,6 @@ def begin(connection: Connection) -> None:
         for name, span in sessions.timeouts(driver.info.server_version).items()
     )
     send(driver, None, (_BEGIN, ()), *((timeout, ()) for timeout in timeouts))
-
-
-@contextmanager
-def ending(connection: Connection) -> Iterator[None]:
-    """Surround a transaction's statements, and send the last writes with the commit when they end without an error."""
-    connection.info["last"] = ()
-    yield
-    if writes := connection.info["last"]:
-        _send(connection, writes, (_COMMIT, ()))
 
 
 class Statement(NamedTuple):
@@ -159,6 +158,7 @@ def _send(
     connection: Connection, statements: Sequence[Query | Write], *after: tuple[Statement, tuple[()]]
 ) -> list[list[Any]]:
     """Send SQLAlchemy's statements and those `after` them, in a new transaction where none has begun."""
+    assert connection.in_transaction(), "the transaction is over: commit_with() was its last statement"
     driver = _driver(connection)
     bound = [_compiled(statement, tuple(parameters)).bound(parameters) for statement, parameters in statements]
     prepared = None if connection.info[POOLED] else connection.info.setdefault("prepared", set())

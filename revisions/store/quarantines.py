@@ -1,4 +1,4 @@
-"""Triggers that could not be decided: set apart, each with a backoff of its own (L-13)."""
+"""Quarantine: triggers that raised an error when decided, each retried after a growing wait (L-13)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, delete, select, true
 
-from revisions.store.batches import insert_if_absent
+from revisions.store.batches import in_list, insert_if_absent
 from revisions.store.columns import storable
-from revisions.store.tables import triggers
-from revisions.store.batches import in_list
 from revisions.store.run_tables import quarantines
+from revisions.store.tables import triggers
 
 FIRST_SECONDS = 30
 LONGEST_SECONDS = 3_600
@@ -19,7 +18,7 @@ LONGEST_ERROR = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Since when a trigger could not be decided, until when it is left alone, and what went wrong last."""
+    """A trigger's quarantine: since when, until when it is not decided, and the last error."""
 
     trigger_id: str
     since: datetime
@@ -29,7 +28,7 @@ class Quarantine:
 
 
 def put(connection: Connection, trigger_id: str, error: str, now: datetime) -> Quarantine:
-    """Sets a trigger apart, each time twice as long."""
+    """Quarantine a trigger; each further time lasts twice as long."""
     before = get(connection, [trigger_id]).get(trigger_id)
     attempts = before.attempts + 1 if before else 1
     seconds = min(FIRST_SECONDS * 2 ** min(attempts - 1, 20), LONGEST_SECONDS)
@@ -46,18 +45,18 @@ def put(connection: Connection, trigger_id: str, error: str, now: datetime) -> Q
 
 
 def lift(connection: Connection, ids: Sequence[str]) -> None:
-    """Ends the quarantine of triggers that could be decided."""
+    """End the quarantine of triggers that were decided."""
     connection.execute(delete(quarantines).where(in_list(connection, quarantines.c.trigger_id, ids)))
 
 
 def get(connection: Connection, ids: Sequence[str]) -> dict[str, Quarantine]:
-    """Those of these triggers that are set apart, by id."""
+    """Return the quarantines of triggers, by id."""
     statement = select(quarantines).where(in_list(connection, quarantines.c.trigger_id, ids))
     return {row.trigger_id: Quarantine(**row._mapping) for row in connection.execute(statement)}
 
 
 def every(connection: Connection) -> list[Quarantine]:
-    """All of them, longest first; a trigger that was deactivated since is in nobody's way."""
+    """Return the quarantines of active triggers, longest first."""
     statement = (
         select(quarantines)
         .join(triggers, and_(triggers.c.trigger_id == quarantines.c.trigger_id, triggers.c.active == true()))

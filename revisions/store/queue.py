@@ -1,4 +1,4 @@
-"""The runs that wait to be claimed, read past what cannot go anyway (X-04, X-09)."""
+"""Queue of pending runs, read past those that cannot start (X-04, X-09)."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -10,41 +10,40 @@ from sqlalchemy import Connection, Integer, Label, Select, bindparam, func, lite
 
 from revisions.outcomes import RunStatus
 from revisions.run_limits import FullLimits, RunLimits, RunningRun, WaitingRun
+from revisions.store.batches import list_elements
+from revisions.store.pipeline import Query, fetch
+from revisions.store.run_tables import runs
 from revisions.store.runs import LIVE, Run, in_status
 from revisions.store.tables import trigger_status, triggers
-from revisions.store.batches import list_elements
-from revisions.store.pipeline import Query
-from revisions.store.pipeline import fetch
-from revisions.store.run_tables import runs
 
 _PAGE, _SPARE = 500, 20
 """Runs read at once when looking for what may go; the first time, so many beyond what is wanted."""
 _UNDER_WAY = (RunStatus.RUNNING, RunStatus.WAITING)
-"""What keeps a whole queue waiting; what is parked holds its own place in it, and those behind it (X-14)."""
+"""Statuses that keep a whole queue waiting; a parked run keeps only those behind it waiting (X-14)."""
 _BESIDE = ("allow", "skip")
-"""Overlap policies whose runs go beside others of their trigger; all others wait for their turn."""
+"""Overlap policies whose runs may run at once; runs of all others start one at a time."""
 
 
 RUNNING: Query = (select(*(runs.c[name] for name in RunningRun._fields)).where(in_status(RunStatus.RUNNING)), {})
-"""Asks for all that runs."""
+"""Query for all running runs."""
 
 
 def running(connection: Connection) -> list[RunningRun]:
-    """All that runs."""
+    """Return all running runs."""
     return [RunningRun(*row) for row in fetch(connection, RUNNING)[0]]
 
 
 def first_page_query(now: datetime, wanted: int) -> Query:
-    """Asks for the first page of what waits, for so many, whatever is full."""
+    """Return the query for the first page of pending runs, enough for `wanted` starts."""
     return _PAGES, {"now_at": now, "size": min(wanted + _SPARE, _PAGE) if wanted > 0 else 0}
 
 
 def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: FullLimits) -> Iterator[list[WaitingRun]]:
-    """Pending runs whose time has come, longest waiting first, a page at a time, past what is full, which may grow.
+    """Yield pages of available pending runs, longest waiting first, past the limits in `full`, which may grow.
 
-    `page` is the first one (`first`). Of a trigger whose runs go one at a time only the first stands there, and only
-    while nothing else of it is under way: each such queue is judged once, for it may be thousands of runs deep. What
-    waits for its budget is left out.
+    `page` holds the rows of `first_page_query`. A trigger whose runs start one at a time appears with its first run
+    only, and only while none of its runs is under way; each such queue is examined once, because it can hold thousands
+    of runs. Runs held back by a budget are left out.
     """
     judged: set[str] = set()
     while page:
@@ -61,7 +60,7 @@ def waiting(connection: Connection, now: datetime, page: Sequence[Any], full: Fu
 
 
 def current_bound(bound: str) -> Label[Any]:
-    """What the trigger of a run says now, whichever revision made the run; looked up for each row that is read."""
+    """Return a column with a bound of the run's trigger as it is now, whichever revision made the run."""
     of = select(triggers.c[bound]).where(triggers.c.trigger_id == runs.c.trigger_id)
     return of.scalar_subquery().label(bound)
 
@@ -109,7 +108,7 @@ def _pages_past(on_postgresql: bool) -> Select[Any]:
 
 
 def _heads(connection: Connection, queues: Collection[str], now: datetime) -> list[tuple[datetime, str, WaitingRun]]:
-    """The first of each queue whose trigger has nothing under way, where it is a queued run and its time has come."""
+    """Return the first run of each queue without a run under way, where it is available."""
     live = select(runs.c.trigger_id).where(in_status(*LIVE), runs.c.trigger_id.in_(queues))
     taken = set(connection.execute(live.where(in_status(*_UNDER_WAY)).distinct()).scalars())
     free = [trigger_id for trigger_id in queues if trigger_id not in taken]
@@ -131,7 +130,7 @@ def _heads(connection: Connection, queues: Collection[str], now: datetime) -> li
 
 
 def earlier_run_id(connection: Connection, run: Run) -> str | None:
-    """The run of the same trigger that goes on, or is to go on first; None when there is none."""
+    """Return the id of the run that this one waits for within its trigger, None without one."""
     of = select(runs.c.id).where(runs.c.trigger_id == run.trigger_id, runs.c.id != run.id)
     under_way = connection.execute(of.where(in_status(*_UNDER_WAY)).limit(1)).scalar()
     if under_way:
@@ -147,7 +146,7 @@ def earlier_run_id(connection: Connection, run: Run) -> str | None:
 
 
 def key_holder_id(connection: Connection, project: str, key: str) -> str | None:
-    """The run that holds a key."""
+    """Return the id of the run that holds a serialize key."""
     held = select(runs.c.id).where(in_status(RunStatus.RUNNING), runs.c.project == project, runs.c.serialize_key == key)
     found: str | None = connection.execute(held).scalar()
     return found

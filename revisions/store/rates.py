@@ -1,20 +1,26 @@
-"""Limits that hold for all replicas together: one row each, locked by whoever takes from it."""
+"""Rate tokens, shared by all replicas, and the triggers that wait for one (L-09, L-10).
 
-from collections.abc import Callable, Collection
+Each bucket is one row; its lock serialises the replicas.
+"""
+
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, and_, case, func, select, true, update
 
-from revisions.store.batches import insert_if_absent, update_many
-from revisions.store.run_tables import catchup_loops
-from revisions.store.run_tables import project_turns
-from revisions.store.run_tables import rate_buckets
+from revisions.store.batches import in_list, insert_if_absent, update_many
+from revisions.store.run_tables import catchup_loops, project_turns, rate_buckets
+from revisions.store.tables import trigger_status, triggers
+
+CATCHUP = "catchup"
 
 
 def take_tokens(
     connection: Connection, name: str, now: datetime, decide: Callable[[datetime], tuple[int, datetime]]
 ) -> int:
-    """Locks a bucket, lets `decide` (its instant → tokens, new instant) take from it, and answers the tokens (L-10)."""
+    """Lock a bucket, take tokens by `decide` (empty-until instant → tokens, new instant), and return their number
+    (L-10).
+    """
     statement = select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name).with_for_update()
     if (empty_until := connection.execute(statement).scalar()) is None:
         insert_if_absent(connection, rate_buckets, {"name": name, "empty_until": now})
@@ -25,12 +31,12 @@ def take_tokens(
 
 
 def empty_until(connection: Connection, name: str) -> datetime | None:
-    """A bucket's instant, without a lock; None for one that nobody took from yet."""
+    """Return a bucket's instant without a lock; None when no token was ever taken."""
     return connection.execute(select(rate_buckets.c.empty_until).where(rate_buckets.c.name == name)).scalar()
 
 
 def record_turns(connection: Connection, projects: Collection[str], now: datetime) -> None:
-    """Notes that these projects had their turn (L-09); the bucket that the tokens came from is locked."""
+    """Record that projects had their turn (L-09). The caller holds the lock of the tokens' bucket."""
     turns = [{"project": project, "served_at": now} for project in projects]
     if turns:
         update_many(connection, project_turns, "project", turns)
@@ -38,7 +44,7 @@ def record_turns(connection: Connection, projects: Collection[str], now: datetim
 
 
 def lock_catchup_use(connection: Connection, slot: int) -> int:
-    """Locks the catch-up loop's row and answers how much of the slot's cap is used (L-06)."""
+    """Lock the catch-up row and return how much of the slot's limit is used (L-06)."""
     statement = select(catchup_loops).where(catchup_loops.c.name == CATCHUP).with_for_update()
     row = connection.execute(statement).one_or_none()
     if row is None:
@@ -48,8 +54,40 @@ def lock_catchup_use(connection: Connection, slot: int) -> int:
 
 
 def set_catchup_use(connection: Connection, slot: int, used: int) -> None:
-    """Writes how much of the slot's cap is used; the row is locked."""
+    """Store how much of the slot's limit is used; the caller holds the row's lock."""
     connection.execute(update(catchup_loops).where(catchup_loops.c.name == CATCHUP).values(slot=slot, used=used))
 
 
-CATCHUP = "catchup"
+_WAITING = (
+    select(trigger_status.c.trigger_id)
+    .join(triggers, and_(triggers.c.trigger_id == trigger_status.c.trigger_id, triggers.c.active == true()))
+    .where(trigger_status.c.rate_waiting_since.is_not(None))
+)
+
+
+def more_waiting_than(connection: Connection, number: int) -> bool:
+    """Return True when more than `number` triggers wait for a token."""
+    return len(connection.execute(_WAITING.limit(number + 1)).all()) > number
+
+
+def next_in_turn(connection: Connection, limit: int) -> list[str]:
+    """Return triggers that wait for a token, in the order in which they get one (L-09).
+
+    Projects take turns, the one served longest ago first. Within a project the trigger that waited longest comes first.
+    """
+    refused_at, fired_at = trigger_status.c.rate_waiting_since, trigger_status.c.last_fired_at
+    since = case((fired_at > refused_at, fired_at), else_=refused_at).label("since")
+    order = (since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
+    turn = func.row_number().over(partition_by=triggers.c.project, order_by=order).label("turn")
+    queue = _WAITING.add_columns(triggers.c.project, since, turn).subquery()
+    statement = select(queue.c.trigger_id).outerjoin(project_turns, project_turns.c.project == queue.c.project)
+    last = project_turns.c.served_at.nulls_first()
+    statement = statement.order_by(queue.c.turn, last, queue.c.since, queue.c.trigger_id)
+    return list(connection.execute(statement.limit(limit)).scalars())
+
+
+def stop_waiting(connection: Connection, ids: Sequence[str]) -> None:
+    """Remove triggers from those that wait for a token."""
+    if ids:
+        statement = update(trigger_status).where(in_list(connection, trigger_status.c.trigger_id, ids))
+        connection.execute(statement.values(rate_waiting_since=None))

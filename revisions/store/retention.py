@@ -1,4 +1,4 @@
-"""What ended long ago, found and removed page by page, and up to where nothing is sure to be kept (O-07)."""
+"""Records past their retention, found and deleted page by page, and until when records may be gone (O-07)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -8,38 +8,39 @@ from sqlalchemy import Connection, Select, Text, delete, func, literal, or_, sel
 
 from revisions import ids
 from revisions.outcomes import RunStatus
-from revisions.store.batches import insert_if_absent
+from revisions.store.batches import in_list, insert_if_absent
 from revisions.store.columns import Instant
+from revisions.store.run_tables import (
+    catchup_backlogs,
+    costs,
+    expectations,
+    forgotten,
+    missed_deadlines,
+    occurrences,
+    run_logs,
+    runs,
+    sweeps,
+)
 from revisions.store.runs import LIVE
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.store.batches import in_list
-from revisions.store.run_tables import catchup_backlogs
-from revisions.store.run_tables import costs
-from revisions.store.run_tables import expectations
-from revisions.store.run_tables import forgotten
-from revisions.store.run_tables import missed_deadlines
-from revisions.store.run_tables import occurrences
-from revisions.store.run_tables import run_logs
-from revisions.store.run_tables import runs
-from revisions.store.run_tables import sweeps
 
 PAGE = 500
-"""Rows that are looked at in one transaction, and removed in it at most."""
+"""Most rows that one transaction examines and deletes."""
 LOGS = 25
-"""Runs whose logs are; one can be a megabyte, and on SQLite nothing fires while they go."""
+"""Most runs whose logs one transaction deletes: a log can be a megabyte, and on SQLite nothing fires meanwhile."""
 ENDED = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.TIMED_OUT)
-"""Runs that cost what one more may cost."""
+"""Statuses of runs that count for the estimate of the next run's cost."""
 
 
 class Sweep(NamedTuple):
-    """One kind of record's turn, and where it goes on."""
+    """Deletion of one kind of record, and the position at which it continues."""
 
     name: str
     position: str
 
 
 class Record(NamedTuple):
-    """A run or a skip; `until` is the instant that it is about, of a range the last."""
+    """A run or a skip; `until` is its instant, of a range the last."""
 
     id: str
     trigger_id: str
@@ -48,20 +49,20 @@ class Record(NamedTuple):
 
 
 class RetentionFacts(NamedTuple):
-    """What stands in the way of forgetting a trigger's past; `newest_from` is the id of its so manieth newest run."""
+    """Facts that keep a trigger's records; `nth_newest_ended_run_id` is the oldest run the cost estimate reads."""
 
     trigger_id: str
     watermark: datetime
     cursor_at: datetime | None
     judged_until: datetime | None
-    newest_from: str | None
+    nth_newest_ended_run_id: str | None
     last_run_id: str | None
     asked_by_run_id: str | None
     spec: str
 
 
 def take_sweep(connection: Connection, names: Collection[str], now: datetime) -> Sweep | None:
-    """The sweep that waited longest, for this transaction alone; None when none is due or another replica is at it."""
+    """Lock and return the sweep that is longest due; None when none is due or another replica runs it."""
     insert_if_absent(connection, sweeps, *({"name": name, "position": "", "due_at": now} for name in sorted(names)))
     due = select(sweeps.c.name, sweeps.c.position).where(sweeps.c.name.in_(sorted(names)), sweeps.c.due_at <= now)
     longest = due.order_by(sweeps.c.due_at, sweeps.c.name).limit(1).with_for_update(skip_locked=True)
@@ -70,12 +71,12 @@ def take_sweep(connection: Connection, names: Collection[str], now: datetime) ->
 
 
 def move_sweep(connection: Connection, name: str, position: str, due_at: datetime) -> None:
-    """Where a sweep goes on, and when."""
+    """Store where a sweep continues, and when."""
     connection.execute(update(sweeps).where(sweeps.c.name == name).values(position=position, due_at=due_at))
 
 
 def old_runs(connection: Connection, position: str, before: datetime) -> tuple[list[Record], str]:
-    """Of the next page of runs those that ended before an instant, and the position after it, "" at the end."""
+    """Return the runs of the next page that ended before an instant, and the position after it ("" at the end)."""
     of = runs.c
     page = _page(connection, select(of.id).where(of.id > position, of.id < ids.floor(before)).order_by(of.id), PAGE)
     ended = (of.finished_at < before, of.status.not_in(LIVE))
@@ -86,7 +87,7 @@ def old_runs(connection: Connection, position: str, before: datetime) -> tuple[l
 
 
 def old_skips(connection: Connection, position: str, before: datetime) -> tuple[list[Record], str]:
-    """The next page of skips decided before an instant, and the position after it, "" at the end."""
+    """Return the next page of skips decided before an instant, and the position after it ("" at the end)."""
     of = occurrences.c
     place = (of.decided_at, of.trigger_id, of.occurrence_id)
     found = select(of.decided_at, of.occurrence_id, of.trigger_id, of.occurrence_id, of.scheduled_until)
@@ -104,7 +105,7 @@ def old_skips(connection: Connection, position: str, before: datetime) -> tuple[
 
 
 def retention_facts(connection: Connection, trigger_ids: Collection[str], newest: int) -> list[RetentionFacts]:
-    """What these triggers need of their past, and their spec."""
+    """Return the facts that keep records of triggers, and their specs."""
     of = trigger_status.c
     cursor = select(func.min(catchup_backlogs.c.cursor_at)).where(catchup_backlogs.c.trigger_id == of.trigger_id)
     judged = select(expectations.c.judged_until).where(
@@ -130,7 +131,7 @@ def retention_facts(connection: Connection, trigger_ids: Collection[str], newest
 
 
 def remove_runs(connection: Connection, gone: Sequence[str], before: datetime) -> int:
-    """Removes runs with their logs, but for those that were begun again meanwhile, and answers how many went."""
+    """Delete runs with their logs, except those that began again since, and return the number deleted."""
     of = runs.c
     ended = (of.finished_at < before, of.status.not_in(LIVE))
     removed = list(connection.execute(delete(runs).where(in_list(connection, of.id, gone), *ended).returning(of.id)))
@@ -139,7 +140,7 @@ def remove_runs(connection: Connection, gone: Sequence[str], before: datetime) -
 
 
 def remove_skips(connection: Connection, gone: Sequence[tuple[str, str]]) -> int:
-    """Removes skips by (trigger, occurrence)."""
+    """Delete skips by (trigger id, occurrence id), and return the number deleted."""
     if not gone:
         return 0
     key = tuple_(occurrences.c.trigger_id, occurrences.c.occurrence_id)
@@ -147,8 +148,7 @@ def remove_skips(connection: Connection, gone: Sequence[tuple[str, str]]) -> int
 
 
 def remove_logs(connection: Connection, position: str, before: datetime) -> tuple[int, str]:
-    """Removes the logs of the next runs that ended before an instant; the run stays. Answers of how many, and where
-    to go on."""
+    """Delete logs of the next runs that ended before an instant; return the number of runs and the next position."""
     of = run_logs.c
     few = select(of.run_id).where(of.run_id > position, of.run_id < ids.floor(before)).distinct().order_by(of.run_id)
     page = _page(connection, few, LOGS)
@@ -160,7 +160,7 @@ def remove_logs(connection: Connection, position: str, before: datetime) -> tupl
 
 
 def remove_costs(connection: Connection, position: str, before: datetime) -> tuple[int, str]:
-    """Removes the next costs from before an instant; answers how many, and where to go on."""
+    """Delete the next costs recorded before an instant; return the number deleted and the next position."""
     of = costs.c
     few = select(of.run_id).where(of.run_id > position, of.run_id < ids.floor(before)).distinct().order_by(of.run_id)
     page = _page(connection, few, PAGE)
@@ -169,14 +169,14 @@ def remove_costs(connection: Connection, position: str, before: datetime) -> tup
 
 
 def remove_deadlines(connection: Connection, before: datetime) -> int:
-    """Removes the missed deadlines noticed before an instant: they are few."""
+    """Delete missed deadlines noticed before an instant; they are few."""
     return connection.execute(delete(missed_deadlines).where(missed_deadlines.c.noticed_at < before)).rowcount
 
 
 def remove_changes(connection: Connection, position: str, before: datetime) -> tuple[int, str]:
-    """Removes from the next page of the feed what is older than an instant and not its trigger's newest.
+    """Delete from the next page of the feed what is older than an instant and not its trigger's newest.
 
-    The newest of each trigger stays, so that a reader, however far behind, learns of every trigger that changed.
+    The newest change of each trigger stays, so that any reader learns of every trigger that changed.
     """
     of, made = trigger_changes.c, trigger_revisions.c
     few = select(of.position, of.trigger_id, made.at).join(
@@ -193,7 +193,7 @@ def remove_changes(connection: Connection, position: str, before: datetime) -> t
 
 
 def forget(connection: Connection, until: Mapping[str, datetime]) -> None:
-    """Notes up to where nothing is sure to be kept any more of what these triggers' schedules named."""
+    """Store the instant up to which records of triggers may be gone; it never moves back."""
     if not until:
         return
     known = select(forgotten).where(in_list(connection, forgotten.c.trigger_id, sorted(until)))
@@ -205,7 +205,7 @@ def forget(connection: Connection, until: Mapping[str, datetime]) -> None:
 
 
 def forgotten_until(connection: Connection, trigger_id: str) -> datetime | None:
-    """Up to where nothing is sure to be kept of what a trigger's schedule named; None while all is."""
+    """Return the instant up to which a trigger's records may be gone; None while all are kept."""
     found: datetime | None = connection.execute(
         select(forgotten.c.until_at).where(forgotten.c.trigger_id == trigger_id)
     ).scalar_one_or_none()

@@ -1,4 +1,4 @@
-"""The revisions of a trigger, read; `triggers.append` alone writes them."""
+"""Revisions of a trigger, read only; `triggers.append` alone writes them."""
 
 import json
 from datetime import datetime
@@ -13,7 +13,7 @@ from revisions.store.tables import trigger_revisions
 
 
 def get(connection: Connection, trigger_id: str, number: int) -> Revision | None:
-    """One revision in full."""
+    """Return a revision."""
     statement = select(trigger_revisions).where(
         trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.revision == number
     )
@@ -22,7 +22,7 @@ def get(connection: Connection, trigger_id: str, number: int) -> Revision | None
 
 
 def by_idempotency_key(connection: Connection, trigger_id: str, key: str) -> Revision | None:
-    """The revision that an earlier request with this key made (R-04)."""
+    """Return the revision that an earlier request with this key made (R-04)."""
     statement = select(trigger_revisions).where(
         trigger_revisions.c.trigger_id == trigger_id, trigger_revisions.c.idempotency_key == key
     )
@@ -31,7 +31,7 @@ def by_idempotency_key(connection: Connection, trigger_id: str, key: str) -> Rev
 
 
 def page(connection: Connection, trigger_id: str, before: int | None, limit: int) -> list[Revision]:
-    """Revisions newest first, those below a number (R-09)."""
+    """Return revisions below a number, newest first (R-09)."""
     statement = (
         select(trigger_revisions)
         .where(trigger_revisions.c.trigger_id == trigger_id)
@@ -44,13 +44,13 @@ def page(connection: Connection, trigger_id: str, before: int | None, limit: int
 
 
 def whole(connection: Connection, trigger_id: str) -> list[Revision]:
-    """All revisions, oldest first."""
+    """Return all revisions, oldest first."""
     statement = select(trigger_revisions).where(trigger_revisions.c.trigger_id == trigger_id)
     return [_revision(row) for row in connection.execute(statement.order_by(trigger_revisions.c.revision))]
 
 
 def since(connection: Connection, trigger_id: str, at: datetime) -> list[Revision]:
-    """The revisions from that on which was in force at an instant, oldest first; all where none was yet."""
+    """Return the revision in force at an instant and all later ones, oldest first; all when none was in force."""
     of = trigger_revisions.c
     then = select(func.max(of.revision)).where(of.trigger_id == trigger_id, of.at <= at).scalar_subquery()
     statement = select(trigger_revisions).where(of.trigger_id == trigger_id, of.revision >= func.coalesce(then, 0))
@@ -58,9 +58,9 @@ def since(connection: Connection, trigger_id: str, at: datetime) -> list[Revisio
 
 
 def as_of(connection: Connection, trigger_id: str, at: datetime) -> Trigger | None:
-    """The row as it stood at an instant, folded from the revisions up to then; None before the first (R-09).
+    """Return the current row as it was at an instant; None before the first revision (R-09).
 
-    Only as far back as the newest of them that says by itself what the row is (`stands_alone`).
+    The fold begins at the newest revision before it that needs no earlier one (`stands_alone`).
     """
     made = trigger_revisions.c
     until_then = and_(made.trigger_id == trigger_id, made.at <= at)
@@ -73,7 +73,7 @@ def as_of(connection: Connection, trigger_id: str, at: datetime) -> Trigger | No
 
 
 def columns(revision: Revision) -> dict[str, Any]:
-    """A revision as its row."""
+    """Return a revision's row."""
     return {
         "trigger_id": revision.trigger_id,
         **revision.key._asdict(),

@@ -1,20 +1,28 @@
-"""What people and policies order of runs: cancel, give way, approve, begin again (X-09, X-11, X-14)."""
+"""Orders to runs: cancel, displace, approve, restart, expire (X-09, X-11, X-14, X-18)."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Update, update
+from sqlalchemy import Connection, Update, bindparam, update
 
 from revisions.ids import TaskKey
 from revisions.outcomes import RunStatus
-from revisions.store.runs import LIVE, Run, from_row, get, in_status, lock, lock_queue
+from revisions.store.pipeline import Query
 from revisions.store.run_tables import runs
-from revisions.store.runs import initial_status
+from revisions.store.runs import LIVE, Run, from_row, get, in_status, initial_status, lock, lock_queue
+
+_NOW = bindparam("over_at", type_=runs.c.finished_at.type)
+_EXPIRE = (
+    update(runs)
+    .where(in_status(RunStatus.PENDING), runs.c.start_by < _NOW, runs.c.claim == 0)
+    .values(status=RunStatus.EXPIRED, finished_at=_NOW)
+    .returning(runs)
+)
 
 
 class Displacement(NamedTuple):
-    """That a trigger's runs give way to a new one, `forced`: without being asked to end."""
+    """Runs of a trigger give way to a new run; `forced` ends them without asking them to end."""
 
     trigger_id: str
     run_id: str
@@ -22,11 +30,10 @@ class Displacement(NamedTuple):
 
 
 def request_cancel(connection: Connection, run_id: str, now: datetime, by: str, reason: str = "") -> Run | None:
-    """Cancels what does not run yet, asks the worker of what runs to end it, and leaves alone what is finished.
+    """Cancel a run that does not run yet, ask the worker of a running one to end it, and leave an ended one alone.
 
-    Of a parked run that is its rejection (X-14). A reason is kept of what is over at once, with who gave it.
-
-    Answers the run as it is then, None when there is none (X-11).
+    Cancelling a parked run rejects it (X-14). The reason is stored where the run ends at once. Returns the run after
+    that, None when it does not exist (X-11).
     """
     run = lock(connection, run_id)
     if run is None:
@@ -44,9 +51,9 @@ def request_cancel(connection: Connection, run_id: str, now: datetime, by: str, 
 
 
 def displace(connection: Connection, displaced: Sequence[Displacement], now: datetime) -> list[Run]:
-    """Ends what goes on of these triggers, as `request_cancel` does, in favour of a run that takes its place (X-09).
+    """End the live runs of triggers, as `request_cancel` does, in favour of new runs (X-09).
 
-    Answers the runs that are over by that.
+    Returns the runs that ended at once.
     """
     over: list[Run] = []
     if displaced:
@@ -61,7 +68,7 @@ def displace(connection: Connection, displaced: Sequence[Displacement], now: dat
 
 
 def approve(connection: Connection, run_id: str, now: datetime, by: str, start_by: datetime | None) -> None:
-    """Lets a locked, parked run go on, from now on like one that was just made (X-14)."""
+    """Make a locked, parked run pending, as if it had just been made (X-14)."""
     approved = {"parked": False, "approved_at": now, "approved_by": by}
     values = {"status": RunStatus.PENDING, "available_at": now, "start_by": start_by, **approved}
     connection.execute(update(runs).where(runs.c.id == run_id).values(values))
@@ -76,9 +83,9 @@ def begin_again(
     overlap: str,
     start_by: datetime | None,
 ) -> None:
-    """Makes a locked run that has ended pending once more (X-11); its attempts go on counting, so their logs stay.
+    """Make a locked run that has ended pending again (X-11). Attempts keep counting, so their logs stay.
 
-    One that nobody approved is parked again (X-14).
+    A run that nobody approved is parked again (X-14).
     """
     connection.execute(
         update(runs)
@@ -98,7 +105,7 @@ def begin_again(
 
 
 def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, by: str) -> list[Run]:
-    """Cancels what has not begun of a task version that is going away, and answers those runs (R-14)."""
+    """Cancel the runs of a task version that have not begun, and return them (R-14)."""
     lock_queue(connection)  # a claimer updates many rows too, and in another order
     waiting = update(runs).where(
         in_status(*LIVE),
@@ -112,12 +119,21 @@ def cancel_pending_of_task(connection: Connection, key: TaskKey, now: datetime, 
 
 
 def cancel_all_pending(connection: Connection, now: datetime, by: str, reason: str) -> list[Run]:
-    """Cancels everything that has not begun, and answers those runs; the caller holds the queue's lock."""
+    """Cancel all pending runs, and return them; the caller holds the queue's lock."""
     waiting = update(runs).where(in_status(RunStatus.PENDING))
     return _cancelled(connection, waiting, now, error=reason, cancel_requested_at=now, cancel_requested_by=by)
 
 
+def expire_query(now: datetime) -> Query:
+    """Return the query that expires runs that were not claimed by their `start_by`, and returns them.
+
+    A run that was claimed once began in time, so retries are never expired. The caller holds `runs.lock_queue`, because
+    a claimer updates many rows in another order.
+    """
+    return _EXPIRE, {"over_at": now}
+
+
 def _cancelled(connection: Connection, waiting: Update, now: datetime, **also: Any) -> list[Run]:
-    """Ends what waits, and answers it as it is then."""
+    """Cancel waiting runs, and return them."""
     ended = waiting.values(status=RunStatus.CANCELLED, finished_at=now, **also).returning(runs)
     return [from_row(row) for row in connection.execute(ended)]

@@ -1,4 +1,4 @@
-"""Runs: made once per occurrence, read, cancelled, counted; `claims` holds what their workers do with them."""
+"""Runs: inserted once per occurrence, read, counted and locked. `claims` holds the writes of workers."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,25 +21,23 @@ from sqlalchemy import (
 )
 
 from revisions.outcomes import RunSource, RunStatus
-from revisions.store.batches import insert_if_absent
-from revisions.store.batches import in_list
-from revisions.store.pipeline import Query
-from revisions.store.pipeline import fetch
+from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.pipeline import Query, fetch
 from revisions.store.run_tables import runs
 
 _QUEUE_LOCK = 7_302_114_550_183_942_001
-"""The advisory lock's number on PostgreSQL: any, as long as it stays."""
+"""Number of the advisory lock on PostgreSQL; it must never change."""
 
 
 LIVE = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PARKED)
-"""Run statuses that count as going on (X-09)."""
+"""Statuses of runs that have not ended (X-09)."""
 DEAD = (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.EXPIRED)
-"""Statuses of runs that failed for good: begun again by hand or not at all (X-16)."""
+"""Statuses of runs that failed for good; only a person starts them again (X-16)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to be made; (trigger, occurrence) is its claim on existence (X-01)."""
+    """A run to insert; (trigger_id, occurrence_id) is unique (X-01)."""
 
     id: str
     trigger_id: str
@@ -74,12 +72,11 @@ class ExistingRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run as stored (X-02). `attempt` counts from 1 once it was claimed; `claim` fences every write of a worker.
+    """A run as stored (X-02). `attempt` counts from 1 at the first claim; `claim` fences every write of a worker.
 
-    `start_by`: it is to be claimed by then for the first time, or never (X-18). `serialize_key`: the key that it holds,
-    or held when it ran; `task_limit`: how many of its task may run beside it (X-04). `reserved`: what it is expected to
-    cost (X-08). `cancel_forced`: it is to be ended without being asked. `parked`: it was to be approved, and was not
-    (X-14). `traceparent`: what its request was part of (O-04).
+    `start_by`: latest first claim (X-18). `serialize_key`: the key it holds while it runs. `task_limit`: number of its
+    task's runs that may run at once (X-04). `reserved`: expected cost (X-08). `cancel_forced`: end it without asking.
+    `parked`: it waits, or waited, for an approval (X-14). `traceparent`: trace of the request that made it (O-04).
     """
 
     id: str
@@ -124,7 +121,7 @@ class Run:
 
 
 class RunMade(NamedTuple):
-    """That a run came to be, and for what."""
+    """Facts of how a run was made."""
 
     scheduled_at: datetime
     occurrence_id: str
@@ -134,20 +131,13 @@ class RunMade(NamedTuple):
     source: RunSource
 
 
-class WaitingCount(NamedTuple):
-    """How many runs wait, and since when the longest."""
-
-    number: int
-    oldest_at: datetime | None
-
-
 def create(connection: Connection, new: Sequence[NewRun]) -> int:
-    """Inserts pending and parked runs and answers how many; an occurrence that has its run keeps it."""
+    """Insert runs and return their number; an occurrence that has a run keeps that one."""
     return insert_if_absent(connection, runs, *map(_columns, new)) if new else 0
 
 
 def stored_ids(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
-    """The id of each new run → the id of the run that its occurrence has, its own or an earlier one (X-01)."""
+    """Return the id of each new run → the id of the run that its occurrence has (X-01)."""
     keys = {(run.trigger_id, run.occurrence_id): run.id for run in new}
     statement = select(runs.c.trigger_id, runs.c.occurrence_id, runs.c.id).where(
         tuple_(runs.c.trigger_id, runs.c.occurrence_id).in_(list(keys))
@@ -156,7 +146,7 @@ def stored_ids(connection: Connection, new: Sequence[NewRun]) -> dict[str, str]:
 
 
 def by_occurrence(connection: Connection, trigger_id: str, occurrence_ids: Sequence[str]) -> dict[str, ExistingRun]:
-    """The runs of a trigger's occurrences, by the ids of those that have one (X-01)."""
+    """Return the runs of a trigger's occurrences, by occurrence id (X-01)."""
     statement = select(runs.c.occurrence_id, runs.c.id, runs.c.input).where(
         runs.c.trigger_id == trigger_id, in_list(connection, runs.c.occurrence_id, occurrence_ids)
     )
@@ -164,16 +154,18 @@ def by_occurrence(connection: Connection, trigger_id: str, occurrence_ids: Seque
 
 
 def newest_live_id(connection: Connection, trigger_id: str) -> str | None:
-    """The id of a run of this trigger that goes on, the newest (X-09)."""
+    """Return the id of a trigger's newest live run (X-09)."""
     live = in_status(*LIVE)
     return connection.execute(select(func.max(runs.c.id)).where(live, runs.c.trigger_id == trigger_id)).scalar()
 
 
 def count_live(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """How many runs of these triggers go on; one without is left out."""
+    """Return the number of live runs by trigger; triggers without any are left out."""
     if not ids:
         return {}
-    counted = select(runs.c.trigger_id, func.count()).where(in_list(connection, runs.c.trigger_id, ids), in_status(*LIVE))
+    counted = select(runs.c.trigger_id, func.count()).where(
+        in_list(connection, runs.c.trigger_id, ids), in_status(*LIVE)
+    )
     return {row[0]: row[1] for row in connection.execute(counted.group_by(runs.c.trigger_id))}
 
 
@@ -187,12 +179,12 @@ _LOCK_QUEUE = select(cast(func.pg_advisory_xact_lock(_QUEUE_LOCK), Text).label("
 
 
 def lock_query(run_id: str) -> Query:
-    """Asks for the run, locked."""
+    """Return the query that locks and returns a run."""
     return _LOCK, {"of_run": run_id}
 
 
 def lock(connection: Connection, run_id: str) -> Run | None:
-    """The run, locked: last in the lock order that holds everywhere."""
+    """Lock and return a run. Lock order: runs come last, after trigger_status (invariant 1)."""
     row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).one_or_none()
     return from_row(row) if row else None
 
@@ -212,7 +204,7 @@ def page(
     dead: bool = False,
     projects: Collection[str] | None = None,
 ) -> list[Run]:
-    """Runs newest first, those before an id, of these projects only; `dead` ones failed for good (X-16)."""
+    """Return runs before an id, newest first, within `projects`; `dead` selects those that failed for good (X-16)."""
     statement = select(runs).order_by(runs.c.id.desc()).limit(limit)
     wanted = {"trigger_id": trigger_id, "project": project, "domain": domain, "task": task, "status": status}
     for name, value in (wanted | {"source": source}).items():
@@ -230,7 +222,7 @@ def page(
 
 
 def scheduled_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> Iterator[RunMade]:
-    """When the runs scheduled in (after, until] came to be, oldest scheduled first; not whole rows: they are many."""
+    """Return facts of the runs scheduled in (after, until], oldest first; whole rows would be too many."""
     statement = select(*(runs.c[name] for name in RunMade._fields)).where(
         runs.c.trigger_id == trigger_id, runs.c.scheduled_at > after, runs.c.scheduled_at <= until
     )
@@ -241,7 +233,7 @@ def scheduled_within(connection: Connection, trigger_id: str, after: datetime, u
 def count_scheduled(
     connection: Connection, trigger_id: str, after: datetime, until: datetime, *, source: RunSource
 ) -> int:
-    """How many runs of a source are scheduled in (after, until]."""
+    """Return the number of runs of a source scheduled in (after, until]."""
     statement = select(func.count()).where(
         runs.c.trigger_id == trigger_id,
         runs.c.source == source,
@@ -255,7 +247,7 @@ def count_scheduled(
 def asked_within(
     connection: Connection, trigger_id: str, after: datetime, until: datetime
 ) -> list[tuple[datetime, str]]:
-    """When the fires that runs asked for were to be in (after, until], and their ids, oldest first (S-08)."""
+    """Return (instant, occurrence id) of fires in (after, until] that runs requested, oldest first (S-08)."""
     statement = select(runs.c.scheduled_at, runs.c.occurrence_id).where(
         runs.c.trigger_id == trigger_id,
         runs.c.scheduled_at > after,
@@ -266,7 +258,7 @@ def asked_within(
 
 
 def succeeded_since(connection: Connection, trigger_id: str, at: datetime) -> list[tuple[datetime, datetime]]:
-    """(scheduled, finished) of the runs scheduled at an instant or later that succeeded."""
+    """Return (scheduled, finished) of the successful runs scheduled at an instant or later."""
     statement = select(runs.c.scheduled_at, runs.c.finished_at).where(
         runs.c.trigger_id == trigger_id, runs.c.scheduled_at >= at, in_status(RunStatus.SUCCEEDED)
     )
@@ -274,43 +266,31 @@ def succeeded_since(connection: Connection, trigger_id: str, at: datetime) -> li
 
 
 def of_occurrence(connection: Connection, trigger_id: str, occurrence_id: str) -> Run | None:
-    """The run of an occurrence, by the key that lets there be no second one (X-01)."""
+    """Return the run of an occurrence (X-01)."""
     statement = select(runs).where(runs.c.trigger_id == trigger_id, runs.c.occurrence_id == occurrence_id)
     row = connection.execute(statement).one_or_none()
     return from_row(row) if row else None
 
 
-def pending_since(connection: Connection, at: datetime) -> WaitingCount:
-    """Pending runs that nobody claimed though they could have been since an instant or before."""
-    counted = select(func.count(), func.min(runs.c.available_at)).where(
-        in_status(RunStatus.PENDING), runs.c.available_at <= at
-    )
-    return WaitingCount(*connection.execute(counted).one())
-
-
-def parked_since(connection: Connection, at: datetime) -> WaitingCount:
-    """Runs made at an instant or before that wait for an approval."""
-    counted = select(func.count(), func.min(runs.c.created_at)).where(
-        in_status(RunStatus.PARKED), runs.c.created_at <= at
-    )
-    return WaitingCount(*connection.execute(counted).one())
-
-
 def lock_queue(connection: Connection) -> None:
-    """One claimer at a time until the transaction ends, so that limits are exact; between status and run locks.
+    """Lock the queue until the transaction ends: one claimer at a time makes every limit exact.
 
-    A statement of its own: what follows must see what the lock waited for. SQLite's write transactions are alone.
+    Lock order: after trigger_status, before runs. It is a statement of its own, because only a later one sees what the
+    lock waited for. On SQLite a write transaction has no other beside it.
     """
     fetch(connection, *lock_queue_queries(connection))
 
 
 def lock_queue_queries(connection: Connection) -> list[Query]:
-    """Asks for the queue's lock, where there is one: see `lock_queue`."""
+    """Return the query that locks the queue, an empty list on SQLite; see `lock_queue`."""
     return [(_LOCK_QUEUE, {})] if connection.dialect.name == "postgresql" else []
 
 
 def in_status(*statuses: RunStatus, of: FromClause = runs) -> ColumnElement[bool]:
-    """Literals, for only they let a planner see that a partial index covers the question; SQLite's wants one as `=`."""
+    """Return the condition on the status, as literals: with parameters a planner cannot choose a partial index.
+
+    SQLite does so for a single status only when it is written with `=`.
+    """
     if len(statuses) == 1:
         return of.c.status == literal_column(f"'{statuses[0]}'")
     return of.c.status.in_([literal_column(f"'{status}'") for status in statuses])
@@ -321,11 +301,12 @@ def from_row(row: Row[Any]) -> Run:
 
 
 def run_of(columns: Mapping[str, Any]) -> Run:
-    """Return a run with these columns, as they are stored."""
+    """Return a run with these columns."""
     return Run(**{**columns, "status": RunStatus(columns["status"]), "source": RunSource(columns["source"])})
 
 
 def initial_status(parked: bool) -> RunStatus:
+    """Return the status of a run that nobody has claimed."""
     return RunStatus.PARKED if parked else RunStatus.PENDING
 
 

@@ -1,4 +1,4 @@
-"""Sessions with PostgreSQL: the timeouts that each has, and whether a pooler stands between (O-08, O-09)."""
+"""Sessions with PostgreSQL: their timeouts, and whether a pooler stands between (O-08, O-09)."""
 
 from typing import Any
 
@@ -9,20 +9,19 @@ SESSION_TIMEOUTS = {
     "lock_timeout": "5s",
     "statement_timeout": "30s",
 }
-"""Below the lease, so that a stalled participant cannot hold up the others (O-08)."""
+"""Below the lease, so that a stalled participant cannot delay others (O-08)."""
 TRANSACTION_TIMEOUT = "40s"
-"""Ends a client that stalls in the middle of a pipeline, with some statements sent and some not: the server does not
-count it as idle. PostgreSQL has this timeout since version 17."""
+"""Ends a client that stalls within a pipeline: the server does not count it as idle. PostgreSQL 17 and later."""
 TCP_USER_TIMEOUT_MILLISECONDS = 10_000
 CONNECT_SECONDS = 5
 _REFUSED = "unsupported startup parameter"
-"""What PgBouncer answers to a timeout that a session would begin with."""
+"""PgBouncer's answer to timeouts among the startup parameters."""
 
 
 def connect(address: str = "", **given: Any) -> psycopg.Connection[Any]:
-    """A session; its timeouts hold from the start, unless a pooler is between: then each transaction has to set them.
+    """Open a session with timeouts. Through a pooler it has none, and each transaction must set them.
 
-    A dead peer is noticed where nothing is sent, too. Raises psycopg's errors.
+    Keepalives detect a dead peer while nothing is sent. Raises psycopg's errors.
     """
     arguments: dict[str, Any] = {
         "connect_timeout": CONNECT_SECONDS,
@@ -43,17 +42,16 @@ def connect(address: str = "", **given: Any) -> psycopg.Connection[Any]:
 
 
 def is_pooled(connection: psycopg.Connection[Any]) -> bool:
-    """Whether a pooler is between, in whatever mode: who answers is not who was connected to.
+    """Return True when a pooler stands between, in any mode.
 
-    A pooler makes up the number of the backend that it tells its client, for any of its sessions may serve the next
-    transaction.
+    A pooler invents the backend number that it tells its client, so it differs from the one that answers.
     """
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is not None and row[0] != connection.info.backend_pid
 
 
 def timeouts(server_version: int) -> dict[str, str]:
-    """Those that a transaction is to set for itself behind a pooler."""
+    """Return the timeouts that a transaction must set for itself behind a pooler."""
     if server_version < 170_000:
         return SESSION_TIMEOUTS
     return SESSION_TIMEOUTS | {"transaction_timeout": TRANSACTION_TIMEOUT}

@@ -1,6 +1,7 @@
-"""What a trigger's runs hand on to the next: one JSON value each, apart from the status, whose locks are many (X-03).
+"""State that a trigger's runs store for the next: one JSON value per trigger (X-03).
 
-Whoever writes one holds the lock of the trigger's status row, so that a run's end and a seed do not cross.
+It has a table of its own, because trigger_status is locked often. Writers hold the lock of the status row, so that the
+end of a run and a change by a person cannot cross.
 """
 
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ from revisions.store.tables import trigger_states
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """The state of one trigger, as canonical JSON; None once somebody removed it.
+    """State of a trigger as canonical JSON, None once it was removed.
 
-    `actor` wrote it: the system for a run, which `run_id` names then.
+    `actor` wrote it; for a run that is the system, and `run_id` the run.
     """
 
     trigger_id: str
@@ -26,13 +27,13 @@ class StoredState:
 
 
 def get(connection: Connection, trigger_id: str) -> StoredState | None:
-    """The newest there was, None for a trigger that never had one."""
+    """Return a trigger's state; None when it never had one."""
     found = connection.execute(select(trigger_states).where(trigger_states.c.trigger_id == trigger_id)).one_or_none()
     return StoredState(**found._mapping) if found else None
 
 
 def put(connection: Connection, new: StoredState) -> None:
-    """Takes the place of the one before."""
+    """Store a state in place of the one before."""
     values = {name: getattr(new, name) for name in StoredState.__slots__}
     this = update(trigger_states).where(trigger_states.c.trigger_id == new.trigger_id)
     if connection.execute(this.values(values)).rowcount == 0:

@@ -1,7 +1,7 @@
-"""What a trigger does, apart from what it is: watermark, next fire, last outcome, failures, backlogs.
+"""Runtime facts of triggers: watermark, next fire, last outcome, failures.
 
-The row's lock is what a firing and a deploy contend for; it carries the revision, so that whoever holds it knows that
-what it decides from is still current (L-15).
+The row's lock is what a firing and a deploy contend for. The row carries the revision, so that the holder of the lock
+knows that its facts are current (L-15).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,29 +9,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, case, exists, func, insert, or_, select, true, update
+from sqlalchemy import Connection, bindparam, exists, insert, or_, select, true, update
 
 from revisions.history.triggers import Action, Revision
 from revisions.outcomes import OccurrenceOutcome
 from revisions.store import backlogs
-from revisions.store.batches import update_many
+from revisions.store.batches import in_list, update_many
 from revisions.store.occurrences import Skip
-from revisions.store.pipeline import Write
+from revisions.store.pipeline import Query, Write
+from revisions.store.run_tables import catchup_backlogs, quarantines
 from revisions.store.tables import trigger_status, triggers
-from revisions.store.batches import in_list
-from revisions.store.pipeline import Query
-from revisions.store.run_tables import catchup_backlogs
-from revisions.store.run_tables import project_turns
-from revisions.store.run_tables import quarantines
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """One trigger's runtime facts. `watermark`: up to there every occurrence is decided (L-06).
+    """Runtime facts of a trigger. Every occurrence up to `watermark` is decided or in a backlog (L-06).
 
-    `started_count`: scheduled occurrences that started since the baseline (S-07). `asked_fire_at`: the next fire that
-    a run asked for, in place of the schedule's (S-08). `traceparent`: what the request that made the revision was part
-    of (O-04). `over_budget_until`: until then none of its runs may be claimed, active or not (X-08).
+    `started_count`: scheduled occurrences started since the baseline (S-07). `asked_fire_at`: next fire requested by a
+    run, instead of the schedule's (S-08). `traceparent`: trace of the request that made the revision (O-04).
+    `over_budget_until`: until then none of its runs may be claimed, active or not (X-08).
     """
 
     trigger_id: str
@@ -57,9 +53,9 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A new beginning (R-21): where the watermark goes, the next fire, and what was undecided until then.
+    """Restart of a trigger's occurrences (R-21): new watermark, next fire, and the range that was undecided.
 
-    With `goes_on` it is none: the watermark is the old one, backlogs stay, and only the next fire is another.
+    With `goes_on` only the next fire changes: watermark and backlogs stay.
     """
 
     watermark: datetime
@@ -73,10 +69,11 @@ _LOCK = select(trigger_status).where(trigger_status.c.trigger_id == bindparam("o
 _UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
 
 LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_status.c)
-"""The status columns under names that stand beside those of another table, after them."""
+"""Status columns with labels, to be selected after those of another table."""
 
 
 def labelled(row: Any) -> StatusRow:
+    """Return the status at the end of a row that selects `LABELLED`."""
     return StatusRow(*row[-len(LABELLED) :])
 
 
@@ -86,7 +83,10 @@ def get(connection: Connection, trigger_id: str) -> StatusRow | None:
 
 
 def lock(connection: Connection, ids: Sequence[str], *, skip_locked: bool = False) -> list[StatusRow]:
-    """The status rows of these triggers, locked in order; with `skip_locked` those that nobody else holds."""
+    """Lock the status rows of triggers and return them; `skip_locked` leaves out those that others hold.
+
+    Lock order: after triggers, by id (invariant 1).
+    """
     statement = (
         select(trigger_status)
         .where(in_list(connection, trigger_status.c.trigger_id, ids))
@@ -105,9 +105,9 @@ def change_writes(
     traceparent: str | None = None,
     over_budget_until: datetime | None = None,
 ) -> Iterator[Write]:
-    """What brings the status row of a changed trigger to its new revision; the row is locked by the caller, or new.
+    """Yield the writes that bring a trigger's status to a new revision; its row is new, or the caller holds its lock.
 
-    `counts_anew`: its successes so far no longer count (X-08).
+    `counts_anew` sets the number of successes to zero (X-08).
     """
     values: dict[str, Any] = {
         "revision": revision.revision,
@@ -133,7 +133,7 @@ def change_writes(
 
 
 def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> list[tuple[str, int, datetime | None]]:
-    """(trigger, revision, next fire) of every active trigger, or of those among `ids`: what jobs should be (L-01)."""
+    """Return (trigger id, revision, next fire) of active triggers, of all or of those in `ids` (L-01)."""
     statement = (
         select(trigger_status.c.trigger_id, trigger_status.c.revision, trigger_status.c.next_fire_at)
         .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
@@ -145,9 +145,9 @@ def desired_alarms(connection: Connection, ids: Sequence[str] | None = None) -> 
 
 
 def due(connection: Connection, now: datetime, frozen: Collection[str] = ()) -> list[str]:
-    """Triggers whose next fire has come, oldest first: the net under lost alarms (L-03).
+    """Return triggers whose next fire has come, oldest first; it finds those whose alarm was lost (L-03).
 
-    Without those that wait for a token, those in quarantine, and those of frozen projects.
+    Triggers that wait for a token, those in quarantine and those of frozen projects are left out.
     """
     apart = exists().where(quarantines.c.trigger_id == trigger_status.c.trigger_id, quarantines.c.until_at > now)
     statement = (
@@ -161,77 +161,44 @@ def due(connection: Connection, now: datetime, frozen: Collection[str] = ()) -> 
     return list(connection.execute(statement).scalars())
 
 
-_WAITING = (
-    select(trigger_status.c.trigger_id)
-    .join(triggers, and_(triggers.c.trigger_id == trigger_status.c.trigger_id, triggers.c.active == true()))
-    .where(trigger_status.c.rate_waiting_since.is_not(None))
-)
-
-
-def waits_more_than(connection: Connection, number: int) -> bool:
-    """Whether more triggers than these wait for a token."""
-    return len(connection.execute(_WAITING.limit(number + 1)).all()) > number
-
-
-def next_in_turn(connection: Connection, limit: int) -> list[str]:
-    """Those that wait for a token (L-09): the projects take turns, the one whose last is longest ago first, and in each
-    the trigger that has waited longest, since it first had to or last got one."""
-    refused_at, fired_at = trigger_status.c.rate_waiting_since, trigger_status.c.last_fired_at
-    since = case((fired_at > refused_at, fired_at), else_=refused_at).label("since")
-    order = (since, trigger_status.c.next_fire_at, trigger_status.c.trigger_id)
-    turn = func.row_number().over(partition_by=triggers.c.project, order_by=order).label("turn")
-    queue = _WAITING.add_columns(triggers.c.project, since, turn).subquery()
-    statement = select(queue.c.trigger_id).outerjoin(project_turns, project_turns.c.project == queue.c.project)
-    last = project_turns.c.served_at.nulls_first()
-    statement = statement.order_by(queue.c.turn, last, queue.c.since, queue.c.trigger_id)
-    return list(connection.execute(statement.limit(limit)).scalars())
-
-
-def stop_waiting(connection: Connection, ids: Sequence[str]) -> None:
-    """Takes triggers out of the queue for tokens."""
-    if ids:
-        statement = update(trigger_status).where(in_list(connection, trigger_status.c.trigger_id, ids))
-        connection.execute(statement.values(rate_waiting_since=None))
-
-
 def set_requested_fire(connection: Connection, trigger_id: str, at: datetime, run_id: str) -> None:
-    """Keeps the next fire that a run asked for, in place of the schedule's and of one asked for before (S-08)."""
+    """Store the next fire that a run requested; it replaces the schedule's and an earlier request (S-08)."""
     asked = {"asked_fire_at": at, "asked_by_run_id": run_id, "next_fire_at": at}
     connection.execute(_UPDATE, asked | {"of_trigger": trigger_id})
 
 
 def recompute_next_fire(connection: Connection, ids: Sequence[str], now: datetime) -> None:
-    """Has the next pass work out anew when these triggers fire, for what that hangs on has changed."""
+    """Have the next pass compute when these triggers fire, after a change that it depends on."""
     statement = update(trigger_status).where(in_list(connection, trigger_status.c.trigger_id, ids))
     connection.execute(statement.where(trigger_status.c.next_fire_at.is_not(None)).values(next_fire_at=now))
 
 
 def lock_query(trigger_id: str) -> Query:
-    """Asks for the status row of one trigger, locked."""
+    """Return the query that locks and returns a status row."""
     return _LOCK, {"of_trigger": trigger_id}
 
 
 def update_write(trigger_id: str, values: Mapping[str, Any]) -> Write:
-    """Writes some columns of one trigger's locked row."""
+    """Return the write of some columns of a locked row."""
     return _UPDATE, {**values, "of_trigger": trigger_id}
 
 
 def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes decided status rows (each with `trigger_id` and the same columns) in one statement."""
+    """Store decided rows in one statement; each has `trigger_id` and the same columns."""
     update_many(connection, trigger_status, "trigger_id", rows)
 
 
 def record_manual_fires(
     connection: Connection, row: StatusRow, run_id: str, now: datetime, number: int = 1, *, outcome: OccurrenceOutcome
 ) -> None:
-    """Notes on a locked row that runs were made by hand, the newest of them, and what became of it."""
+    """Record runs made by hand in a locked row: the newest of them and its outcome."""
     values = {"last_fired_at": now, "last_outcome": outcome, "last_outcome_at": now, "last_run_id": run_id}
     this = update(trigger_status).where(trigger_status.c.trigger_id == row.trigger_id)
     connection.execute(this.values(**values, run_count=row.run_count + number))
 
 
 def without_next_fire(connection: Connection) -> list[tuple[str, str]]:
-    """Active triggers that have no fire left and no backlog, with their spec: everything is decided (S-15)."""
+    """Return (trigger id, spec) of active triggers without a next fire and without a backlog (S-15)."""
     backlog = exists().where(catchup_backlogs.c.trigger_id == trigger_status.c.trigger_id)
     statement = (
         select(triggers.c.trigger_id, triggers.c.spec)
@@ -242,12 +209,12 @@ def without_next_fire(connection: Connection) -> list[tuple[str, str]]:
 
 
 def recompute_every_next_fire(connection: Connection, now: datetime) -> None:
-    """Has the passes work out anew when every trigger fires."""
+    """Have the next passes compute when every trigger fires."""
     connection.execute(update(trigger_status).where(trigger_status.c.next_fire_at > now).values(next_fire_at=now))
 
 
 def watermarks_after(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
-    """Active triggers whose watermark lies after an instant, and where it is."""
+    """Return (trigger id, watermark) of active triggers whose watermark is after an instant."""
     statement = (
         select(trigger_status.c.trigger_id, trigger_status.c.watermark)
         .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
@@ -258,9 +225,9 @@ def watermarks_after(connection: Connection, of: datetime) -> list[tuple[str, da
 
 
 def stop_candidates(connection: Connection) -> list[tuple[str, int, int]]:
-    """Active triggers that may have to stop: failures in a row, and successes.
+    """Return (trigger id, failures in a row, successes) of active triggers that may have to stop.
 
-    Their specs say whether they do: the text is searched only to leave out those that bound no successes.
+    The search in the spec's text only leaves out triggers without `max_runs`; the caller reads the spec.
     """
     statement = (
         select(trigger_status.c.trigger_id, trigger_status.c.consecutive_failures, trigger_status.c.success_count)
@@ -275,14 +242,14 @@ def stop_candidates(connection: Connection) -> list[tuple[str, int, int]]:
 
 
 def all_trigger_ids(connection: Connection) -> list[str]:
-    """All triggers, deleted ones too."""
+    """Return the ids of all triggers, deleted ones included."""
     return list(connection.execute(select(trigger_status.c.trigger_id).order_by(trigger_status.c.trigger_id)).scalars())
 
 
 def move_watermarks(connection: Connection, rows: Sequence[StatusRow], now: datetime) -> None:
-    """Moves the watermarks of these locked rows to now, never back, and has the next pass work out when they fire.
+    """Move the watermarks of locked rows to now, never back, and have the next pass compute their next fire.
 
-    A fire that a run asked for stays where it is still ahead.
+    A fire that a run requested stays if it is still ahead.
     """
     for row in rows:
         is_ahead = row.asked_fire_at is not None and row.asked_fire_at > now
@@ -292,13 +259,13 @@ def move_watermarks(connection: Connection, rows: Sequence[StatusRow], now: date
 
 
 def active_ids(connection: Connection) -> list[str]:
-    """The triggers that are active."""
+    """Return the ids of active triggers."""
     statement = select(triggers.c.trigger_id).where(triggers.c.active == true()).order_by(triggers.c.trigger_id)
     return list(connection.execute(statement).scalars())
 
 
 def due_at(connection: Connection, at: datetime) -> list[str]:
-    """Triggers that are looked at again at exactly this instant: those that a blackout holds until then."""
+    """Return triggers whose next fire is exactly this instant: those that a blackout holds until then."""
     return list(
         connection.execute(select(trigger_status.c.trigger_id).where(trigger_status.c.next_fire_at == at)).scalars()
     )

@@ -1,35 +1,27 @@
-"""The tables as SQLAlchemy knows them; the migrations make them, a test compares the two."""
+"""Tables of triggers and tasks, and of the installation: calendars, holds, replicas, credentials.
+
+The migrations create the tables; a test compares them with these.
+"""
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Float,
     Identity,
     Index,
     Integer,
-    LargeBinary,
-    MetaData,
     Table,
     Text,
     UniqueConstraint,
-    false,
     text,
 )
 
-from revisions.store.columns import Instant, TransactionId
+from revisions.history.triggers import Action
+from revisions.outcomes import HoldKind, HoldMode, OccurrenceOutcome
+from revisions.store.columns import Instant, TransactionId, Word, metadata
 
 SCHEMA = "0006"
 """The schema version this release works with: the newest migration."""
-
-metadata = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_pkey",
-        "uq": "%(table_name)s_%(column_0_N_name)s_key",
-        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
-        "ck": "%(table_name)s_%(constraint_name)s",
-    }
-)
 
 schema_support = Table("schema_support", metadata, Column("readable_since", Text, nullable=False))
 """The oldest schema whose releases can still work with this one; each migration that changes it says so."""
@@ -108,7 +100,7 @@ trigger_revisions = Table(
     Column("domain", Text, nullable=False),
     Column("task", Text, nullable=False),
     Column("name", Text, nullable=False),
-    Column("action", Text, nullable=False),
+    Column("action", Word(Action), nullable=False),
     Column("actor", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("at", Instant, nullable=False),
@@ -145,7 +137,7 @@ trigger_status = Table(
     Column("rate_waiting_since", Instant),
     Column("last_fired_at", Instant),
     Column("last_success_at", Instant),
-    Column("last_outcome", Text),
+    Column("last_outcome", Word(OccurrenceOutcome)),
     Column("last_outcome_at", Instant),
     Column("last_run_id", Text),
     Column("last_error", Text),
@@ -182,209 +174,6 @@ trigger_states = Table(
     Column("run_id", Text),
 )
 
-runs = Table(
-    "runs",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("trigger_id", Text, nullable=False),
-    Column("occurrence_id", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("project", Text, nullable=False),
-    Column("domain", Text, nullable=False),
-    Column("task", Text, nullable=False),
-    Column("task_version", Text, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("overlap", Text, nullable=False),
-    Column("max_attempts", Integer, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("scheduled_at", Instant, nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("available_at", Instant, nullable=False),
-    Column("started_at", Instant),
-    Column("finished_at", Instant),
-    Column("status", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("claim", Integer, nullable=False),
-    Column("claimed_by", Text),
-    Column("lease_until", Instant),
-    Column("cancel_requested_at", Instant),
-    Column("cancel_requested_by", Text),
-    Column("input", Text, nullable=False),
-    Column("output", Text),
-    Column("error", Text),
-    Column("cost", Float),
-    Column("caused_by_run_id", Text),
-    Column("caused_by_trigger_id", Text),
-    Column("start_by", Instant),
-    Column("serialize_key", Text),
-    Column("task_limit", Integer),
-    Column("reserved", Float),
-    Column("cancel_forced", Boolean, nullable=False, server_default=false()),
-    Column("token_hash", Text),
-    Column("parked", Boolean, nullable=False, server_default=false()),
-    Column("approved_at", Instant),
-    Column("approved_by", Text),
-    Column("traceparent", Text),
-    UniqueConstraint("trigger_id", "occurrence_id"),
-    Index(None, "trigger_id", "scheduled_at"),
-    Index(None, "trigger_id", "id"),
-    Index(
-        "runs_pending_idx",
-        "available_at",
-        "id",
-        postgresql_where=text("status = 'pending'"),
-        sqlite_where=text("status = 'pending'"),
-    ),
-    Index(
-        "runs_start_by_idx",
-        "start_by",
-        postgresql_where=text("status = 'pending' AND start_by IS NOT NULL"),
-        sqlite_where=text("status = 'pending' AND start_by IS NOT NULL"),
-    ),
-    Index(
-        "runs_running_idx",
-        "lease_until",
-        postgresql_where=text("status = 'running'"),
-        sqlite_where=text("status = 'running'"),
-    ),
-    Index(
-        "runs_key_idx",
-        "project",
-        "serialize_key",
-        unique=True,
-        postgresql_where=text("status = 'running' AND serialize_key IS NOT NULL"),
-        sqlite_where=text("status = 'running' AND serialize_key IS NOT NULL"),
-    ),
-    Index(
-        "runs_token_idx",
-        "token_hash",
-        unique=True,
-        postgresql_where=text("token_hash IS NOT NULL"),
-        sqlite_where=text("token_hash IS NOT NULL"),
-    ),
-    Index(
-        "runs_live_idx",
-        "trigger_id",
-        postgresql_where=text("status IN ('pending', 'running', 'waiting', 'parked')"),
-        sqlite_where=text("status IN ('pending', 'running', 'waiting', 'parked')"),
-    ),
-)
-
-occurrences = Table(
-    "occurrences",
-    metadata,
-    Column("trigger_id", Text, primary_key=True),
-    Column("occurrence_id", Text, primary_key=True),
-    Column("scheduled_at", Instant, nullable=False),
-    Column("scheduled_until", Instant, nullable=False),
-    Column("decided_at", Instant, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("count", Integer),
-    Index(None, "decided_at"),
-)
-
-costs = Table(
-    "costs",
-    metadata,
-    Column("run_id", Text, primary_key=True),
-    Column("attempt", Integer, primary_key=True),
-    Column("trigger_id", Text, nullable=False),
-    Column("project", Text, nullable=False),
-    Column("at", Instant, nullable=False),
-    Column("amount", Float, nullable=False),
-    Index(None, "trigger_id", "at"),
-)
-
-expectations = Table(
-    "expectations",
-    metadata,
-    Column("trigger_id", Text, primary_key=True),
-    Column("judged_until", Instant, nullable=False),
-    Column("look_at", Instant, index=True),
-)
-
-missed_deadlines = Table(
-    "missed_deadlines",
-    metadata,
-    Column("trigger_id", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),
-    Column("due_at", Instant, primary_key=True),
-    Column("scheduled_at", Instant, nullable=False),
-    Column("occurrence_id", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("noticed_at", Instant, nullable=False),
-)
-
-forgotten = Table(
-    "forgotten",
-    metadata,
-    Column("trigger_id", Text, primary_key=True),
-    Column("until_at", Instant, nullable=False),
-)
-
-sweeps = Table(
-    "sweeps",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("position", Text, nullable=False),
-    Column("due_at", Instant, nullable=False),
-)
-
-run_logs = Table(
-    "run_logs",
-    metadata,
-    Column("run_id", Text, primary_key=True),
-    Column("attempt", Integer, primary_key=True),
-    Column("position", BigInteger, primary_key=True),
-    Column("data", LargeBinary, nullable=False),
-)
-
-rate_buckets = Table(
-    "rate_buckets",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("empty_until", Instant, nullable=False),
-)
-
-project_turns = Table(
-    "project_turns",
-    metadata,
-    Column("project", Text, primary_key=True),
-    Column("served_at", Instant, nullable=False),
-)
-"""When each project was last given a token that others wanted, too."""
-
-catchup_loops = Table(
-    "catchup_loops",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("slot", BigInteger, nullable=False),
-    Column("used", Integer, nullable=False),
-)
-
-catchup_backlogs = Table(
-    "catchup_backlogs",
-    metadata,
-    Column("trigger_id", Text, primary_key=True),
-    Column("until_at", Instant, primary_key=True),
-    Column("cursor_at", Instant, nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("served_at", Instant, nullable=False),
-    Index(None, "served_at"),
-)
-
-quarantines = Table(
-    "quarantines",
-    metadata,
-    Column("trigger_id", Text, primary_key=True),
-    Column("since", Instant, nullable=False),
-    Column("until_at", Instant, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("error", Text, nullable=False),
-)
-
 calendars = Table(
     "calendars",
     metadata,
@@ -403,13 +192,13 @@ holds = Table(
     metadata,
     Column("hold_id", Text, primary_key=True),
     Column("revision", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),
+    Column("kind", Word(HoldKind), nullable=False),
     Column("project", Text),
     Column("tag", Text),
     Column("trigger_id", Text),
     Column("from_at", Instant, nullable=False),
     Column("until_at", Instant),
-    Column("mode", Text, nullable=False),
+    Column("mode", Word(HoldMode), nullable=False),
     Column("owner", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("actor", Text, nullable=False),

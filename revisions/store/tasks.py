@@ -1,4 +1,4 @@
-"""Task versions: immutable specs, and the summary of the triggers bound to each."""
+"""Task versions: immutable specs, and a summary of the triggers bound to each."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,15 +24,13 @@ from sqlalchemy import (
 
 from revisions.ids import TaskKey
 from revisions.store.batches import insert_if_absent
-from revisions.store.pipeline import Write
+from revisions.store.pipeline import Query, Write, fetch
 from revisions.store.tables import tasks, triggers
-from revisions.store.pipeline import Query
-from revisions.store.pipeline import fetch
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """One task version with its trigger summary (R-12); `spec` is canonical text."""
+    """A task version with the summary of its triggers (R-12); `spec` is canonical JSON."""
 
     key: TaskKey
     spec: str
@@ -57,17 +55,17 @@ _LOCK = select(tasks).where(_IS).with_for_update(key_share=True)
 
 
 def lock(connection: Connection, keys: Iterable[TaskKey]) -> dict[TaskKey, TaskRow]:
-    """The rows of these keys that exist, locked in key order: first in the lock order that holds everywhere."""
+    """Lock task versions in key order and return those that exist. Lock order: tasks come first (invariant 1)."""
     return locked_rows(fetch(connection, *lock_queries(keys)))
 
 
 def lock_queries(keys: Iterable[TaskKey]) -> list[Query]:
-    """What to ask to lock these keys, where something is asked in the same breath."""
+    """Return the queries that lock task versions in key order."""
     return [(_LOCK, _of(key)) for key in sorted(set(keys))]
 
 
 def locked_rows(answers: Iterable[Sequence[Any]]) -> dict[TaskKey, TaskRow]:
-    """The answers to `questions`, by key."""
+    """Return the rows that `lock_queries` fetched, by key."""
     return {task.key: task for rows in answers for task in map(_task, rows)}
 
 
@@ -77,13 +75,13 @@ def get(connection: Connection, key: TaskKey) -> TaskRow | None:
 
 
 def specs_in_use(connection: Connection) -> list[str]:
-    """The specs of the task versions that active triggers are bound to."""
+    """Return the specs of task versions with active triggers."""
     used = select(tasks.c.spec).where(tasks.c.deleted == false(), tasks.c.active_triggers > 0)
     return list(connection.execute(used.order_by(*_IDENTITY)).scalars())
 
 
 def versions(connection: Connection, project: str, domain: str, name: str) -> list[str]:
-    """The versions of a task that are not deleted, oldest first."""
+    """Return the versions of a task that are not deleted, oldest first."""
     statement = (
         select(tasks.c.version)
         .where(tasks.c.project == project, tasks.c.domain == domain, tasks.c.name == name, tasks.c.deleted == false())
@@ -102,7 +100,7 @@ def page(
     name: str | None = None,
     projects: Collection[str] | None = None,
 ) -> list[TaskRow]:
-    """Tasks that are not deleted, in key order, those after a key, of these projects only."""
+    """Return tasks that are not deleted, in key order after a key, within `projects` (None: all)."""
     statement = select(tasks).where(tasks.c.deleted == false()).order_by(*_IDENTITY).limit(limit)
     for column, wanted in ((tasks.c.project, project), (tasks.c.domain, domain), (tasks.c.name, name)):
         if wanted is not None:
@@ -115,7 +113,7 @@ def page(
 
 
 def other_versions_in_use(connection: Connection, key: TaskKey) -> list[tuple[str, str, list[str]]]:
-    """(version, spec, trigger names) of each other version of a task to which active triggers are bound (R-15)."""
+    """Return (version, spec, trigger names) of a task's other versions with active triggers (R-15)."""
     bound = and_(
         *(mine == its for mine, its in zip(_IDENTITY, _BOUND, strict=True)),
         triggers.c.active == true(),
@@ -133,29 +131,29 @@ def other_versions_in_use(connection: Connection, key: TaskKey) -> list[tuple[st
 
 
 def register(connection: Connection, row: TaskRow) -> bool:
-    """Stores a new version; False when somebody registered it first, which is then visible and can be locked."""
+    """Insert a new version; return False when another transaction did so first: its row can then be locked."""
     columns = {"spec": row.spec, "hash": row.hash, "created_at": row.created_at, "created_by": row.created_by}
     summary = {"total_triggers": 0, "active_triggers": 0}
     return insert_if_absent(connection, tasks, row.key._asdict() | columns | summary | {"deleted": False}) == 1
 
 
 def restore(connection: Connection, key: TaskKey) -> None:
-    """Brings a deleted version back, whose spec is the same (R-14)."""
+    """Undelete a version; its spec is unchanged (R-14)."""
     connection.execute(_MARK, _of(key) | {"deleted": False})
 
 
 def delete(connection: Connection, key: TaskKey) -> None:
-    """Marks a locked version as deleted (R-14)."""
+    """Mark a locked version as deleted (R-14)."""
     connection.execute(_MARK, _of(key) | {"deleted": True})
 
 
 def summary_writes(keys: Iterable[TaskKey]) -> Iterator[Write]:
-    """What recomputes the summaries of locked versions, in statements that see what the locks waited for."""
+    """Return the writes that recompute summaries of locked versions, as statements after their lock."""
     return ((_SUMMARISE, _of(key)) for key in sorted(set(keys)))
 
 
 def wrong_summaries(connection: Connection) -> list[TaskKey]:
-    """Task versions whose summary is not what their triggers say, as one statement sees both."""
+    """Return task versions whose summary differs from their triggers, read in one statement."""
     only = func.count() == 1
     right = (
         select(

@@ -1,6 +1,6 @@
-"""Tokens that people and programs show, kept as hashes; and people whom an issuer vouched for, as it last did (O-06).
+"""Bearer tokens, stored as hashes, and people as their issuer last described them (O-06).
 
-What somebody was granted is a canonical text that `reconcile.decide.authority` reads.
+Grants are a canonical text that `reconcile.decide.authority` reads.
 """
 
 from collections.abc import Collection, Iterable
@@ -9,16 +9,14 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, text, update
 
-from revisions.store.batches import insert_if_absent
+from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.pipeline import Query, fetch
 from revisions.store.tables import people, tokens
-from revisions.store.batches import in_list
-from revisions.store.pipeline import Query
-from revisions.store.pipeline import fetch
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; several may bear one name while one takes another's place, and then they are granted the same."""
+    """A token. During a rotation several have one name, and then the same grants."""
 
     token_id: str
     name: str
@@ -36,12 +34,12 @@ class Token:
 
 
 EXIST: Query = (select(exists(select(tokens.c.token_id)).label("exist")), {})
-"""Asks what `exist` answers."""
+"""Query for `exist`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody of the issuer's, what he was granted when he was last seen, and until when that counts."""
+    """A person of the issuer: the grants when last seen, and until when they count."""
 
     name: str
     grants: str
@@ -50,12 +48,12 @@ class Person:
 
 
 def exist(connection: Connection) -> bool:
-    """Whether there ever was a token, revoked ones included: what was once locked stays locked."""
+    """Return True when a token was ever made, revoked ones included: authentication then stays required."""
     return bool(fetch(connection, EXIST)[0][0].exist)
 
 
 def lock(connection: Connection) -> None:
-    """One maker of tokens at a time, so that a name comes to mean one thing; SQLite's write transactions are alone."""
+    """Lock the table against other makers of tokens, so that one name has one meaning; SQLite needs no lock."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE"))
 
@@ -75,13 +73,13 @@ def get(connection: Connection, token_id: str) -> Token | None:
 
 
 def live_named(connection: Connection, name: str, now: datetime) -> list[Token]:
-    """The tokens of a name that can be used."""
+    """Return the usable tokens of a name."""
     statement = select(tokens).where(tokens.c.name == name, _live(now)).order_by(tokens.c.token_id)
     return [Token(**row._mapping) for row in connection.execute(statement)]
 
 
 def page(connection: Connection, before: str | None, limit: int) -> list[Token]:
-    """All tokens there ever were, newest first, those before an id."""
+    """Return tokens before an id, newest first, revoked ones included."""
     statement = select(tokens).order_by(tokens.c.token_id.desc()).limit(limit)
     if before is not None:
         statement = statement.where(tokens.c.token_id < before)
@@ -89,7 +87,7 @@ def page(connection: Connection, before: str | None, limit: int) -> list[Token]:
 
 
 def revoke(connection: Connection, token_id: str, now: datetime, by: str) -> None:
-    """Ends a token; one that is revoked already stays as it is."""
+    """Revoke a token; one that is revoked already stays as it is."""
     this = update(tokens).where(tokens.c.token_id == token_id, tokens.c.revoked_at.is_(None))
     connection.execute(this.values(revoked_at=now, revoked_by=by))
 
@@ -104,20 +102,22 @@ def person(connection: Connection, name: str) -> Person | None:
 
 
 def store_person(connection: Connection, one: Person) -> None:
-    """Keeps what the issuer says of somebody now, in place of what it said before."""
+    """Store what the issuer says of a person, in place of what it said before."""
     values = {name: getattr(one, name) for name in Person.__slots__}
     if insert_if_absent(connection, people, values) == 0:
         connection.execute(update(people).where(people.c.name == one.name).values(values))
 
 
 def granted_to_tokens(connection: Connection, names: Collection[str], now: datetime) -> Iterable[tuple[str, str]]:
-    """(name, grants) of the tokens of these names that can be used."""
-    statement = select(tokens.c.name, tokens.c.grants).where(in_list(connection, tokens.c.name, list(names)), _live(now))
+    """Return (name, grants) of the usable tokens of these names."""
+    statement = select(tokens.c.name, tokens.c.grants).where(
+        in_list(connection, tokens.c.name, list(names)), _live(now)
+    )
     return [(row[0], row[1]) for row in connection.execute(statement)]
 
 
 def granted_to_people(connection: Connection, names: Collection[str], now: datetime) -> Iterable[tuple[str, str]]:
-    """(name, grants) of those of these people whose grants still count."""
+    """Return (name, grants) of those people whose grants still count."""
     statement = select(people.c.name, people.c.grants)
     statement = statement.where(in_list(connection, people.c.name, list(names)), people.c.until_at > now)
     return [(row[0], row[1]) for row in connection.execute(statement)]

@@ -1,22 +1,22 @@
-"""What deciding for a trigger needs to know beside its status, read in one statement for a whole batch."""
+"""Facts that deciding a trigger needs besides its status, read in one statement per batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, literal, select
 
-from revisions.store.runs import LIVE, in_status
-from revisions.store.tables import tasks, triggers
 from revisions.store.batches import in_list
 from revisions.store.run_tables import runs
+from revisions.store.runs import LIVE, in_status
+from revisions.store.tables import tasks, triggers
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerFacts:
-    """What deciding for one trigger needs beside its status; read after the status lock, in a later statement.
+    """Facts for deciding one trigger.
 
-    `live_runs` is how many of its runs go on, 2 standing for any number above; `task_spec` is None where its task
-    version is not there.
+    `live_runs` is the number of its live runs, 2 for any larger number; `task_spec` is None when its task version does
+    not exist.
     """
 
     trigger_id: str
@@ -36,7 +36,7 @@ class TriggerFacts:
 
 
 def read(connection: Connection, ids: Sequence[str]) -> dict[str, TriggerFacts]:
-    """Facts of triggers whose status is locked: a later statement, so that it sees what the lock waited for."""
+    """Return facts of triggers whose status is locked; a later statement sees what the lock waited for."""
     live = select(literal(1)).where(runs.c.trigger_id == triggers.c.trigger_id, in_status(*LIVE)).correlate(triggers)
     first, second = live.exists(), live.limit(1).offset(1).exists()
     statement = select(

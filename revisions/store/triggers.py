@@ -1,4 +1,4 @@
-"""Triggers: the current rows, their append-only revisions, and the one function that changes them (invariant 1)."""
+"""Triggers: current rows, and the one function that changes them (invariant 1)."""
 
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -32,18 +32,16 @@ from revisions.spec.stored import readable_trigger
 from revisions.store import expectations, notices, occurrences, runs, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
-from revisions.store.batches import insert_if_absent
-from revisions.store.pipeline import Write, write
+from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.database import fetch_with_time
+from revisions.store.pipeline import Query, Write, commit_with, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
-from revisions.store.batches import in_list
-from revisions.store.database import fetch_with_time
-from revisions.store.pipeline import Query
 
 _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IS_ACTIVE = and_(triggers.c.active == true(), triggers.c.deleted == false())
 _IDENTITY = ("trigger_id", *(column.name for column in _KEY))
-"""What of the current row only a rename touches."""
+"""Columns of the current row that only a rename changes."""
 _IS = and_(*(column == bindparam(f"of_{column.name}") for column in _KEY))
 _GET = select(triggers).where(_IS)
 _LOCK = (
@@ -60,18 +58,18 @@ _CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_c
 
 
 class AlreadyThere(Conflict):
-    """Somebody created the trigger since it was looked for, under another task version; look again."""
+    """The name was created under another task version since it was looked up; the caller tries again."""
 
 
 def task_key(trigger: Trigger) -> TaskKey:
-    """The task version a trigger is bound to."""
+    """Return the task version that a trigger is bound to."""
     return TaskKey(
         trigger.key.project, trigger.key.domain, trigger.key.task, readable_trigger(trigger.spec).task_version
     )
 
 
 def get(connection: Connection, key: TriggerKey) -> Trigger | None:
-    """The current row, deleted or not, without a lock."""
+    """Return the current row without a lock, deleted triggers included."""
     row = connection.execute(_GET, _of(key)).one_or_none()
     return from_row(row) if row else None
 
@@ -85,18 +83,18 @@ _READ = select(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
 
 
 def read_query(trigger_id: str) -> Query:
-    """Asks for one trigger."""
+    """Return the query for a trigger."""
     return _READ, {"of_trigger": trigger_id}
 
 
 def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
-    """The names of triggers by their ids, deleted ones too."""
+    """Return the names of triggers by id, deleted ones included."""
     statement = select(triggers.c.trigger_id, *_KEY).where(in_list(connection, triggers.c.trigger_id, sorted(set(ids))))
     return {row[0]: TriggerKey(*row[1:]) for row in connection.execute(statement)}
 
 
 class LockedRows(NamedTuple):
-    """What a change finds under its locks; `trigger` and `status` are None for a name that was never used."""
+    """Rows under the locks of a change; `trigger` and `status` are None for a name that was never used."""
 
     tasks: dict[TaskKey, task_store.TaskRow]
     trigger: Trigger | None
@@ -105,15 +103,15 @@ class LockedRows(NamedTuple):
 
 
 def tags(connection: Connection, ids: Sequence[str]) -> dict[str, list[str]]:
-    """The tags that these triggers bear now."""
+    """Return the tags of triggers, by id."""
     statement = select(triggers.c.trigger_id, triggers.c.tags).where(triggers.c.trigger_id.in_(list(ids)))
     return {row[0]: json.loads(row[1]) for row in connection.execute(statement)}
 
 
 def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, clock: Clock) -> LockedRows:
-    """Task rows, the current row and its status, locked in this order: the first part of every change. Then the time.
+    """Lock tasks, the current row and its status, in this order (invariant 1), and read the time after that.
 
-    NO KEY UPDATE: a change never touches the key, and whoever only needs the row to exist need not wait.
+    NO KEY UPDATE: a change leaves the key alone, so that transactions that only need the row to exist do not wait.
     """
     questions = (*task_store.lock_queries(tasks), (_LOCK, _of(key)))
     (*answers, rows), now = fetch_with_time(clock, connection, *questions)
@@ -122,7 +120,7 @@ def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, cl
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
-    """The triggers of one task version that are not deleted, locked in key order; their status is not."""
+    """Lock and return the triggers of a task version that are not deleted, in key order; their status is not locked."""
     statement = (
         select(triggers)
         .where(
@@ -139,13 +137,13 @@ def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
 
 
 def lock_all(connection: Connection, keys: Sequence[TriggerKey]) -> list[Trigger]:
-    """The current rows of these names that exist, locked in key order; the task rows must be locked already."""
+    """Lock and return current rows in key order. Lock order: the task rows are locked already (invariant 1)."""
     rows = (connection.execute(_LOCK_ROW, _of(key)).one_or_none() for key in sorted(keys))
     return [from_row(row) for row in rows if row]
 
 
 def tagged(connection: Connection, tag: str, projects: Collection[str] | None = None) -> list[TriggerKey]:
-    """The names of all triggers, of these projects only, that bear a tag and are not deleted."""
+    """Return the names of triggers with a tag that are not deleted, within `projects` (None: all)."""
     statement = select(*_KEY).where(triggers.c.deleted == false(), _bears(tag))
     if projects is not None:
         statement = statement.where(triggers.c.project.in_(sorted(projects)))
@@ -165,7 +163,7 @@ def page(
     origin: str | None = None,
     projects: Collection[str] | None = None,
 ) -> list[tuple[Trigger, status.StatusRow]]:
-    """Current rows that are not deleted with their status, in key order, those after a key, of these projects only."""
+    """Return triggers that are not deleted with their status, in key order after a key, within `projects`."""
     statement = (
         select(triggers, *status.LABELLED)
         .join(trigger_status, trigger_status.c.trigger_id == triggers.c.trigger_id)
@@ -195,16 +193,16 @@ def append(
     revision: Revision,
     baseline: Baseline | None,
     *,
-    is_last: bool = False,
+    commits: bool = False,
     traceparent: str | None = None,
     over_budget_until: datetime | None = None,
 ) -> Trigger:
-    """Every change there is: the revision, the current row, the status, the summaries, the feed and the notice.
+    """Append a revision: write the current row, the status, the summaries and the feed, and notify.
 
-    The rows involved are locked by the caller, tasks first. Without a baseline the status keeps its watermark and its
-    next fire. With `is_last` nothing follows in the transaction, so that nothing here is waited for. `traceparent` is
-    what the request was part of, `over_budget_until` until when its runs are held back.
-    Raises AlreadyThere when somebody took the trigger's name in the meantime.
+    Every change of a trigger goes through here. The caller holds the locks, tasks first. Without a baseline the
+    watermark and the next fire stay. `commits` commits the transaction in the same round trip. `traceparent` is the
+    trace of the request; runs are held back until `over_budget_until`. Raises AlreadyThere when the name was taken
+    meanwhile.
     """
     current = apply(previous, revision)
     row = current_row(current)
@@ -222,8 +220,7 @@ def append(
         occurrences.record(connection, [baseline.superseded])
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
     anew = _counts_anew(previous, current)
-    write(
-        connection,
+    writes: tuple[Write, ...] = (
         (_APPEND, revision_store.columns(revision)),
         *rewrites,
         *status.change_writes(
@@ -237,20 +234,23 @@ def append(
         *expectations.change_writes(previous, revision),
         _announcement(connection, revision.trigger_id, revision.revision),
         *task_store.summary_writes(touched),
-        commits=is_last,
     )
+    if commits:
+        commit_with(connection, *writes)
+    else:
+        write(connection, *writes)
     return current
 
 
 def _counts_anew(previous: Trigger | None, current: Trigger) -> bool:
-    """Whether successes begin to count anew: for what was deleted, and for what had succeeded as often as it may."""
+    """Return True when successes count from zero: after a deletion, and after a stop by `max_runs`."""
     if previous is None or not current.active:
         return False
     return previous.deleted or previous.stopped_for == StopReason.MAX_RUNS
 
 
 def _rename(connection: Connection, current: Trigger) -> None:
-    """Raises AlreadyThere when somebody took the name since it was looked for."""
+    """Write the new name. Raises AlreadyThere when it was taken since it was looked up."""
     try:
         connection.execute(_CURRENT, current.key._asdict() | {"of_trigger": current.trigger_id})
     except IntegrityError as error:
@@ -258,7 +258,7 @@ def _rename(connection: Connection, current: Trigger) -> None:
 
 
 def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
-    """Triggers whose pause has ended (R-20)."""
+    """Return triggers whose pause has ended (R-20)."""
     statement = select(triggers).where(
         triggers.c.active == false(), triggers.c.deleted == false(), triggers.c.until <= now
     )
@@ -266,7 +266,7 @@ def paused_until(connection: Connection, now: datetime) -> list[Trigger]:
 
 
 def stopped_since(connection: Connection, at: datetime, reason: StopReason) -> list[Trigger]:
-    """Triggers that the system stopped for a reason since an instant, and that still rest; the newest first."""
+    """Return inactive triggers that the system stopped for a reason since an instant, newest first."""
     statement = select(triggers).where(
         triggers.c.active == false(),
         triggers.c.deleted == false(),
@@ -277,19 +277,19 @@ def stopped_since(connection: Connection, at: datetime, reason: StopReason) -> l
 
 
 def active_scopes(connection: Connection) -> list[tuple[str, str]]:
-    """(project, scopes) of all active triggers, each pair once."""
+    """Return the distinct (project, scopes) of active triggers."""
     statement = select(triggers.c.project, triggers.c.scopes).where(_IS_ACTIVE).distinct()
     return [(row[0], row[1]) for row in connection.execute(statement.order_by(triggers.c.project, triggers.c.scopes))]
 
 
 def active_keys_with_scopes(connection: Connection, project: str, scopes: str) -> list[TriggerKey]:
-    """The names of a project's active triggers whose revision keeps these scopes."""
+    """Return the names of a project's active triggers whose author has these scopes."""
     statement = select(*_KEY).where(_IS_ACTIVE, triggers.c.project == project, triggers.c.scopes == scopes)
     return [TriggerKey(*row) for row in connection.execute(statement.order_by(*_KEY))]
 
 
 def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
-    """Triggers of a project, deleted ones too, that may name calendars: their specs say whether they do, and which."""
+    """Return triggers of a project that may name calendars, deleted ones included; the caller reads the spec."""
     statement = select(triggers).where(
         triggers.c.project == project,
         triggers.c.spec.contains('"calendars":', autoescape=True),
@@ -298,24 +298,18 @@ def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
 
 
 def announce_again(connection: Connection, trigger_id: str, revision: int) -> None:
-    """Tells the feed's readers a revision once more, because when the trigger fires next was moved."""
+    """Repeat a revision in the feed, because the trigger's next fire was moved."""
     write(connection, _announcement(connection, trigger_id, revision))
 
 
-def newest_change(connection: Connection) -> int:
-    """The feed's highest position; it moves with every change."""
-    newest: int = connection.execute(select(func.coalesce(func.max(trigger_changes.c.position), 0))).scalar_one()
-    return newest
-
-
 def _bears(tag: str) -> ColumnElement[bool]:
-    """The tag as a whole element of the JSON list; not by LIKE, which on SQLite takes `A` for `a`."""
+    """Return the condition that the JSON list of tags has this element; LIKE on SQLite would ignore case."""
     element = canonical(tag)
     return or_(*(func.replace(triggers.c.tags, f"{before}{element}", "") != triggers.c.tags for before in "[,"))
 
 
 def _announcement(connection: Connection, trigger_id: str, revision: int) -> Write:
-    """One more row in the feed; where the database can notify, the same statement wakes whoever listens."""
+    """Return the write of a feed entry; on PostgreSQL it also notifies the listeners."""
     statement = _CHANGE_AND_NOTIFY if connection.dialect.name == "postgresql" else _CHANGE
     return statement, {"trigger_id": trigger_id, "revision": revision}
 

@@ -1,4 +1,4 @@
-"""Tables read and written whole, for moving everything from one database to another."""
+"""Whole tables as JSON values, to move an installation to another database."""
 
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,11 +8,9 @@ from typing import Any
 from sqlalchemy import Boolean, Column, Connection, LargeBinary, Table, insert, literal, select, text, tuple_
 
 from revisions.ids import utc_text
-from revisions.store import tables
+from revisions.store import run_tables, tables
 from revisions.store.batches import insert_if_absent
-from revisions.store.columns import Instant
-from revisions.store import run_tables
-from revisions.store.columns import metadata
+from revisions.store.columns import Instant, metadata
 
 MOVED: Mapping[str, Table] = {
     table.name: table
@@ -34,19 +32,19 @@ MOVED: Mapping[str, Table] = {
         tables.installation,
     )
 }
-"""What is true and derived from nothing, in the order in which it is moved."""
+"""Tables that cannot be derived from others, in the order in which they are moved."""
 REMADE = ("triggers", "trigger_changes")
-"""What follows from it: current rows, and the feed, whose positions mean nothing elsewhere."""
+"""Tables derived from those: current rows, and the feed, whose positions mean nothing elsewhere."""
 LEFT = (
     *("rate_buckets", "project_turns", "catchup_loops", "sweeps", "quarantines", "replicas"),
     *("schema_support", "tokens", "people"),
 )
-"""What holds for an instant only, or for the schema of one database; and credentials, which are good for one alone."""
+"""Tables that stay: short-lived ones, that of the schema, and credentials, which belong to one database."""
 PAGE = 2_000
 
 
 def rows(connection: Connection, table: Table) -> Iterator[list[list[Any]]]:
-    """All rows of a table as JSON values, by their key, a page at a time."""
+    """Yield the rows of a table in key order, a page at a time."""
     key = tuple(table.primary_key.columns)
     place, encoders = tuple_(*key), [_encoder(column) for column in table.c]
     statement = select(table).order_by(*key).limit(PAGE)
@@ -61,9 +59,9 @@ def rows(connection: Connection, table: Table) -> Iterator[list[list[Any]]]:
 
 
 def write(connection: Connection, table: Table, columns: Sequence[str], given: Sequence[Sequence[Any]]) -> bool:
-    """Inserts rows of JSON values; False when one of them is there already, or stands twice.
+    """Insert rows; return False when one exists already or occurs twice.
 
-    Raises ValueError and TypeError for values that are none of the column's.
+    Raises ValueError and TypeError for values that the column cannot hold.
     """
     decoders = [_decoder(table.c[name]) for name in columns]
     values = [
@@ -76,14 +74,14 @@ def write(connection: Connection, table: Table, columns: Sequence[str], given: S
 
 
 def filled_tables(connection: Connection) -> list[str]:
-    """The tables that hold something, of those that are moved or made again; an id is there from the first."""
+    """Return the moved or derived tables that have rows; the installation's id always exists."""
     names = {*MOVED, *REMADE} - {tables.installation.name}
     held = (table for table in metadata.sorted_tables if table.name in names)
     return [table.name for table in held if connection.execute(select(literal(1)).select_from(table).limit(1)).all()]
 
 
 def lock_out_writers(connection: Connection) -> None:
-    """Nobody writes while everything is: on PostgreSQL by locks on the tables, on SQLite by the one write lock."""
+    """Keep others from writing, by table locks on PostgreSQL and the write lock on SQLite."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("LOCK TABLE tasks, triggers, trigger_status, runs IN EXCLUSIVE MODE"))
 

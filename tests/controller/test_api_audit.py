@@ -8,9 +8,9 @@ from sqlalchemy import delete
 from reconcile.loop.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
+from revisions.store.run_tables import runs
 from tests.controller.asking import NAME, Api, T, at
 from tests.world import World
-from revisions.store.run_tables import runs
 
 BEGINNING = "2026-03-02T08:00:00Z"
 

@@ -9,8 +9,8 @@ from sqlalchemy import update
 from reconcile.runs.manual import backfill
 from revisions.clock import HandClock
 from revisions.store.database import Database
-from tests.controller.asking import NAME, Api, T
 from revisions.store.run_tables import runs
+from tests.controller.asking import NAME, Api, T
 
 OTHER = "acme/production/report/other"
 SPAN = {"from": "2026-03-02T07:57:00Z", "to": "2026-03-02T07:59:00Z"}

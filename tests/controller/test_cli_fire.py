@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import update
 
 from revisions.store.database import Database
+from revisions.store.run_tables import runs
 from tests.controller.conftest import ON_SQLITE, Cli, Write
 from tests.world import task_document, trigger_document
-from revisions.store.run_tables import runs
 
 pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 

@@ -10,9 +10,9 @@ from sqlalchemy import delete
 from reconcile.loop.loop import Loop
 from revisions.clock import HandClock
 from revisions.store.database import Database
+from revisions.store.run_tables import runs
 from tests.controller.conftest import ON_SQLITE, Cli, Write
 from tests.world import World, task_document, trigger_document
-from revisions.store.run_tables import runs
 
 pytestmark = ON_SQLITE  # test_api_*.py test the same requests on PostgreSQL too
 

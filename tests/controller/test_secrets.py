@@ -21,13 +21,13 @@ from reconcile.triggers.deploy import rollback_trigger
 from revisions.errors import Invalid
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
+from revisions.store.columns import metadata
 from revisions.store.database import Database
 from revisions.store.runs import Run
 from tests.contract.service import Service
 from tests.controller.asking import IS_NEW, Api, T, manifest
 from tests.waiting import eventually
 from tests.world import World, key, task_document, trigger_document
-from revisions.store.columns import metadata
 
 KEY = "s3cr3t-Zürich-value"
 

@@ -22,14 +22,13 @@ from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token
 from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention
-from revisions.store.database import Database
+from revisions.store.database import Database, parse_url
+from revisions.store.run_tables import run_logs
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest
 from tests.observing import only
 from tests.waiting import PATIENCE, eventually
 from tests.world import World
-from revisions.store.database import parse_url
-from revisions.store.run_tables import run_logs
 
 OPTIONS = {"resync_interval": "1h", "listen": "127.0.0.1:0", "stop_grace": "1s"}
 

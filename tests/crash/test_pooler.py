@@ -16,14 +16,13 @@ from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
 from revisions.store import feed, schema, sessions, tasks
 from revisions.store.database import Connection, Database
-from revisions.store.notices import CHANGES, Hearing, Listener
+from revisions.store.notices import CHANGES, Hearing, Listener, check_hearing
 from tests.crash.ledger import account
 from tests.crash.site import RECORD_START, Site
 from tests.pooler import PGBOUNCER, Pooler, version
 from tests.stalling import between_statements, within_a_turn
 from tests.waiting import eventually
 from tests.world import World, key
-from revisions.store.notices import check_hearing
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed; `.ci/run` installs it")
 

@@ -17,7 +17,7 @@ from revisions.errors import Unavailable
 from revisions.ids import TaskKey
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
-from revisions.store import pipeline, sessions, tasks, triggers
+from revisions.store import sessions, tasks, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Listener
 from tests.stalling import between_statements, within_a_turn
@@ -41,15 +41,9 @@ def take_all_locks(connection: Connection) -> None:
     triggers.lock(connection, [TASK], key("tick"), HostClock())
 
 
-def write_without_commit(connection: Connection) -> None:
-    take_all_locks(connection)
-    pipeline.write(connection, *tasks.summary_writes([TASK]), commits=True)
-
-
 STALLS = {
     "after a statement": (lock_one_row, between_statements),
     "after taking its locks": (take_all_locks, between_statements),
-    "before its commit": (write_without_commit, between_statements),
     "in the middle of a pipeline": (take_all_locks, within_a_turn),
 }
 

@@ -13,10 +13,10 @@ from reconcile.triggers.history.rebuild import compare_tables
 from revisions.errors import Invalid, Unavailable
 from revisions.history import chain
 from revisions.store import guards, installations, schema
+from revisions.store.columns import metadata
 from revisions.store.database import Database
 from revisions.store.tables import SCHEMA
 from tests.world import World
-from revisions.store.columns import metadata
 
 
 def test_migrating_down_and_up_again_gives_the_tables_of_the_code(database: Database) -> None:

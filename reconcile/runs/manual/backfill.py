@@ -228,6 +228,8 @@ def _insert(connection: Connection, target: Target, plan: _Plan, new: Sequence[N
             raise Conflict.hinted("Idempotency-Key", detail, NEW_KEY)
     made = [run.id for run in new if stored[run.occurrence_id].id == run.id]
     if made:
-        status_store.record_manual_fires(connection, target.status, made[-1], target.now, len(made), outcome=outcome_of(new[-1]))
+        status_store.record_manual_fires(
+            connection, target.status, made[-1], target.now, len(made), outcome=outcome_of(new[-1])
+        )
         notices.runs_pending(connection)
     return set(made)

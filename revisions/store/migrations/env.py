@@ -2,7 +2,8 @@
 
 from alembic import context
 
-from revisions.store.tables import metadata
+from revisions.store import run_tables, tables  # noqa: F401  # their import fills the metadata
+from revisions.store.columns import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -7,9 +7,9 @@ import pytest
 from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict
 from revisions.ids import utc_text
+from revisions.store.run_tables import runs
 from revisions.store.runs import Run
 from tests.world import World, key
-from revisions.store.run_tables import runs
 
 
 def minute(world: World, number: int = 1) -> None:

@@ -24,10 +24,9 @@ from revisions.store import costs, feed, logs, retention, runs
 from revisions.store import status as status_store
 from revisions.store.database import Connection
 from revisions.store.logs import LogPiece
+from revisions.store.run_tables import missed_deadlines, run_logs
 from revisions.store.runs import Run
 from tests.world import World, key
-from revisions.store.run_tables import missed_deadlines
-from revisions.store.run_tables import run_logs
 
 DAY = timedelta(days=1)
 EVERY_DAY = {"every": "1d", "anchor": "2026-03-02T08:00:00Z"}

@@ -17,11 +17,11 @@ from reconcile.observations.passes import (
     TzdataDiffers,
 )
 from revisions.ids import TaskKey
+from revisions.store import installations as replica_store
 from revisions.store import tasks
 from revisions.store.tables import trigger_status
 from tests.observing import only
 from tests.world import World
-from revisions.store import installations as replica_store
 
 V1 = TaskKey("acme", "production", "report", "v1")
 

@@ -17,10 +17,9 @@ from revisions.store import calendars
 from revisions.store import runs as run_store
 from revisions.store.calendars import CalendarRow
 from revisions.store.occurrences import Skip, record
+from revisions.store.run_tables import occurrences, runs
 from revisions.store.runs import NewRun
 from tests.world import World, key
-from revisions.store.run_tables import occurrences
-from revisions.store.run_tables import runs
 
 MINUTE = timedelta(minutes=1)
 GRACE = Pace().grace

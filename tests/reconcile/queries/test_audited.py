@@ -17,9 +17,9 @@ from reconcile.runs.manual.backfill import BackfillRequest, backfill_trigger
 from reconcile.triggers.caller import Caller
 from revisions.history.triggers import Trigger
 from revisions.store import triggers
+from revisions.store.run_tables import runs
 from tests.conftest import START
 from tests.world import World, key
-from revisions.store.run_tables import runs
 
 CALLER = Caller("ann")
 NAMES = count(1)

@@ -28,10 +28,10 @@ from revisions.errors import Unavailable
 from revisions.spec.task import TaskManifest
 from revisions.store import guards
 from revisions.store.database import Database, ServerClock
+from revisions.store.run_tables import runs
 from revisions.store.tables import trigger_status
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.world import World, key, task_document
-from revisions.store.run_tables import runs
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
 NAMES = [

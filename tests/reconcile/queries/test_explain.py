@@ -20,10 +20,10 @@ from revisions.outcomes import HoldKind, OccurrenceOutcome, RunStatus, SkipReaso
 from revisions.store import holds, quarantines
 from revisions.store.holds import Hold
 from revisions.store.occurrences import Skip, record
+from revisions.store.run_tables import runs
 from revisions.store.tables import trigger_status
 from tests.reconcile.queries.test_audit import forget, live
 from tests.world import World, key
-from revisions.store.run_tables import runs
 
 MINUTE = timedelta(minutes=1)
 OUTCOMES = set(OccurrenceOutcome) - {OccurrenceOutcome.STARTED}

@@ -15,11 +15,11 @@ from reconcile.queries import explain
 from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rollback_trigger
 from revisions.store import runs, triggers
+from revisions.store.run_tables import runs as table
 from revisions.store.runs import Run
 from tests.rows import new_run
 from tests.waiting import eventually
 from tests.world import World, key
-from revisions.store.run_tables import runs as table
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,9 @@ from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import claims, run_orders, runs
 from revisions.store.database import Database
+from revisions.store.run_tables import runs as table
 from revisions.store.runs import Run
 from tests.world import World, key
-from revisions.store.run_tables import runs as table
 
 NAMES = ("keyed", "twin", "bounded", "tasked", "budgeted")
 SPECS: dict[str, dict[str, Any]] = {

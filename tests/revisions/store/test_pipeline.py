@@ -1,4 +1,4 @@
-"""Turns on the wire: what they leave behind when something in them fails, and what outlives them."""
+"""Statements sent together: what an error leaves behind, and what outlives a transaction."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import func, insert, select, text
+from sqlalchemy.exc import InvalidRequestError
 
 from revisions.errors import Unavailable
 from revisions.store import pipeline
@@ -33,37 +34,53 @@ def count(database: Database) -> int:
     return found
 
 
-def left(database: Database, work: Callable[[Connection], Any]) -> None:
-    """A transaction that somebody leaves by an exception once the work is done."""
+def roll_back_after(database: Database, work: Callable[[Connection], Any]) -> None:
+    """Do work in a transaction that ends with an exception."""
 
-    def leave() -> None:
+    def raise_after_work() -> None:
         with database.write() as connection:
             work(connection)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        leave()
+        raise_after_work()
 
 
-@pytest.mark.parametrize("is_last", [False, True])
-def test_a_turn_in_which_something_fails(database: Database, is_last: bool) -> None:
-    """Its first error is raised, nothing of the transaction stays, and the connection goes on."""
+@pytest.mark.parametrize("execute", [pipeline.write, pipeline.commit_with])
+def test_a_failed_write_leaves_nothing_of_the_transaction(database: Database, execute: Callable[..., None]) -> None:
+    """The first error is raised, and the connection can be used again."""
     for _ in range(2):
         with pytest.raises(Exception, match=r"(?i)null"), database.write() as connection:
-            pipeline.write(connection, (_CHANGE, _SOUND), (_CHANGE, _REFUSED), (_CHANGE, _SOUND), commits=is_last)
+            execute(connection, (_CHANGE, _SOUND), (_CHANGE, _REFUSED), (_CHANGE, _SOUND))
     with database.write() as connection:
-        pipeline.write(connection, (_CHANGE, _SOUND), commits=is_last)
+        execute(connection, (_CHANGE, _SOUND))
     assert count(database) == 1
 
 
-def test_what_was_kept_for_an_end_that_never_came(database: Database) -> None:
-    """It is not sent with the next transaction of the same connection."""
-    left(database, lambda connection: pipeline.write(connection, (_CHANGE, _SOUND), commits=True))
-    assert count(database) == 0
+FURTHER_STATEMENTS: dict[str, Callable[[Connection], object]] = {
+    "executed by SQLAlchemy": lambda connection: connection.execute(_COUNT),
+    "sent as a query": lambda connection: pipeline.fetch(connection, (_COUNT, {})),
+    "sent as a write": lambda connection: pipeline.write(connection, (_CHANGE, _SOUND)),
+}
 
 
-def test_what_is_prepared_outlives_rollbacks_and_dropped_objects(database: Database) -> None:
-    """psycopg deallocates all statements then, where it prepares some itself."""
+@pytest.mark.parametrize("execute", FURTHER_STATEMENTS.values(), ids=FURTHER_STATEMENTS)
+def test_a_committed_transaction_takes_no_further_statement(
+    database: Database, execute: Callable[[Connection], object]
+) -> None:
+
+    def go_on_after_commit() -> None:
+        with database.write() as connection:
+            pipeline.commit_with(connection, (_CHANGE, _SOUND))
+            execute(connection)
+
+    with pytest.raises((AssertionError, InvalidRequestError)):
+        go_on_after_commit()
+    assert count(database) == 1
+
+
+def test_prepared_statements_outlive_rollbacks_and_dropped_objects(database: Database) -> None:
+    """psycopg would deallocate all of them if it prepared statements itself."""
     assert count(database) == 0
     for _ in range(10):
         with database.write() as connection:
@@ -71,12 +88,12 @@ def test_what_is_prepared_outlives_rollbacks_and_dropped_objects(database: Datab
     with database.write() as connection:
         connection.execute(text("CREATE TABLE passing (id int)"))
         connection.execute(text("DROP TABLE passing"))
-    left(database, lambda connection: connection.execute(text("SELECT 1")))
+    roll_back_after(database, lambda connection: connection.execute(text("SELECT 1")))
     assert count(database) == 0
 
 
-def test_a_connection_that_the_server_ended(database: Database, database_url: str) -> None:
-    """The transaction fails as one that cannot reach the database, and the next has a new connection."""
+def test_a_connection_that_the_server_ended_is_replaced(database: Database, database_url: str) -> None:
+    """The transaction raises Unavailable, and the next one gets a new connection."""
     if database.is_sqlite:
         pytest.skip("there is no server")
 

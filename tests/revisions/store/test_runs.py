@@ -19,8 +19,8 @@ from revisions.store import claims, counts, run_orders, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
 from revisions.store.pipeline import write
-from tests.rows import Rows, new_run
 from revisions.store.run_tables import runs as table
+from tests.rows import Rows, new_run
 
 LEASE = timedelta(seconds=60)
 SECOND = timedelta(seconds=1)
@@ -172,7 +172,9 @@ def test_queue_all_waits_for_a_retry_of_the_older(database: Database, rows: Rows
     (one,) = claim(database)
     assert one.run.id == first
     with database.write() as connection:
-        write(connection, claims.retry_write(one.run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None)))
+        write(
+            connection, claims.retry_write(one.run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None))
+        )
     assert claimed_ids(database) == []
 
 
@@ -258,7 +260,8 @@ def test_a_write_under_an_old_claim_changes_nothing(database: Database, rows: Ro
         claims.take_over(connection, [one.run], rows.now, claimed_by="other", lease=LEASE)
         now_theirs = runs.get(connection, run_id)
         write(
-            connection, claims.finish_write(one.run, rows.now, RunStatus.SUCCEEDED, claims.AttemptResult("{}", None, 1.0))
+            connection,
+            claims.finish_write(one.run, rows.now, RunStatus.SUCCEEDED, claims.AttemptResult("{}", None, 1.0)),
         )
         write(connection, claims.retry_write(one.run, rows.now, claims.AttemptResult(None, "late", None)))
         write(connection, claims.hand_back_write(one.run, rows.now))

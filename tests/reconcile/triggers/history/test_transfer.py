@@ -22,12 +22,21 @@ from revisions.errors import Conflict, Invalid
 from revisions.history import checkpoints
 from revisions.history.signing import PrivateKey
 from revisions.spec.calendar import CalendarManifest
-from revisions.store import costs, feed, guards, history_rows, retention, schema, tables, whole_tables
+from revisions.store import (
+    columns,
+    costs,
+    feed,
+    guards,
+    history_rows,
+    retention,
+    run_tables,
+    schema,
+    tables,
+    whole_tables,
+)
 from revisions.store.database import Database
 from tests import tampering
 from tests.world import World, key
-from revisions.store import columns
-from revisions.store import run_tables
 
 KEY = PrivateKey.fresh()
 
