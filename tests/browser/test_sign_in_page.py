@@ -1,4 +1,4 @@
-"""Signing in at the page with a keyboard, in a real browser."""
+"""Signing in with the keyboard in a real browser."""
 
 import pytest
 from playwright.sync_api import Page
@@ -14,27 +14,27 @@ from tests.world import World
 
 @pytest.fixture
 def secret(database: Database) -> str:
-    """A viewer's token, with which access is controlled."""
+    """A viewer's token; access control is on from the first token on."""
     credentials = Credentials(database, Observations())
     return credentials.create("ann", Grant(Role.VIEWER, EVERYWHERE), None, EVERYWHERE, Caller("root")).secret
 
 
 def test_a_person_signs_in_reads_and_signs_out(world: World, reader: Reader, secret: str) -> None:
-    """O-06, U-04: the form leads on to the page that was asked for, which stays live; no script sees the token."""
+    """O-06, U-04: after signing in the wanted page opens and updates itself; scripts cannot read the token."""
     world.create("tick")
     page: Page = reader.page
     assert reader.open("/?project=acme") == 401
-    reader.complaints.clear()  # the browser says in its console, too, that it was refused
+    reader.console_messages.clear()  # the browser reports the 401 in its console
     page.get_by_label("Token").fill(secret)
     page.keyboard.press("Enter")
     page.wait_for_url("**/?project=acme")
     reader.row("tick").wait_for()
     assert page.evaluate("document.cookie") == ""
     world.create("tock")
-    reader.wait_a_turn()
+    reader.pass_interval()
     reader.row("tock").wait_for()
     assert "ann" in page.get_by_role("banner").inner_text()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
     assert reader.open("/") == 401
-    reader.complaints.clear()
+    reader.console_messages.clear()
