@@ -13,8 +13,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from controller.auth.access import LOCAL
-from controller.auth.refusals import PRINCIPAL
+from controller.auth.access import LOCAL, PRINCIPAL
 from controller.version import VERSION
 from controller.web import formatting
 

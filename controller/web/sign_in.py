@@ -10,8 +10,8 @@ from starlette.responses import RedirectResponse, Response
 
 from controller.api.bodies import RawBody, RawBodyDep
 from controller.api.parameters import ServicesDep, check_schema
+from controller.auth.access import client_address, report_refusal
 from controller.auth.guard import COOKIE, is_same_origin, split_address
-from controller.auth.refusals import client_address, report_refusal
 from controller.auth.requirements import public
 from controller.errors import TooManyFailures, Unauthenticated, status_of
 from controller.web.rendering import render
