@@ -14,10 +14,10 @@ from controller.api import (
     callbacks,
     catchup,
     fires,
-    health,
     histories,
     history,
     holds,
+    installation,
     preview,
     runs,
     state,
@@ -25,7 +25,6 @@ from controller.api import (
     tokens,
     trigger_changes,
     triggers,
-    usage,
 )
 from controller.api.parameters import check_schema, refuse_unknown_parameters
 from controller.auth.browsers import SecurityHeaders
@@ -37,7 +36,10 @@ from reconcile.decide.authority import Role
 
 PREFIX = "/api/v1"
 NO_TELEMETRY: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI's telemetry would record whole paths and queries, which may hold secrets; `traced` records the route."""
+"""FastAPI's telemetry would record whole paths and queries, which may hold secrets.
+
+`telemetry.request_spans` records the route instead.
+"""
 
 
 def create_app(services: Services) -> FastAPI:
@@ -83,14 +85,16 @@ def _routes() -> APIRouter:
         holds.router,
         runs.router,
         callbacks.router,
-        usage.router,
+        installation.router,
         tokens.router,
     )
     for resource in resources:
         checks = [known, Depends(check_schema)]
         router.include_router(resource, prefix=PREFIX, dependencies=checks, responses=problems.DOCUMENTED)
-    router.include_router(health.router, prefix=PREFIX, dependencies=[known], responses=problems.DOCUMENTED)
-    router.include_router(health.probes)
+    router.include_router(
+        installation.doctor_router, prefix=PREFIX, dependencies=[known], responses=problems.DOCUMENTED
+    )
+    router.include_router(installation.probes)
     router.add_api_route(
         "/openapi.json",
         openapi,

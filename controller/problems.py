@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.auth.refusals import ACTOR, REFUSALS, report_refusal
+from controller.auth.access import ACTOR, REFUSALS, report_refusal
 from controller.errors import KINDS, MEDIA_TYPE, UNEXPECTED, UNEXPECTED_DETAIL, document_of, headers_of, problem
 from revisions.errors import Fault, Invalid, TriggerctlError, Unavailable
 

@@ -247,9 +247,9 @@ def _spans(settings: Settings, observations: Observations) -> "Spans":
 
 
 def _trace(app: FastAPI, spans: "Spans") -> None:
-    from controller.api.traced import Traced
+    from controller.telemetry.request_spans import TraceRequests
 
-    app.add_middleware(Traced, tracing=spans.tracing)
+    app.add_middleware(TraceRequests, tracing=spans.tracing)
 
 
 def _open_database(settings: Settings) -> Database:

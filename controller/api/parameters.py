@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
 
-from controller.auth.refusals import PRINCIPAL, REACH
+from controller.auth.access import PRINCIPAL, REACH
 from controller.services import Services
 from reconcile.decide.authority import Principal, Reach
 from reconcile.decide.preconditions import Expected

@@ -1,7 +1,7 @@
-"""Authentication of callers. Once access control is on, every caller needs a credential.
+"""Authentication of callers, and reports of refused requests. With access control, every caller needs a credential.
 
-It is on with the setting `access: required`, with an OpenID Connect issuer, and from the first token on. Revoking all
-tokens does not turn it off, and a process that has seen it on keeps it on.
+Access control is on with the setting `access: required`, with an OpenID Connect issuer, and from the first token on.
+Revoking all tokens does not turn it off, and a process that has seen it on keeps it on.
 """
 
 import ipaddress
@@ -9,6 +9,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
+
+from starlette.types import Scope
 
 from controller.auth.oidc import Issuer
 from controller.errors import TooManyFailures, Unauthenticated
@@ -25,8 +27,17 @@ from reconcile.triggers.credentials import (
     principal_of_token,
     tokens_exist,
 )
-from revisions.errors import TriggerctlError
+from revisions.errors import Forbidden, TriggerctlError
 from revisions.store.database import Database
+
+ACTOR: Final = "triggerctl.actor"
+"""ASGI scope key under which the command line in this process names its user; no network request can set it."""
+PRINCIPAL: Final = "triggerctl.principal"
+"""ASGI scope key under which the guard stores the authenticated principal."""
+REACH: Final = "triggerctl.reach"
+"""ASGI scope key under which the guard stores the projects in which the principal holds the required role."""
+
+REFUSALS = (Unauthenticated, TooManyFailures, Forbidden)
 
 LOCAL: Final = Principal(LOCAL_ACTOR, ALL_RIGHTS)
 """Principal of all HTTP requests while access control is off."""
@@ -169,6 +180,25 @@ class SignInLimit:
             self._full_until.move_to_end(key)
             while len(self._full_until) > MOST_ADDRESSES:
                 self._full_until.popitem(last=False)
+
+
+def client_address(scope: Scope) -> str:
+    """Return the client's address, as reported by the proxy if that is trusted."""
+    return (scope["client"] or ("unknown",))[0]
+
+
+def report_refusal(scope: Scope, error: TriggerctlError) -> None:
+    """Report a refused request: its route instead of its path, and the principal if it is known."""
+    state = scope["app"].state
+    route, principal = state.route_table.match(scope["path"]), scope.get(PRINCIPAL)
+    state.services.access.refused(
+        error,
+        client_address(scope),
+        scope["method"],
+        route.path if route else None,
+        actor=principal.actor if isinstance(principal, Principal) else None,
+        of=route.resource() if route else None,
+    )
 
 
 def _network(address: str) -> str:

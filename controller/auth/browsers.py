@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.auth.access import Access
+from controller.auth.access import Access, report_refusal
 from controller.auth.guard import is_same_origin, split_address
-from controller.auth.refusals import report_refusal
 from controller.errors import problem
 from controller.problems import problem_response
 from controller.settings import Settings, is_loopback

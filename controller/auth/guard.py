@@ -13,8 +13,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from controller.auth.access import LOCAL
-from controller.auth.refusals import ACTOR, PRINCIPAL, REACH, client_address
+from controller.auth.access import ACTOR, LOCAL, PRINCIPAL, REACH, client_address
 from controller.auth.requirements import ADMITTED, MatchedRoute, Projects, Requirement, RouteTable, RunTokens
 from controller.services import Services
 from reconcile.decide.authority import ALL_RIGHTS, EVERYWHERE, NOWHERE, Principal, Reach, Role

@@ -16,7 +16,7 @@ class InProcessTransport(httpx.BaseTransport):
     """Calls an ASGI application. The actor goes in the scope, which no request from a network can write."""
 
     def __init__(self, app: Any, actor: str) -> None:
-        from controller.auth.refusals import ACTOR
+        from controller.auth.access import ACTOR
 
         self._app = app
         self._scope_extra = {ACTOR: actor}

@@ -1,4 +1,4 @@
-"""The web page (U-04): the triggers, one of them with its revisions and runs, one run with its log."""
+"""Pages (U-04): the list of triggers, one trigger with its revisions and runs, one run with its log."""
 
 from typing import Annotated, cast
 
@@ -9,60 +9,65 @@ from starlette.responses import Response
 
 from controller.api.answers import LARGEST_NUMBER, CursorQuery, FilterQuery
 from controller.api.parameters import IdPath, ReachDep, ServicesDep, TriggerPath, check_schema
+from controller.api.triggers import TriggerFilter
 from controller.auth.guard import SAFE
 from controller.auth.requirements import Projects, public, require
-from controller.web import reading, signing
-from controller.web.answering import HERE, ErrorHandler, Files, or_page, page
-from controller.web.reading import LOOKED_BACK, Sought
+from controller.web import page_data, sign_in
+from controller.web.page_data import SEARCHED_OCCURRENCES
+from controller.web.rendering import FOLDER, ErrorHandler, PageFiles, or_error_page, render
 from reconcile.decide.authority import Role
 from revisions.errors import Invalid, TriggerctlError
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, dependencies=[Depends(check_schema)])
 
 files = APIRouter(include_in_schema=False)
-_FILES = Files(directory=HERE / "static")
+_FILES = PageFiles(directory=FOLDER / "static")
 
 
 def install(app: FastAPI) -> None:
-    """Adds the pages to an application whose errors are problem documents already; browsers get them as pages."""
+    """Add the pages to an application that answers errors with problem documents; browsers get these as pages."""
     app.include_router(router)
-    app.include_router(signing.router)
+    app.include_router(sign_in.router)
     app.include_router(files)
     for kind in (TriggerctlError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, or_page(cast(ErrorHandler, app.exception_handlers[kind])))
+        app.add_exception_handler(kind, or_error_page(cast(ErrorHandler, app.exception_handlers[kind])))
 
 
 @files.api_route("/static/{path:path}", methods=[*SAFE], dependencies=[public()])
 async def static(request: Request, path: str) -> Response:
-    """Answer a stylesheet, a script or an icon."""
+    """Return the stylesheet, a script or the icon."""
     return await _FILES.get_response(_FILES.get_path({**request.scope, "path": f"/{path}"}), request.scope)
 
 
 @router.get("/", dependencies=[require(Role.VIEWER)])
 def triggers(
     request: Request,
-    here: ServicesDep,
-    within: ReachDep,
+    services: ServicesDep,
+    reach: ReachDep,
     project: FilterQuery = None,
     tag: FilterQuery = None,
     active: FilterQuery = None,
     cursor: CursorQuery = None,
 ) -> Response:
-    """All triggers that are not deleted: what each will do next, and how it last went."""
-    sought = Sought(project or None, tag or None, _yes_or_no(active))
-    return page(
-        request, "triggers.html", sought=sought, page=reading.listing(here, within, sought, cursor or None), at=cursor
-    )
+    """Return the page of all triggers that are not deleted, each with its next fire and last outcome."""
+    filters = TriggerFilter(project=project or None, tag=tag or None, active=_yes_or_no(active))
+    page = page_data.read_triggers_page(services, reach, filters, cursor or None)
+    return render(request, "triggers.html", page=page, filters=filters, cursor=cursor)
 
 
 @router.get("/triggers/{project}/{domain}/{task}/{name}", dependencies=[require(Role.VIEWER, Projects.NAMED)])
 def trigger(
-    request: Request, key: TriggerPath, here: ServicesDep, revisions: CursorQuery = None, runs: CursorQuery = None
+    request: Request, key: TriggerPath, services: ServicesDep, revisions: CursorQuery = None, runs: CursorQuery = None
 ) -> Response:
-    """One trigger: how it stands, what is ahead, what was."""
-    shown = reading.detail(here, key, revisions, runs)
-    return page(
-        request, "trigger.html", key=key, page=shown, revisions_from=revisions, runs_from=runs, looked_back=LOOKED_BACK
+    """Return the page of one trigger: its state, its next fires, runs, skips and revisions."""
+    return render(
+        request,
+        "trigger.html",
+        key=key,
+        page=page_data.read_trigger_page(services, key, revisions, runs),
+        revisions_from=revisions,
+        runs_from=runs,
+        searched=SEARCHED_OCCURRENCES,
     )
 
 
@@ -70,16 +75,16 @@ def trigger(
 def run(
     request: Request,
     id: IdPath,
-    here: ServicesDep,
-    within: ReachDep,
+    services: ServicesDep,
+    reach: ReachDep,
     attempt: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
 ) -> Response:
-    """One run: what it was given, what it printed and answered."""
-    return page(request, "run.html", page=reading.run_detail(here, within, id, attempt))
+    """Return the page of one run: its facts, log, input and output."""
+    return render(request, "run.html", page=page_data.read_run_page(services, reach, id, attempt))
 
 
 def _yes_or_no(text: str | None) -> bool | None:
-    """A filter as a form sends it: empty is either."""
+    """Return the filter that a form sends, None for the empty text. Raises Invalid."""
     match text:
         case None | "":
             return None

@@ -1,4 +1,4 @@
-"""The real web page in a real browser: Chromium, uvicorn on a free port, one database, a hand-driven clock."""
+"""Fixtures of the browser tests: Chromium, uvicorn on a free port, one database, and a clock driven by hand."""
 
 import shutil
 import socket
@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE, eventually
 from tests.world import World
 
 NOW = datetime(2026, 3, 2, 8, 0, 1, tzinfo=UTC)
-"""Time at which the browser's clock stands still."""
+"""Time at which the browser's clock is paused."""
 CHROMIUM = (
     "--headless",
     "--no-sandbox",
@@ -40,7 +40,7 @@ CHROMIUM = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of a module."""
+    """Chromium, shared by the tests of a module."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("no program named chromium is installed")
@@ -53,13 +53,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """SQLite, unless a test asks for PostgreSQL; differences between the two are tested below the web page."""
+    """URL of a SQLite database unless a test asks for PostgreSQL; other tests cover the differences between them."""
     url: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_database_url")
     return url
 
 
-class WebServer:
-    """Web server that can be stopped and started again at the same address."""
+class Site:
+    """Server that can be stopped and started again at the same address."""
 
     def __init__(self, database: Database, port: int) -> None:
         services = Services.over(database, settings.load(), Observations())
@@ -70,12 +70,12 @@ class WebServer:
         self.start()
 
     def start(self) -> None:
-        listening = socket.socket()
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", self._port))
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self._port))
         config = uvicorn.Config(self._app, log_level="error", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
         self._thread.start()
         eventually(lambda: self._server.started)
 
@@ -85,16 +85,16 @@ class WebServer:
 
 
 @pytest.fixture
-def site(database: Database, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[WebServer]:
-    monkeypatch.chdir(tmp_path)  # a folder without settings
-    site = WebServer(database, port)
+def site(database: Database, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
+    monkeypatch.chdir(tmp_path)  # no configuration file, so the defaults hold
+    site = Site(database, port)
     yield site
     site.stop()
 
 
 @contextmanager
-def browser_context(browser: Browser, site: WebServer, width: int = 1280, **options: Any) -> Iterator[BrowserContext]:
-    """New browser profile for the site."""
+def profile(browser: Browser, site: Site, width: int = 1280, **options: Any) -> Iterator[BrowserContext]:
+    """A fresh browser profile for the site."""
     context = browser.new_context(base_url=site.url, viewport={"width": width, "height": 900}, **options)
     context.set_default_timeout(PATIENCE * 1000)
     yield context
@@ -102,27 +102,27 @@ def browser_context(browser: Browser, site: WebServer, width: int = 1280, **opti
 
 
 @pytest.fixture
-def reader(browser: Browser, site: WebServer) -> Iterator[Reader]:
-    """Person at the page, whose browser clock stands still. No request may leave the host, and no error may occur."""
-    with browser_context(browser, site) as context:
+def reader(browser: Browser, site: Site) -> Iterator[Reader]:
+    """A tab with a paused clock. Fails the test on a request to another host and on an unexpected console message."""
+    with profile(browser, site) as context:
         page = context.new_page()
-        page.clock.install(time=NOW - timedelta(hours=1))  # the clock can only move forward to where it is paused
+        page.clock.install(time=NOW - timedelta(hours=1))  # earlier than the pause: the clock cannot go back
         page.clock.pause_at(NOW)
         reader = Reader(page, site.url)
         yield reader
     assert reader.foreign_requests == []
-    assert reader.console_errors == []
+    assert reader.console_messages == []
 
 
 @pytest.fixture
 def launcher() -> ScriptedLauncher:
-    """Launcher that starts nothing; the test ends its work."""
+    """Launcher that starts nothing; the test ends its attempts."""
     return ScriptedLauncher()
 
 
 @pytest.fixture
 def runner(world: World, launcher: ScriptedLauncher, tmp_path: Path) -> Runner:
-    """Runner whose passes are called by the test."""
+    """Runner whose passes the test runs."""
     return Runner(
         world.database,
         world.observations,

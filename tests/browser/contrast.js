@@ -1,4 +1,4 @@
-// Every visible text whose contrast with what lies behind it is below WCAG AA, as "ratio text".
+// Returns the visible texts whose contrast with their background is below WCAG AA, each as "ratio text".
 () => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (color) => {
@@ -7,13 +7,13 @@
     canvas.fillRect(0, 0, 1, 1);
     return [...canvas.getImageData(0, 0, 1, 1).data];
   };
-  const light = (rgb) => {
+  const luminance = (rgb) => {
     const [r, g, b] = rgb.map((value) => value / 255).map((s) => (s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const behind = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const color = rgba(getComputedStyle(at).backgroundColor);
+  const background = (node) => {
+    for (let ancestor = node; ancestor; ancestor = ancestor.parentElement) {
+      const color = rgba(getComputedStyle(ancestor).backgroundColor);
       if (color[3] === 255) return color.slice(0, 3);
     }
     return [255, 255, 255];
@@ -24,8 +24,8 @@
     const { parentElement: node, nodeValue } = texts.currentNode;
     if (!nodeValue.trim() || !node.checkVisibility() || node.closest("noscript")) continue;
     const style = getComputedStyle(node);
-    const [one, other] = [light(rgba(style.color).slice(0, 3)), light(behind(node))].sort((a, b) => b - a);
-    const ratio = (one + 0.05) / (other + 0.05);
+    const luminances = [luminance(rgba(style.color).slice(0, 3)), luminance(background(node))];
+    const ratio = (Math.max(...luminances) + 0.05) / (Math.min(...luminances) + 0.05);
     const large = parseFloat(style.fontSize) >= 24;
     if (ratio < (large ? 3 : 4.5)) poor.push(`${ratio.toFixed(2)} ${nodeValue.trim()}`);
   }

@@ -1,4 +1,4 @@
-"""The web page: what a person sees and does."""
+"""The web page, used by a person in a real browser."""
 
 import json
 import re
@@ -15,23 +15,23 @@ from reconcile.triggers import holds
 from reconcile.triggers.activation import deactivate_trigger, delete_trigger
 from reconcile.triggers.caller import Caller
 from revisions.store import quarantines, run_orders, runs
-from tests.browser.conftest import WebServer, browser_context
+from tests.browser.conftest import Site, profile
 from tests.browser.reader import Reader
 from tests.reconcile.scripted import ScriptedLauncher
 from tests.waiting import PATIENCE
 from tests.world import World, key
 
-pytestmark = pytest.mark.xdist_group("browser")  # on one worker: Playwright's event loop would disturb other tests
+pytestmark = pytest.mark.xdist_group("browser")  # one worker: playwright's event loop disturbs other tests
 
-BOTH = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+BOTH_DATABASES = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 CONTRAST = Path(__file__).with_name("contrast.js").read_text()
-HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
+HOSTILE = "<script>document.title='injected'</script><img src=x onerror=alert(1)>"
 TICK = "/triggers/acme/production/report/tick"
 ONE_ATTEMPT: dict[str, Any] = {"retry": {"max_attempts": 1}}
 
 
 def run_once(world: World, runner: Runner, launcher: ScriptedLauncher, error: str | None, log: bytes = b"") -> str:
-    """Advance one minute, run the due run to its end and return its id."""
+    """Advance a minute, run the trigger's next run with this error, None for success, and return its id."""
     world.advance(minutes=1)
     world.resync()
     runner.run_pass()
@@ -44,11 +44,11 @@ def run_once(world: World, runner: Runner, launcher: ScriptedLauncher, error: st
     return launcher.last.launch.run_id
 
 
-@BOTH
-def test_the_list_shows_state_next_fire_and_last_error(
+@BOTH_DATABASES
+def test_the_list_shows_every_important_fact(
     reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher
 ) -> None:
-    """U-04: revision, next fire, last outcome, last error and why a trigger is inactive are visible without a click."""
+    """U-04: revision, next fire, last outcome, last error and the reason of inactivity, without a click."""
     world.create("tick", deactivate_after=2, tags=["client-7"], **ONE_ATTEMPT)
     world.create("quiet", schedule={"cron": "0 8 * * 1-5", "timezone": "Europe/Berlin"})
     world.deactivate("quiet", 1, "waiting for numbers")
@@ -62,15 +62,15 @@ def test_the_list_shows_state_next_fire_and_last_error(
     for text in ("inactive", "waiting for numbers", "cron 0 8 * * 1-5 Europe/Berlin", "nothing yet"):
         expect(quiet).to_contain_text(text)
     run_once(world, runner, launcher, "the disk is still full")
-    reader.run_to_next_refresh()
+    reader.pass_interval()
     expect(tick).to_contain_text("too many failed runs in a row")
     expect(tick).to_contain_text("the disk is still full")
 
 
-def test_a_trigger_can_be_reached_by_keyboard(
+def test_pages_can_be_used_with_the_keyboard(
     reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher
 ) -> None:
-    """U-04: Tab and Enter lead from the list to revisions, runs and a run's log."""
+    """U-04: Tab and Enter lead from the list to a trigger's revisions and runs, and to a run's log."""
     world.create(**ONE_ATTEMPT)
     world.update("tick", 1, description="nightly numbers", **ONE_ATTEMPT)
     run_once(world, runner, launcher, "no such table", b"reading\n\x1b[31mfailing\r\n")
@@ -99,7 +99,7 @@ def test_a_trigger_can_be_reached_by_keyboard(
 
 
 def test_a_deploy_appears_without_a_reload(reader: Reader, world: World) -> None:
-    """U-04: the page refreshes itself and keeps focus and scroll position."""
+    """U-04: the page updates itself; focus and scroll position stay."""
     world.create()
     reader.open(TICK)
     page = reader.page
@@ -107,61 +107,112 @@ def test_a_deploy_appears_without_a_reload(reader: Reader, world: World) -> None
     page.evaluate("window.loadedOnce = true")
     spec = reader.section("Spec").locator("pre")
     spec.focus()
-    place = page.evaluate("scrollY")
-    assert place > 0
+    position = page.evaluate("scrollY")
+    assert position > 0
     world.update("tick", 1, description="with a description now")
-    reader.run_to_next_refresh()
+    reader.pass_interval()
     expect(reader.section("Revisions").get_by_role("row")).to_have_count(3)
     expect(spec).to_contain_text("with a description now")
     expect(spec).to_be_focused()
     assert page.evaluate("window.loadedOnce")
-    assert page.evaluate("scrollY") >= place
+    assert page.evaluate("scrollY") >= position
     world.deactivate("tick", 2, "enough")
-    reader.run_to_next_refresh()
+    reader.pass_interval()
     expect(page.get_by_text("Not active: enough.")).to_be_visible()
     expect(spec).to_be_focused()
 
 
+def test_the_focused_row_stays_when_rows_are_added(reader: Reader, world: World) -> None:
+    """U-04: rows are matched by id, so focus and selection stay with the trigger they belong to."""
+    world.create("tick")
+    world.create("tock")
+    reader.open()
+    page = reader.page
+    link = page.get_by_role("link", name="tick", exact=True)
+    link.focus()
+    page.evaluate("getSelection().selectAllChildren(document.activeElement)")
+    world.create("alpha")
+    world.create("tide")
+    world.update("tick", 1, description="changed meanwhile")
+    delete_trigger(world.database, world.observations, key("tock"), Expected(revision=1), Caller("bob"))
+    reader.pass_interval()
+    expect(reader.row("alpha")).to_be_visible()
+    expect(reader.row("tide")).to_be_visible()
+    expect(reader.row("tock")).to_have_count(0)
+    expect(reader.row("tick")).to_contain_text("2 by ann")
+    expect(link).to_be_focused()
+    assert page.evaluate("getSelection().toString()") == "tick"
+
+
+def test_a_log_on_screen_follows_its_end(
+    reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher
+) -> None:
+    """U-04, X-17: a log scrolled to its end stays at the end when it grows; one scrolled elsewhere does not move."""
+    world.create()
+    world.advance(minutes=1)
+    world.resync()
+    runner.run_pass()
+
+    def print_lines(number: int) -> None:
+        launcher.last.log.data += b"line\n" * number
+        world.advance(seconds=2)
+        runner.run_pass()
+
+    print_lines(200)
+    reader.open(f"/runs/{launcher.last.launch.run_id}")
+    log = reader.page.locator("pre.log")
+    log.evaluate("log => { log.scrollTop = log.scrollHeight }")
+    print_lines(100)
+    reader.pass_interval()
+    expect(log).to_have_text(re.compile(r"^(line\s*){300}$"))
+    assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight") < 2
+    log.evaluate("log => { log.scrollTop = 100 }")
+    print_lines(100)
+    reader.pass_interval()
+    expect(log).to_have_text(re.compile(r"^(line\s*){400}$"))
+    assert log.evaluate("log => log.scrollTop") == 100
+
+
 def test_an_unchanged_page_is_not_sent_again(reader: Reader, world: World) -> None:
-    """U-04: the script sends the ETag of the shown page and gets 304."""
+    """U-04: the script sends the ETag of the content on screen and is answered 304."""
     world.create()
     reader.open()
     status = reader.page.get_by_role("status")
     expect(status).to_have_attribute("title", "As of 08:00:01 UTC")
     with reader.page.expect_response(lambda answer: answer.status == 200):
-        reader.run_to_next_refresh()
+        reader.pass_interval()
     expect(status).to_have_attribute("title", "As of 08:00:04 UTC")
     with reader.page.expect_response(lambda answer: answer.status == 304):
-        reader.run_to_next_refresh()
+        reader.pass_interval()
     expect(status).to_have_attribute("title", "As of 08:00:07 UTC")
     expect(status).to_have_text("Live")
     expect(reader.row("tick")).to_be_visible()
 
 
-def test_a_hidden_or_paused_page_does_not_refresh(reader: Reader, world: World) -> None:
-    """U-04: it catches up when it is shown or continued."""
+def test_a_hidden_page_sends_no_requests(reader: Reader, world: World) -> None:
+    """U-04: a hidden or paused page updates itself as soon as it is shown or resumed."""
     world.create()
     reader.open()
     page = reader.page
-    _set_hidden(page, True)
-    reader.run_to_next_refresh()
-    reader.run_to_next_refresh()
-    assert reader.fetches == 0
+    _hide(page, True)
+    reader.pass_interval()
+    reader.pass_interval()
+    assert reader.updates == 0
     world.update("tick", 1, description="seen later")
     with page.expect_response("**/"):
-        _set_hidden(page, False)
+        _hide(page, False)
     expect(reader.row("tick")).to_contain_text("2 by ann")
-    assert reader.fetches == 1
+    assert reader.updates == 1
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("status")).to_have_text("Updates are paused")
     world.deactivate("tick", 2)
-    reader.run_to_next_refresh()
-    assert reader.fetches == 1
+    reader.pass_interval()
+    assert reader.updates == 1
     page.get_by_role("button", name="Go on").click()
     expect(reader.row("tick")).to_contain_text("no reason given")
 
 
-def _set_hidden(page: Page, hidden: bool) -> None:
+def _hide(page: Page, hidden: bool) -> None:
     page.evaluate(
         """hidden => {
             Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
@@ -171,44 +222,46 @@ def _set_hidden(page: Page, hidden: bool) -> None:
     )
 
 
-def test_an_unreachable_server_is_reported(reader: Reader, site: WebServer, world: World) -> None:
-    """U-04: the shown data stays, with its age, and the page continues by itself once the server is back."""
+def test_an_unreachable_server_is_reported(reader: Reader, site: Site, world: World) -> None:
+    """U-04: the content stays, with its age, and updates go on when the server is back."""
     world.create()
     reader.open()
     site.stop()
-    reader.run_to_next_refresh()
+    reader.pass_interval()
     alert = reader.page.get_by_role("alert")
     expect(alert).to_contain_text("The server cannot be reached. What you see is from 08:00:01 UTC.")
     expect(reader.row("tick")).to_be_visible()
     site.start()
     world.update("tick", 1, description="new")
-    reader.run_to_next_refresh()
+    reader.pass_interval()
     expect(alert).to_be_hidden()
     expect(reader.row("tick")).to_contain_text("2 by ann")
-    assert all("ERR_CONNECTION_REFUSED" in complaint for complaint in reader.console_errors)
-    reader.console_errors.clear()
+    assert all("ERR_CONNECTION_REFUSED" in message for message in reader.console_messages)
+    reader.console_messages.clear()
 
 
-def test_hostile_text_is_never_markup(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
-    """U-04: description, input, tags, errors, output, logs and reasons come from strangers."""
+def test_text_of_users_is_never_markup(
+    reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher
+) -> None:
+    """U-04: description, input, tags, errors, output, logs and reasons are escaped."""
     world.create(description=HOSTILE, input={"name": HOSTILE}, tags=[HOSTILE], **ONE_ATTEMPT)
     run_id = run_once(world, runner, launcher, HOSTILE, HOSTILE.encode())
     deactivate_trigger(world.database, world.observations, key("tick"), Expected(revision=1), Caller(HOSTILE, HOSTILE))
-    shown = {"/": 4, TICK: 10, f"/runs/{run_id}": 2, f"/?tag={HOSTILE}": 5, "/?project=%3Cscript%3E1": 0}
-    for path, least in shown.items():
+    occurrences = {"/": 4, TICK: 10, f"/runs/{run_id}": 2, f"/?tag={HOSTILE}": 5, "/?project=%3Cscript%3E1": 0}
+    for path, least in occurrences.items():
         reader.open(path)
         page = reader.page
-        assert page.title() != "taken"
+        assert page.title() != "injected"
         assert page.locator("main script, main img").count() == 0
         assert page.content().count("&lt;script&gt;document.title") >= least, path
     assert reader.open("/triggers/acme/production/report/%3Cscript%3E1") == 422
     assert reader.page.locator("main script").count() == 0
-    assert ["422" in complaint for complaint in reader.console_errors] == [True]
-    reader.console_errors.clear()
+    assert ["422" in message for message in reader.console_messages] == [True]
+    reader.console_messages.clear()
 
 
-def test_inactive_triggers_show_why_until_when_and_by_whom(reader: Reader, world: World) -> None:
-    """R-08, R-20, U-04: paused, completed and deleted ones."""
+def test_inactive_and_deleted_triggers_show_the_reason(reader: Reader, world: World) -> None:
+    """R-08, R-20, U-04: paused, finished and deleted triggers show the end, the reason and the actor."""
     world.create("paused")
     world.deactivate("paused", 1, "office is closed", until=world.clock_now().replace(hour=20))
     world.create("once", schedule={"at": "2026-03-02T08:00:30Z"})
@@ -224,16 +277,16 @@ def test_inactive_triggers_show_why_until_when_and_by_whom(reader: Reader, world
         "once": "Not active: completed: its schedule has no fire left. Last changed by system now",
         "gone": "Deleted: replaced by tick. Last changed by bob",
     }
-    for name, words in notices.items():
+    for name, text in notices.items():
         assert reader.open(TICK.replace("tick", name)) == 200
-        expect(notice).to_contain_text(words)
+        expect(notice).to_contain_text(text)
     reader.open()
     expect(reader.row("gone")).to_have_count(0)
     expect(reader.row("paused")).to_contain_text("office is closed")
 
 
-def test_an_active_trigger_shows_what_prevents_its_start(reader: Reader, world: World) -> None:
-    """L-13, S-13, U-04: the list shows a quarantine with its error, and a hold with its owner."""
+def test_an_active_trigger_that_cannot_start_shows_the_reason(reader: Reader, world: World) -> None:
+    """L-13, S-13, U-04: a quarantine with its error, a freeze with its owner."""
     for name in ("bad", "good"):
         world.create(name)
     with world.database.write() as connection:
@@ -249,8 +302,8 @@ def test_an_active_trigger_shows_what_prevents_its_start(reader: Reader, world: 
     expect(reader.page.locator(".notice")).to_contain_text("Quarantined: until 2026-03-02 08:00:30 UTC")
 
 
-def test_a_skipped_range_shows_its_reason(reader: Reader, world: World) -> None:
-    """L-06, U-04: it is one row with its count."""
+def test_skipped_occurrences_show_the_reason(reader: Reader, world: World) -> None:
+    """L-06, U-04: a missed range is one row with the number of occurrences and the reason."""
     world.create(schedule={"every": "1s"})
     world.advance(minutes=5)
     world.resync()
@@ -261,7 +314,7 @@ def test_a_skipped_range_shows_its_reason(reader: Reader, world: World) -> None:
 
 
 def test_each_attempt_has_its_log(reader: Reader, world: World, runner: Runner, launcher: ScriptedLauncher) -> None:
-    """X-17, U-04: the newest attempt is shown, earlier ones are a link away, and output and input follow."""
+    """X-17, U-04: the newest attempt is shown, links lead to earlier ones; input and output are below."""
     world.create(input={"region": "emea"})
     run_id = run_once(world, runner, launcher, "broken", b"first try")
     assert run_once(world, runner, launcher, None, b"second try " + b"x" * 100_000 + b" end") == run_id
@@ -278,8 +331,8 @@ def test_each_attempt_has_its_log(reader: Reader, world: World, runner: Runner, 
 
 
 def test_the_list_has_filters_and_pages(reader: Reader, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """U-04: by project, tag and state; the next page keeps the filter."""
-    monkeypatch.setattr("controller.web.reading.TRIGGERS", 3)
+    """U-04: filters by project, tag and state; the links to further pages keep the filter."""
+    monkeypatch.setattr("controller.web.page_data.TRIGGERS", 3)
     for number in range(5):
         world.create(f"t{number}", tags=["many"])
     world.create("other")
@@ -306,62 +359,69 @@ def test_the_list_has_filters_and_pages(reader: Reader, world: World, monkeypatc
     expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
 
 
-def test_empty_pages_name_the_next_command(reader: Reader, world: World, site: WebServer) -> None:
-    """U-04: how to deploy and how to fire; a deployed trigger then appears by itself."""
+def test_empty_pages_say_what_to_do(reader: Reader, world: World, site: Site) -> None:
+    """U-04: the commands that deploy and fire; a deployed trigger appears without a reload."""
     reader.open()
     expect(reader.page.get_by_text(f"triggerctl --server {site.url} deploy trigger.yaml")).to_be_visible()
     world.create()
-    reader.run_to_next_refresh()
+    reader.pass_interval()
     expect(reader.row("tick")).to_be_visible()
     reader.open(TICK)
     command = f"triggerctl --server {site.url} fire acme/production/report/tick"
     expect(reader.section("Runs").get_by_text(command)).to_be_visible()
 
 
-def test_a_missing_page_is_shown_as_a_page(reader: Reader, site: WebServer, world: World) -> None:
-    """U-04: browsers get HTML, programs a problem document."""
+def test_errors_are_pages(reader: Reader, site: Site, world: World) -> None:
+    """U-04: browsers get a page, programs the problem document."""
     for path in (TICK, "/runs/01HZZZZZZZZZZZZZZZZZZZZZZZ", "/nowhere"):
         assert reader.open(path) == 404
         expect(reader.page.get_by_role("heading", name="There is no such thing")).to_be_visible()
         expect(reader.page.get_by_role("link", name="All triggers")).to_be_visible()
     assert reader.open("/?cursor=zzz") == 422
-    reader.console_errors.clear()
+    reader.console_messages.clear()
     for path in (TICK, f"/api/v1{TICK}"):
         accept = "text/html" if path.startswith("/api") else "*/*"
         answer = httpx.get(site.url + path, headers={"Accept": accept}, timeout=PATIENCE)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_accessible(
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1280)])
+def test_pages_are_readable_in_light_and_dark_on_phones_and_screens(
     scheme: Literal["light", "dark"],
+    width: int,
     browser: Browser,
-    site: WebServer,
+    site: Site,
     world: World,
     runner: Runner,
     launcher: ScriptedLauncher,
 ) -> None:
-    """U-04: contrast AA in light and dark, no sideways scrolling on a phone, complete without JavaScript."""
+    """U-04: contrast AA, no horizontal scrolling, complete without JavaScript. Colours do not depend on the width."""
     world.create(description="a" * 300, tags=["t" * 60], **ONE_ATTEMPT)
-    world.create("inactive")
-    world.deactivate("inactive", 1, "r" * 200)
+    world.create("resting")
+    world.deactivate("resting", 1, "r" * 200)
     run_id = run_once(world, runner, launcher, "e" * 300, b"l" * 500)
-    for width in (390, 1280):
-        with browser_context(browser, site, width, color_scheme=scheme, java_script_enabled=False) as context:
-            page = context.new_page()
-            for path in ("/", TICK, TICK.replace("tick", "inactive"), f"/runs/{run_id}"):
-                page.goto(path)
-                expect(page.get_by_role("main")).to_contain_text(("e" * 300, "r" * 200)["inactive" in path])
-                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-                assert page.evaluate(CONTRAST) == [], path
+    with profile(browser, site, width, color_scheme=scheme, java_script_enabled=False) as context:
+        page = context.new_page()
+        for path in ("/", TICK, TICK.replace("tick", "resting"), f"/runs/{run_id}"):
+            page.goto(path)
+            expect(page.get_by_role("main")).to_contain_text(("e" * 300, "r" * 200)["resting" in path])
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert page.evaluate(CONTRAST) == [], path
 
 
-def test_pages_have_security_headers(site: WebServer, world: World) -> None:
-    """U-04: no foreign or inline content and no frames; no page is part of the API's description."""
+def test_pages_and_files_have_strict_headers(site: Site, world: World) -> None:
+    """U-04: nothing from other hosts, nothing inline, no frames. Pages are not in the API's description."""
     world.create()
-    for path in ("/", TICK, "/static/page.css", "/static/live.js"):
+    static = {
+        "/static/page.css": "text/css; charset=utf-8",
+        "/static/live.js": "text/javascript; charset=utf-8",
+        "/static/idiomorph-0.8.0.min.js": "text/javascript; charset=utf-8",
+        "/static/icon.svg": "image/svg+xml",
+    }
+    for path, media_type in {"/": "text/html; charset=utf-8", TICK: "text/html; charset=utf-8", **static}.items():
         answer = httpx.get(site.url + path, headers={"Accept": "text/html"}, timeout=PATIENCE)
         assert answer.status_code == 200
+        assert answer.headers["content-type"] == media_type
         assert answer.headers["content-security-policy"].startswith("default-src 'self';")
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
@@ -370,8 +430,8 @@ def test_pages_have_security_headers(site: WebServer, world: World) -> None:
     assert "/" not in httpx.get(f"{site.url}/openapi.json", timeout=PATIENCE).json()["paths"]
 
 
-def test_a_run_that_waits_for_approval_names_the_command(reader: Reader, world: World) -> None:
-    """X-14, U-04: on the run's page; its trigger says that each run needs one."""
+def test_a_parked_run_shows_how_to_approve_it(reader: Reader, world: World) -> None:
+    """X-14, U-04: on the run's page; the trigger's page says that each run needs an approval."""
     world.create(requires_approval=True)
     world.advance(minutes=1)
     world.resync()
@@ -383,7 +443,7 @@ def test_a_run_that_waits_for_approval_names_the_command(reader: Reader, world: 
 
 
 def test_a_cancelled_run_shows_who_cancelled_it(reader: Reader, world: World) -> None:
-    """X-11, U-04: beside the time."""
+    """X-11, U-04: beside the time of the request."""
     world.create()
     world.fire(key("tick"), None, Caller("ann"), None)
     [run] = world.runs()
@@ -393,8 +453,8 @@ def test_a_cancelled_run_shows_who_cancelled_it(reader: Reader, world: World) ->
     expect(reader.section("Facts")).to_contain_text("by bob")
 
 
-def test_runs_that_have_not_started_are_shown(reader: Reader, world: World) -> None:
-    """S-15, X-11, U-04: the instant of an `in` schedule, and a manual run that waits for a worker, with its input."""
+def test_pending_fires_and_runs_are_shown(reader: Reader, world: World) -> None:
+    """S-15, X-11, U-04: the instant of an `in`, and a run by hand that waits for a runner, with its input."""
     world.create(schedule={"in": "48h"})
     world.fire(key("tick"), {"a": [1]}, Caller("ann"), None)
     reader.open(TICK)

@@ -1,4 +1,4 @@
-"""Signing in at the page: a token goes into a cookie, with which only our own pages may change something."""
+"""Signing in at the page: the token is stored in a cookie, with which only the controller's own pages make changes."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def secret(services: Services) -> str:
 
 @pytest.fixture
 def browser(app: FastAPI) -> Iterator[httpx.Client]:
-    """What keeps cookies and says from which page it sends."""
+    """Client that keeps cookies as a browser does."""
     with httpx.Client(transport=Network(app), base_url="http://test", headers=PAGE) as client:
         yield client
 
@@ -49,8 +49,8 @@ def sign_in(browser: httpx.Client, token: str, following: str = "/", origin: str
     return browser.post("/sign-in", data={"token": token, "next": following}, headers={"Origin": origin})
 
 
-def test_a_stranger_is_asked_for_a_token_where_he_wanted_to_go(browser: httpx.Client, secret: str) -> None:
-    """O-06: 401 with the form in it, which leads on to the page that was asked for."""
+def test_a_page_without_a_credential_shows_the_sign_in_form(browser: httpx.Client, secret: str) -> None:
+    """O-06: 401 with the form, which leads on to the requested page."""
     asked = browser.get("/?project=acme")
     assert asked.status_code == 401
     assert 'name="token"' in asked.text
@@ -58,8 +58,8 @@ def test_a_stranger_is_asked_for_a_token_where_he_wanted_to_go(browser: httpx.Cl
     assert asked.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser: httpx.Client, secret: str) -> None:
-    """O-06: HttpOnly, SameSite=Strict, for this session; Secure where the browser came over TLS."""
+def test_scripts_and_other_sites_cannot_use_the_cookie(browser: httpx.Client, secret: str) -> None:
+    """O-06: HttpOnly, SameSite=Strict, for this browser session; Secure over TLS."""
     answer = sign_in(browser, secret, "/?project=acme")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/?project=acme")
     cookie = answer.headers["Set-Cookie"]
@@ -74,16 +74,16 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser: httpx.Cl
     assert "Secure" in secure.headers["Set-Cookie"]
 
 
-def test_a_wrong_token_is_told_and_kept_nowhere(browser: httpx.Client, secret: str) -> None:
-    """O-06: and it counts against the address like any other."""
+def test_a_wrong_token_is_refused_and_not_stored(browser: httpx.Client, secret: str) -> None:
+    """O-06: it counts against the limit of wrong credentials per address."""
     answers = [sign_in(browser, "tct_wrong") for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
     assert "Set-Cookie" not in answers[0].headers
     assert "revoked or has expired" in answers[0].text
 
 
-def test_only_our_own_pages_change_something_with_the_cookie(browser: httpx.Client, secret: str) -> None:
-    """O-06: no other site's, none of another port of this host, and nobody who does not say whose page it is."""
+def test_only_own_pages_make_changes_with_the_cookie(browser: httpx.Client, secret: str) -> None:
+    """O-06: requests from other sites, from other ports of this host, and without Origin are refused."""
     sign_in(browser, secret)
     for headers in ({}, {"Origin": "http://test:81"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
         refused = browser.post("/api/v1/freeze", json={"reason": "r"}, headers=headers)
@@ -91,19 +91,19 @@ def test_only_our_own_pages_change_something_with_the_cookie(browser: httpx.Clie
     assert browser.post("/api/v1/freeze", json={"reason": "r"}, headers=OWN).json()["owner"] == "ann"
 
 
-def test_another_site_signs_nobody_in(browser: httpx.Client, secret: str) -> None:
-    """O-06: into an account of its own, say."""
+def test_another_site_cannot_sign_a_user_in_or_out(browser: httpx.Client, secret: str) -> None:
+    """O-06: it could otherwise sign the user in to its own account."""
     assert sign_in(browser, secret, origin="https://evil.example").status_code == 403
     assert browser.post("/sign-out").status_code == 403
 
 
-def test_who_does_not_say_from_where_he_signs_in_is_told_how(browser: httpx.Client, secret: str) -> None:
-    """O-06: a script, for every browser says it."""
-    said = {"token": secret}
-    refused = browser.post("/sign-in", data=said, headers={"Accept": "application/json"})
+def test_a_sign_in_without_origin_is_refused_with_a_hint(browser: httpx.Client, secret: str) -> None:
+    """O-06: only programs omit Origin; the hint names the value to send."""
+    fields = {"token": secret}
+    refused = browser.post("/sign-in", data=fields, headers={"Accept": "application/json"})
     assert refused.status_code == 403
     assert "says Origin: http://127.0.0.1:8080" in refused.json()["errors"][0]["hint"]
-    assert browser.post("/sign-in", data=said, headers={"Origin": "http://127.0.0.1:8080"}).status_code == 303
+    assert browser.post("/sign-in", data=fields, headers={"Origin": "http://127.0.0.1:8080"}).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -120,28 +120,28 @@ def test_who_does_not_say_from_where_he_signs_in_is_told_how(browser: httpx.Clie
         "",
     ],
 )
-def test_the_way_on_stays_on_this_site(browser: httpx.Client, secret: str, address: str) -> None:
-    """O-06: a link with another address behind it leads to the beginning."""
+def test_sign_in_leads_to_this_site_only(browser: httpx.Client, secret: str, address: str) -> None:
+    """O-06: any other address leads to the first page."""
     assert sign_in(browser, secret, address).headers["Location"] == "/"
 
 
 @pytest.mark.parametrize("content", [b"&a=b" * 10_000, b"token=" + b"x" * 64 * 1024], ids=["many fields", "long"])
-def test_what_our_form_never_sends_is_not_read(browser: httpx.Client, secret: str, content: bytes) -> None:
-    """O-06: anybody may send it, and whatever is made of it is made between the requests of all others."""
+def test_a_body_unlike_the_form_is_not_parsed(browser: httpx.Client, secret: str, content: bytes) -> None:
+    """O-06: anybody may send one, and parsing it in the event loop would delay all other requests."""
     headers = OWN | {"Accept": "application/json"}
     refused = browser.post("/sign-in", content=content, headers=headers)
     assert (refused.status_code, refused.json()["code"]) == (400, "malformed")
 
 
-def test_signing_out_forgets_the_token(browser: httpx.Client, secret: str) -> None:
-    """O-06: in this browser."""
+def test_signing_out_deletes_the_cookie(browser: httpx.Client, secret: str) -> None:
+    """O-06: further requests of this browser have no credential."""
     sign_in(browser, secret)
     assert browser.post("/sign-out", headers=OWN).status_code == 303
     assert browser.get("/").status_code == 401
 
 
-def test_what_is_beyond_ones_role_is_a_page_that_says_so(browser: httpx.Client, services: Services) -> None:
-    """O-06: 403 with words, for whoever is signed in."""
+def test_a_missing_role_is_an_error_page(browser: httpx.Client, services: Services) -> None:
+    """O-06: 403, with the role that is missing."""
     of_other = Grant(Role.VIEWER, Reach(frozenset({"other"})))
     token = create_token(
         services.database, services.observations, "bob", of_other, None, EVERYWHERE, Caller("root")

@@ -1,125 +1,88 @@
-// Keeps the part of the page marked data-live as the server has it, without a reload: asks again every few seconds
-// with the ETag of what is shown, and changes only what differs, so that focus, selection and scrolling stay.
-// The page is whole without this file.
+// Updates the element marked data-live every few seconds without reloading the page. Each request carries the ETag of
+// the content on screen, so that unchanged content is not sent again. Idiomorph changes only the nodes that differ:
+// focus, selection and scroll positions stay. Without JavaScript the page is complete, but not updated.
 "use strict";
 
 (() => {
   const region = document.querySelector("[data-live]");
   if (!region) return;
-  const every = Number(document.body.dataset.refreshSeconds) * 1000;
+  const intervalMs = Number(document.body.dataset.refreshSeconds) * 1000;
   const connection = document.getElementById("connection");
   const trouble = document.getElementById("trouble");
-  const pause = document.getElementById("pause");
-  let tag = null;
-  let seenAt = new Date();
-  let paused = false;
+  const pauseButton = document.getElementById("pause");
+  let etag = null;
+  let updatedAt = new Date();
+  let isPaused = false;
+  let isRequesting = false;
   let timer = null;
-  let asking = false;
 
   const clock = (date) => date.toISOString().slice(11, 19) + " UTC";
 
-  function say(where, text) {
-    if (where.textContent !== text) where.textContent = text;
-    where.hidden = text === "";
+  function setText(element, text) {
+    // Writing the same text again would make screen readers repeat it.
+    if (element.textContent !== text) element.textContent = text;
+    element.hidden = text === "";
   }
 
-  function tell(problem) {
-    say(connection, paused ? "Updates are paused" : problem ? "" : "Live");
-    connection.title = `As of ${clock(seenAt)}`;
-    say(trouble, problem && !paused ? `${problem} What you see is from ${clock(seenAt)}. Trying again every ${every / 1000} s.` : "");
+  function showState(problem) {
+    setText(connection, isPaused ? "Updates are paused" : problem ? "" : "Live");
+    connection.title = `As of ${clock(updatedAt)}`;
+    const age = `What you see is from ${clock(updatedAt)}. Trying again every ${intervalMs / 1000} s.`;
+    setText(trouble, problem && !isPaused ? `${problem} ${age}` : "");
   }
 
-  async function ask() {
-    const headers = { Accept: "text/html", ...(tag && { "If-None-Match": tag }) };
-    let answer, text;
+  // Requests the page and shows its current content. Returns a sentence about what went wrong, "" if nothing did.
+  async function update() {
+    const headers = { Accept: "text/html", ...(etag && { "If-None-Match": etag }) };
+    let response, text;
     try {
-      answer = await fetch(location.href, { headers, cache: "no-store", signal: AbortSignal.timeout(10000) });
-      text = await answer.text();
+      response = await fetch(location.href, { headers, cache: "no-store", signal: AbortSignal.timeout(10000) });
+      text = await response.text();
     } catch {
       return "The server cannot be reached.";
     }
-    if (paused) return "";
-    if (answer.status !== 304) {
-      const there = answer.ok && new DOMParser().parseFromString(text, "text/html");
-      const fresh = there && there.querySelector("[data-live]");
-      if (!fresh && answer.status === 401) return "You are not signed in any more: reload the page.";
-      if (!fresh) return answer.status === 404 ? "This is not there any more." : `The server answers with error ${answer.status}.`;
-      const atEnd = [...region.querySelectorAll("[data-follow]")].filter(isAtEnd);
-      become(region, fresh);
-      atEnd.forEach((log) => { log.scrollTop = log.scrollHeight; });
-      tag = answer.headers.get("ETag");
+    if (isPaused) return "";
+    if (response.status !== 304) {
+      const page = response.ok && new DOMParser().parseFromString(text, "text/html");
+      const content = page && page.querySelector("[data-live]");
+      if (!content && response.status === 401) return "You are not signed in any more: reload the page.";
+      if (!content && response.status === 404) return "This is not there any more.";
+      if (!content) return `The server answers with error ${response.status}.`;
+      show(content);
+      etag = response.headers.get("ETag");
     }
-    seenAt = new Date();
+    updatedAt = new Date();
     return "";
   }
 
-  function isAtEnd(log) {
+  function show(content) {
+    const logsAtEnd = [...region.querySelectorAll("[data-follow]")].filter(isScrolledToEnd);
+    Idiomorph.morph(region, content.childNodes, { morphStyle: "innerHTML" });
+    logsAtEnd.forEach((log) => { log.scrollTop = log.scrollHeight; });
+  }
+
+  function isScrolledToEnd(log) {
     return log.scrollHeight > log.clientHeight && log.scrollHeight - log.scrollTop - log.clientHeight < 8;
   }
 
-  // Makes `old` like `fresh`, keeping the nodes that both have.
-  function become(old, fresh) {
-    if (old.isEqualNode(fresh)) return;
-    if (old.nodeType !== Node.ELEMENT_NODE) {
-      old.nodeValue = fresh.nodeValue;
-      return;
-    }
-    for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
-    for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-    let at = old.firstChild;
-    for (const child of [...fresh.childNodes]) {
-      const kept = counterpart(at, child);
-      if (!kept) {
-        old.insertBefore(document.importNode(child, true), at);
-        continue;
-      }
-      while (at !== kept) at = dropped(at);
-      become(kept, child);
-      at = kept.nextSibling;
-    }
-    while (at) at = dropped(at);
-  }
-
-  function dropped(node) {
-    const next = node.nextSibling;
-    node.remove();
-    return next;
-  }
-
-  // The node that stands for `child`, at `at` or later: by its key where it has one, else by kind and class; text here.
-  function counterpart(at, child) {
-    if (child.nodeType !== Node.ELEMENT_NODE) return at && at.nodeType === child.nodeType ? at : null;
-    for (let node = at; node; node = node.nextSibling) if (isAlike(node, child)) return node;
-    return null;
-  }
-
-  function isAlike(node, child) {
-    if (node.nodeName !== child.nodeName || keyOf(node) !== keyOf(child)) return false;
-    return keyOf(node) !== null || node.className === child.className;
-  }
-
-  function keyOf(node) {
-    return node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.id || null : null;
-  }
-
-  async function turn() {
+  async function updateAndRepeat() {
     clearTimeout(timer);
-    if (paused || document.hidden || asking) return;
-    asking = true;
-    tell(await ask());
-    asking = false;
+    if (isPaused || document.hidden || isRequesting) return;
+    isRequesting = true;
+    showState(await update());
+    isRequesting = false;
     clearTimeout(timer);
-    timer = setTimeout(turn, every);
+    timer = setTimeout(updateAndRepeat, intervalMs);
   }
 
-  pause.addEventListener("click", () => {
-    paused = !paused;
-    pause.textContent = paused ? "Go on" : "Pause";
-    tell("");
-    turn();
+  pauseButton.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pauseButton.textContent = isPaused ? "Go on" : "Pause";
+    showState("");
+    updateAndRepeat();
   });
-  document.addEventListener("visibilitychange", turn);
-  say(pause, "Pause");
-  tell("");
-  timer = setTimeout(turn, every);
+  document.addEventListener("visibilitychange", updateAndRepeat);
+  setText(pauseButton, "Pause");
+  showState("");
+  timer = setTimeout(updateAndRepeat, intervalMs);
 })();

@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI
 from opentelemetry.trace import StatusCode
 
-from controller.api.traced import Traced
 from controller.telemetry import logs
+from controller.telemetry.request_spans import TraceRequests
 from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.observation import Observations
 from reconcile.plugins import launchers
@@ -49,7 +49,7 @@ def telling(world: World, observations: Observations) -> Telling:
 @pytest.fixture
 def traced(app: FastAPI, telling: Telling) -> Iterator[Api]:
     """The API of a controller that keeps traces."""
-    app.add_middleware(Traced, tracing=telling.spans.tracing)
+    app.add_middleware(TraceRequests, tracing=telling.spans.tracing)
     with httpx.Client(transport=Network(app), base_url="http://test") as client:
         yield Api(client)
 

@@ -1,25 +1,54 @@
-"""Usage: costs by trigger, tag or project (X-08), and the starts per second that schedules demand (L-18)."""
+"""The installation: probes (O-05), `doctor`, costs (X-08), and the starts per second that schedules demand (L-18)."""
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from controller.api.answers import Answer, FilterQuery, Time
 from controller.api.parameters import ReachDep, ServicesDep, optional_moment, projects_to_list
-from controller.auth.requirements import Projects, require
+from controller.auth.requirements import Projects, public, require
+from controller.problems import DOCUMENTED
 from reconcile.decide.admission import is_too_much
 from reconcile.decide.authority import Role
 from reconcile.queries.costs import Account, By, sum_costs
-from reconcile.queries.doctor import demand_by_trigger
+from reconcile.queries.doctor import demand_by_trigger, examine
+from reconcile.report.installation_checks import Check
+from revisions.clock import HostClock
 from revisions.ids import TriggerKey, utc_text
 
+probes = APIRouter(tags=["health"])
+doctor_router = APIRouter(tags=["doctor"])
 router = APIRouter()
 
 FromQuery = Annotated[str | None, Query(alias="from", description="beginning, included; left out: unbounded")]
 ToQuery = Annotated[str | None, Query(alias="to", description="end, excluded; left out: now")]
 MostQuery = Annotated[int, Query(ge=0, le=1000, description="number of triggers listed, those with most starts")]
+
+
+class HealthOut(Answer):
+    """Answer of a probe."""
+
+    status: Literal["ok"] = "ok"
+
+
+class CheckOut(Answer):
+    """One check. `ok` is false only for a fault; `hint` says what to do unless the level is `ok`."""
+
+    name: str
+    ok: bool
+    level: Literal["ok", "warning", "fault"]
+    detail: str
+    hint: str
+
+
+class DoctorOut(Answer):
+    """All checks; `ok` if there is no fault among them."""
+
+    ok: bool
+    items: list[CheckOut]
+    next_cursor: None
 
 
 class CostShareOut(Answer):
@@ -59,6 +88,31 @@ class DemandOut(Answer):
     most: list[TriggerDemandOut]
 
 
+@probes.get("/healthz", responses=DOCUMENTED, dependencies=[public()])
+async def healthz(request: Request) -> HealthOut:
+    """Answer ok while the process and each of its parts run, whatever the state of the database."""
+    request.app.state.services.condition.check_alive()
+    return HealthOut()
+
+
+@probes.get("/readyz", responses=DOCUMENTED, dependencies=[public()])
+def readyz(services: ServicesDep) -> HealthOut:
+    """Answer ok while the loop runs, the process is not stopping, and the database has a schema of this release."""
+    services.condition.check_ready()
+    services.database.check_schema()
+    return HealthOut()
+
+
+@doctor_router.get("/doctor", dependencies=[require(Role.VIEWER, Projects.ALL, diagnosis=True)])
+def doctor(services: ServicesDep) -> DoctorOut:
+    """Check everything that is known to go wrong, and say what to do about it.
+
+    Answers also without a database, or over one of another schema.
+    """
+    checks = examine(services.database, services.settings.pace, HostClock(), services.settings.listen_url)
+    return DoctorOut(ok=all(check.ok for check in checks), items=[_check(check) for check in checks], next_cursor=None)
+
+
 @router.get("/costs", tags=["costs"], dependencies=[require(Role.VIEWER)])
 def costs(
     services: ServicesDep,
@@ -81,6 +135,10 @@ def demand(services: ServicesDep, limit: MostQuery = 10) -> DemandOut:
     with services.database.read() as connection:
         now = services.database.clock.now(connection)
     return _demand(now, demand_by_trigger(services.database), services.settings.execution_qps, limit)
+
+
+def _check(check: Check) -> CheckOut:
+    return CheckOut(name=check.name, ok=check.ok, level=check.level.value, detail=check.detail, hint=check.hint)
 
 
 def _costs(account: Account) -> CostsOut:

@@ -1,4 +1,4 @@
-"""What the page says in words: times, spans, schedules, why something rests. Pure, of the API's shapes."""
+"""Formatting of API answers as text on the pages: times, durations, schedules, states. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 from controller.api.triggers import TriggerOut
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-LATE_SECONDS = 10
+OVERDUE_SECONDS = 10
+"""Age from which an undecided fire is marked as overdue."""
 
 DEACTIVATED: Mapping[str, str] = {
     "failures": "too many failed runs in a row",
@@ -58,37 +59,37 @@ TONES: Mapping[str, str] = {
     "frozen": "odd",
     "blackout": "odd",
 }
-"""How a word is coloured; one that is not here rests."""
+"""CSS class of the badge of a state or outcome, `idle` for all others."""
 
-_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {127: 0x2421}
-_TURNING = (*range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Further controls, and what turns the text after it round, so that a command reads as another one."""
-_SHOWN: dict[int, int | str] = {**_PICTURES, **{code: f"\\u{code:04x}" for code in _TURNING}}
+_CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {127: 0x2421}
+_INVISIBLE = (*range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Further control characters, and those that reverse the text after them, so that it reads as other text."""
+_VISIBLE_FORMS: dict[int, int | str] = {**_CONTROL_PICTURES, **{code: f"\\u{code:04x}" for code in _INVISIBLE}}
 
 
-class Standing(NamedTuple):
-    """Whether a trigger acts, in one word, why not, and until when, as far as that is known."""
+class DisplayState(NamedTuple):
+    """State of a trigger in one word, the reason for it, and its end if that is known."""
 
     word: str
-    why: str
+    reason: str
     until: str | None = None
 
 
-def standing(trigger: TriggerOut, deleted_because: str = "") -> Standing:
-    """How a trigger stands (R-08, R-20), and what keeps an active one from starting (L-13, S-13)."""
+def display_state(trigger: TriggerOut, deletion_reason: str = "") -> DisplayState:
+    """Return the state of a trigger (R-08, R-20), and what keeps an active one from starting (L-13, S-13)."""
     status = trigger.status
     if trigger.deleted:
-        return Standing("deleted", deleted_because)
+        return DisplayState("deleted", deletion_reason)
     if not trigger.active:
-        why = DEACTIVATED.get(status.stopped_for or "", status.deactivated_reason or "")
+        reason = DEACTIVATED.get(status.stopped_for or "", status.deactivated_reason or "")
         word = "paused" if status.paused_until else "inactive"
-        return Standing(word, why, status.paused_until)
-    if apart := status.quarantined:
-        return Standing("quarantined", f"it cannot be decided: {apart.error}", apart.until)
-    if held := status.held:
-        word = "frozen" if held.kind == "freeze" else "blackout"
-        return Standing(word, f"by {held.owner}: {held.reason}", held.until)
-    return Standing("active", "")
+        return DisplayState(word, reason, status.paused_until)
+    if quarantine := status.quarantined:
+        return DisplayState("quarantined", f"it cannot be decided: {quarantine.error}", quarantine.until)
+    if hold := status.held:
+        word = "frozen" if hold.kind == "freeze" else "blackout"
+        return DisplayState(word, f"by {hold.owner}: {hold.reason}", hold.until)
+    return DisplayState("active", "")
 
 
 def skipped(outcome: str, reason: str) -> str:
@@ -97,37 +98,33 @@ def skipped(outcome: str, reason: str) -> str:
 
 
 def tone(word: str) -> str:
+    """Return the CSS class of a state or outcome."""
     return TONES.get(word, "idle")
 
 
 def label(word: str) -> str:
-    """`timed_out` as people write it."""
+    """Return a word of the API as people write it: `timed out` for `timed_out`."""
     return word.replace("_", " ")
 
 
-def at(text: str) -> datetime:
-    """An instant of a shape."""
-    return datetime.fromisoformat(text)
-
-
 def readable(text: str) -> str:
-    """`2026-03-02 08:00:05 UTC`; fractions stand in the `datetime` attribute."""
-    return at(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """Return an instant in UTC to the second: `2026-03-02 08:00:05 UTC`."""
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def wall(text: str) -> str:
-    """A local time with its weekday and offset: `Mon 2026-03-02 09:00:00 +01:00`."""
-    local = at(text)
+def local_time(text: str) -> str:
+    """Return a local time with its weekday and offset: `Mon 2026-03-02 09:00:00 +01:00`."""
+    local = datetime.fromisoformat(text)
     offset = local.strftime("%z")
     return local.strftime("%a %Y-%m-%d %H:%M:%S ") + f"{offset[:3]}:{offset[3:5]}"
 
 
-def hint(text: str, now: datetime) -> str:
-    """How far away an instant is: `in 12 s`, `3 min ago`."""
-    seconds = round((at(text) - now).total_seconds())
+def relative(text: str, now: datetime) -> str:
+    """Return the distance of an instant from now: `in 12 s`, `3 min ago`."""
+    seconds = round((datetime.fromisoformat(text) - now).total_seconds())
     if seconds == 0:
         return "now"
-    distance = coarse(abs(seconds))
+    distance = _rounded(abs(seconds))
     return f"in {distance}" if seconds > 0 else f"{distance} ago"
 
 
@@ -136,13 +133,13 @@ def left_out(reason: str) -> str:
     return LEFT_OUT.get(reason, f"calendar {reason} closes its day")
 
 
-def late(text: str, now: datetime) -> bool:
-    """Whether a fire should have been by now: nothing decides, or it waits for its turn."""
-    return (now - at(text)).total_seconds() > LATE_SECONDS
+def is_overdue(text: str, now: datetime) -> bool:
+    """Return whether a fire should have been decided by now: no loop runs, or it waits for a rate token."""
+    return (now - datetime.fromisoformat(text)).total_seconds() > OVERDUE_SECONDS
 
 
-def coarse(seconds: int) -> str:
-    """A span in the one unit that says most."""
+def _rounded(seconds: int) -> str:
+    """Return a duration in one unit: `119 s`, `2 min`, `25 h`, `7 days`."""
     if seconds < 2 * MINUTE:
         return f"{seconds} s"
     if seconds < 2 * HOUR:
@@ -152,10 +149,10 @@ def coarse(seconds: int) -> str:
     return f"{seconds // DAY} days"
 
 
-def span(started: str, ended: str | datetime) -> str:
-    """How long something took: `0.4 s`, `2 min 5 s`, `3 h 20 min`."""
-    end = ended if isinstance(ended, datetime) else at(ended)
-    seconds = max(0.0, (end - at(started)).total_seconds())
+def duration(started: str, ended: str | datetime) -> str:
+    """Return the time between two instants: `0.4 s`, `2 min 5 s`, `3 h 20 min`."""
+    end = ended if isinstance(ended, datetime) else datetime.fromisoformat(ended)
+    seconds = max(0.0, (end - datetime.fromisoformat(started)).total_seconds())
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -167,7 +164,7 @@ def span(started: str, ended: str | datetime) -> str:
 
 
 def schedule(spec: Mapping[str, Any]) -> str:
-    """When a trigger fires, on one line: `cron 0 8 * * 1-5 Europe/Berlin`, `every 15m`."""
+    """Return the schedule of a spec on one line: `cron 0 8 * * 1-5 Europe/Berlin`, `every 15m`."""
     block = spec.get("schedule")
     if not isinstance(block, dict):
         return next((kind for kind in ("event", "webhook", "file", "table", "action") if kind in spec), "")
@@ -177,16 +174,16 @@ def schedule(spec: Mapping[str, Any]) -> str:
 
 
 def link(path: str, query: Mapping[str, str | None]) -> str:
-    """An address with those parts of the query that say something."""
-    said = urlencode({name: text for name, text in query.items() if text})
-    return f"{path}?{said}" if said else path
+    """Return an address with the parameters that have a value."""
+    parameters = urlencode({name: text for name, text in query.items() if text})
+    return f"{path}?{parameters}" if parameters else path
 
 
 def pretty(value: Any) -> str:
-    """A JSON value over several lines."""
+    """Return a JSON value over several lines."""
     return plain(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def plain(text: str) -> str:
-    """Text of strangers with its control characters made visible, those that turn it round too."""
-    return text.replace("\r\n", "\n").translate(_SHOWN)
+    """Return a text of users with visible forms of its control characters, also of those that reverse text."""
+    return text.replace("\r\n", "\n").translate(_VISIBLE_FORMS)

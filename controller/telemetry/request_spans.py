@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from controller.api.parameters import TRACEPARENT
+from controller.auth.access import PRINCIPAL
 from controller.auth.guard import SAFE
-from controller.auth.refusals import PRINCIPAL
 from controller.telemetry.tracing import Tracing
 from reconcile.decide.trace_context import parse
 from revisions.ids import TriggerKey
@@ -19,7 +19,7 @@ from revisions.ids import TriggerKey
 _NAMES_OF_TRIGGERS = frozenset(TriggerKey._fields)
 
 
-class Traced:
+class TraceRequests:
     """Outermost middleware, so that refusals are traced too. Queries, headers and bodies are not recorded."""
 
     def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
