@@ -390,7 +390,7 @@ def test_catch_up_says_that_it_waits_for_a_token(world: World) -> None:
 
 
 def test_a_run_carries_the_revision_in_force(world: World) -> None:
-    """L-15: a run is decided from the revision that is current under the lock; its key does not contain the revision."""
+    """L-15: a run is decided from the revision that is current under the lock; its key is without it."""
     world.create()
     world.resync()
     world.advance(minutes=1)
