@@ -203,7 +203,7 @@ class RunSettled(RunObservation):
 
 @dataclass(frozen=True, slots=True)
 class FireRequested(RunObservation):
-    """A run requested its trigger's next fire. `at` is None if it was ignored, `note` says what was changed (S-08)."""
+    """A run requested its trigger's next fire; `at` is None if that was ignored, `note` names a correction (S-08)."""
 
     name = "fire.asked"
     at: datetime | None

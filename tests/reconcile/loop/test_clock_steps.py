@@ -1,4 +1,4 @@
-"""Clocks that step, backwards and forwards (L-12)."""
+"""Steps of the clock, backwards and forwards (L-12)."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ from tests.world import World, key
 
 
 def step(world: World, **span: float) -> None:
-    """Only the wall clock moves."""
+    """Move the wall clock only, not the monotonic one."""
     assert isinstance(world.clock, HandClock)
     world.clock.step(timedelta(**span))
 
@@ -30,7 +30,7 @@ def jumped(world: World) -> int:
 
 
 def test_a_step_back_fires_nothing_twice(world: World) -> None:
-    """L-12: what was decided stays decided; it goes on once the clock has caught up with the watermark."""
+    """L-12: nothing is decided again; deciding goes on once the clock is past the watermark."""
     world.create(overlap="allow")
     for _ in range(3):
         world.advance(minutes=1)
@@ -43,8 +43,8 @@ def test_a_step_back_fires_nothing_twice(world: World) -> None:
     assert jumped(world) == 0
 
 
-def test_a_step_forward_is_acted_on_when_it_is_seen_twice(world: World) -> None:
-    """L-12: neither resync, nor alarm, nor catch-up acts on it; the second resync does, and it is catch-up."""
+def test_a_step_forward_is_acted_on_after_two_resyncs(world: World) -> None:
+    """L-12: the first resync, alarms and catch-up do not act on it; the second resync does, as after an outage."""
     world.create(overlap="allow")
     world.advance(minutes=1)
     world.resync()
@@ -61,7 +61,7 @@ def test_a_step_forward_is_acted_on_when_it_is_seen_twice(world: World) -> None:
 
 
 def test_a_step_that_is_taken_back_changes_nothing(world: World) -> None:
-    """L-12: a clock that was wrong for a moment neither fires nor ends a pause."""
+    """L-12: a clock that was wrong for a moment neither starts a run nor ends a pause."""
     world.create(overlap="allow")
     world.create("paused")
     world.deactivate("paused", 1, until=world.start + timedelta(hours=1))
@@ -136,7 +136,7 @@ def test_passes_alone_never_accept_a_jump() -> None:
 
 
 def test_five_minutes_are_no_jump(world: World) -> None:
-    """L-12: up to five minutes beyond the monotonic time are believed at once."""
+    """L-12: a step of up to five minutes is acted on at once."""
     world.create(overlap="allow")
     world.resync()
     step(world, minutes=5)
@@ -144,8 +144,8 @@ def test_five_minutes_are_no_jump(world: World) -> None:
     assert (minutes(world), jumped(world)) == ([5], 0)
 
 
-def test_time_that_really_went_by_is_no_jump(world: World) -> None:
-    """L-12: a loop that slept for a day on both clocks acts at once, and so does one that starts."""
+def test_time_on_both_clocks_is_no_jump(world: World) -> None:
+    """L-12: after a day on both clocks a loop acts at once, and so does a loop that has just started."""
     world.create(overlap="allow")
     world.resync()
     world.advance(days=1)
@@ -157,8 +157,8 @@ def test_time_that_really_went_by_is_no_jump(world: World) -> None:
     assert minutes(world) == [1440, 2880]
 
 
-def test_a_watermark_ahead_is_set_back_by_a_revision_that_says_so(world: World) -> None:
-    """L-12: `--rebase` is the only way back; it is recorded with actor and reason, and refused otherwise."""
+def test_a_watermark_ahead_is_set_back_by_a_rebase(world: World) -> None:
+    """L-12: `--rebase` appends a revision with actor and reason; it is refused for a watermark that is not ahead."""
     world.create(overlap="allow")
     step(world, days=2)
     world.resync()

@@ -1,4 +1,4 @@
-"""The loop by hand: resync, due pass, catch-up, on both databases."""
+"""Resync, due pass and catch-up pass, called directly."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -22,12 +22,12 @@ from tests.world import World, key
 
 
 def minutes(world: World, name: str = "tick") -> list[int]:
-    """The scheduled minutes of the runs, counted from eight o'clock."""
+    """Scheduled minutes of the runs, counted from the start of the world."""
     return [round((run.scheduled_at - world.start).total_seconds() / 60) for run in world.runs(name)]
 
 
 def test_jobs_follow_the_active_triggers(world: World) -> None:
-    """L-01: new triggers get jobs, changed ones new jobs, gone ones lose theirs; a second pass does nothing."""
+    """L-01: a resync adds, replaces and removes jobs as the triggers say; a second one changes nothing."""
     for name in ("a", "b", "c"):
         world.create(name)
     a, b, c = (world.id(name) for name in ("a", "b", "c"))
@@ -43,20 +43,20 @@ def test_jobs_follow_the_active_triggers(world: World) -> None:
 
 
 def test_an_alarm_waits_for_the_next_fire(world: World) -> None:
-    """L-01: a job's alarm rings when the trigger is due, by this host's clock, whatever the server's says."""
+    """L-01: the alarm is set for the next fire on this host's clock, whatever the server's clock shows."""
     world.create()
     world.advance(seconds=20)
     world.resync()
-    ring = world.loop.timers.next_alarm(world.id("tick"))
+    alarm = world.loop.timers.next_alarm(world.id("tick"))
     world.loop.timers.set("reference", 1, timedelta(seconds=40))
     reference = world.loop.timers.next_alarm("reference")
-    assert ring is not None
+    assert alarm is not None
     assert reference is not None
-    assert abs(ring - reference) < timedelta(seconds=10)
+    assert abs(alarm - reference) < timedelta(seconds=10)
 
 
 def test_a_lost_alarm_costs_one_interval(world: World) -> None:
-    """L-03: each resync asks the database what is due, so an occurrence starts even when no alarm ever rings."""
+    """L-03: each resync reads from the database what is due, so an occurrence starts even if no alarm goes off."""
     world.create()
     world.resync()
     world.loop.timers.remove(world.id("tick"))
@@ -66,7 +66,7 @@ def test_a_lost_alarm_costs_one_interval(world: World) -> None:
 
 
 def test_a_doubled_or_early_alarm_does_nothing(world: World) -> None:
-    """L-03: an alarm that rings twice, early or late, changes nothing about what runs."""
+    """L-03: an alarm that goes off twice or too early starts nothing that is not due."""
     world.create()
     world.resync()
     ids = [world.id("tick")]
@@ -79,14 +79,14 @@ def test_a_doubled_or_early_alarm_does_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("policy", ["all", "latest", "none"])
 def test_registering_never_fires_the_past(world: World, policy: str) -> None:
-    """L-05: a new trigger, whatever its policy, fires nothing that lay before its registration."""
+    """L-05: a new trigger, under any policy, fires no occurrence from before its registration."""
     world.create(catchup={"policy": policy}, schedule={"every": "1m", "anchor": "2026-01-01T00:00:00Z"})
     world.resync()
     assert (world.runs(), world.skips()) == ([], [])
 
 
-def test_none_fires_only_what_is_live(world: World) -> None:
-    """L-06: under `none` the newest fires if it is live; what is older is recorded as missed."""
+def test_policy_none_starts_only_live_occurrences(world: World) -> None:
+    """L-06: under `none` the newest occurrence starts if it is live; older ones are recorded as missed."""
     world.create(catchup={"policy": "none"}, schedule={"every": "10m"})
     world.advance(minutes=21)
     world.resync()
@@ -97,8 +97,8 @@ def test_none_fires_only_what_is_live(world: World) -> None:
     assert [(skip.outcome, skip.count) for skip in world.skips()] == [("missed", 1), ("missed", 2)]
 
 
-def test_latest_fires_the_newest_however_old(world: World) -> None:
-    """L-06: under `latest` the newest fires, live or not, the rest is one range; S-06: once, not 12 times."""
+def test_policy_latest_starts_the_newest_however_old(world: World) -> None:
+    """L-06, S-06: under `latest` the newest occurrence starts, live or not; the others are one missed range."""
     world.create(schedule={"every": "15m"})
     world.advance(hours=3, minutes=7)
     world.resync()
@@ -109,8 +109,8 @@ def test_latest_fires_the_newest_however_old(world: World) -> None:
     assert len(world.runs()) == 1
 
 
-def test_latest_respects_its_window(world: World) -> None:
-    """L-06: what is older than the window does not fire."""
+def test_policy_latest_respects_its_window(world: World) -> None:
+    """L-06: an occurrence older than the window does not start."""
     world.create(schedule={"every": "1d"}, catchup={"policy": "latest", "window": "1h"})
     world.advance(hours=30)
     world.resync()
@@ -118,7 +118,7 @@ def test_latest_respects_its_window(world: World) -> None:
     assert [skip.outcome for skip in world.skips()] == ["missed"]
 
 
-def test_all_fires_every_live_one_and_stores_the_missed(world: World) -> None:
+def test_policy_all_starts_live_occurrences_and_stores_the_missed(world: World) -> None:
     """L-06: under `all` every live occurrence fires at once and the missed range is a backlog, oldest first, capped."""
     world.loop = world.another_loop(Pace(execution_qps=0, max_catchup_runs_per_loop=4))
     world.create(catchup={"policy": "all"})
@@ -134,7 +134,7 @@ def test_all_fires_every_live_one_and_stores_the_missed(world: World) -> None:
 
 
 def test_the_cap_holds_for_all_replicas_together(world: World) -> None:
-    """L-06: two loops share one slot's cap; what is over it waits, not lost."""
+    """L-06: two loops share the cap of an interval; occurrences beyond it start in a later interval."""
     pace = Pace(execution_qps=0, max_catchup_runs_per_loop=5)
     first, second = world.another_loop(pace), world.another_loop(pace)
     world.create(catchup={"policy": "all"})
@@ -151,7 +151,7 @@ def test_the_cap_holds_for_all_replicas_together(world: World) -> None:
 
 
 def test_the_least_recently_served_backlog_goes_first(world: World) -> None:
-    """L-06: under the cap each backlog gets its turn."""
+    """L-06: under the cap the backlogs take turns."""
     world.loop = world.another_loop(Pace(execution_qps=0, max_catchup_runs_per_loop=1))
     for name in ("a", "b", "c"):
         world.create(name, catchup={"policy": "all"}, schedule={"every": "1h"})
@@ -163,7 +163,7 @@ def test_the_least_recently_served_backlog_goes_first(world: World) -> None:
 
 
 def test_a_backlog_gives_up_what_lies_before_its_window(world: World) -> None:
-    """L-06: within `window`; what is older is one missed range."""
+    """L-06: occurrences of a backlog that are older than `window` become one missed range."""
     world.create(catchup={"policy": "all", "window": "1h"}, schedule={"every": "10m"})
     world.advance(hours=10, minutes=5)
     world.resync()
@@ -173,7 +173,7 @@ def test_a_backlog_gives_up_what_lies_before_its_window(world: World) -> None:
 
 
 def test_every_occurrence_is_decided_exactly_once(world: World) -> None:
-    """L-06: over outages of any length every minute is one run or lies in one recorded range, and none is both."""
+    """L-06: after outages of any length every minute has either one run or one recorded skip."""
     world.loop = world.another_loop(Pace(execution_qps=0, max_catchup_runs_per_loop=7))
     world.create("all", catchup={"policy": "all"}, overlap="allow")
     world.create("latest", overlap="allow")
@@ -195,7 +195,7 @@ def test_every_occurrence_is_decided_exactly_once(world: World) -> None:
 
 
 def test_catch_up_runs_on_start(world: World) -> None:
-    """L-07: what was missed while nothing ran is caught up by the first resync of a new controller."""
+    """L-07: the first resync of a new controller catches up what was missed while none ran."""
     world.create(catchup={"policy": "all"})
     world.advance(hours=1)
     world.another_loop().resync()
@@ -203,7 +203,7 @@ def test_catch_up_runs_on_start(world: World) -> None:
 
 
 def test_a_year_of_missed_minutes_costs_as_much_as_the_cap(world: World) -> None:
-    """L-08: only the cap's occurrences are worked out, and the backlog is one row."""
+    """L-08: only as many occurrences as the cap allows are computed, and the backlog is one row."""
     world.loop = world.another_loop(Pace(execution_qps=0, max_catchup_runs_per_loop=3))
     world.create(catchup={"policy": "all"})
     world.advance(days=365)
@@ -214,7 +214,7 @@ def test_a_year_of_missed_minutes_costs_as_much_as_the_cap(world: World) -> None
 
 
 def test_a_long_skipped_range_is_one_row(world: World) -> None:
-    """L-06: a range is exact up to 1,000 occurrences; above, its count is left open."""
+    """L-06: the count of a range is exact up to 1,000 occurrences, and None above."""
     world.create()
     world.advance(days=365)
     world.resync()
@@ -223,7 +223,7 @@ def test_a_long_skipped_range_is_one_row(world: World) -> None:
 
 
 def test_the_rate_holds_for_all_replicas_together(world: World) -> None:
-    """L-10: two loops take from one bucket; an occurrence without a token stays undecided until there is one."""
+    """L-10: two loops take from one bucket; an occurrence without a token stays undecided until it gets one."""
     pace = Pace(execution_qps=1, execution_burst=3)
     first, second = world.another_loop(pace), world.another_loop(pace)
     for number in range(10):
@@ -241,8 +241,8 @@ def test_the_rate_holds_for_all_replicas_together(world: World) -> None:
     assert sum(len(world.runs(name)) for name in names) == 10
 
 
-def test_what_never_got_a_token_is_skipped_for_the_rate(world: World) -> None:
-    """L-06: an occurrence that was live and wanted nothing but a token is skipped with reason `rate`."""
+def test_an_occurrence_that_never_got_a_token_is_skipped_for_the_rate(world: World) -> None:
+    """L-06: an occurrence that was live and never got a token is skipped with the reason `rate`."""
     world.create("first", overlap="allow")
     world.create("second", overlap="allow")
     world.loop = world.another_loop(Pace(execution_qps=0.001, execution_burst=1))
@@ -272,7 +272,7 @@ def test_grace_is_never_under_two_intervals() -> None:
 
 
 def test_a_failed_creation_does_not_move_the_watermark(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L-11: when the insert of runs fails, nothing of the pass is kept, and a later pass makes the run."""
+    """L-11: if the insert of runs fails, nothing of the pass is stored, and a later pass creates the run."""
     world.create()
     before = world.status().watermark
     world.advance(minutes=1)
@@ -290,7 +290,7 @@ def test_a_failed_creation_does_not_move_the_watermark(world: World, monkeypatch
 
 
 def test_one_bad_row_does_not_hold_up_the_others(world: World) -> None:
-    """L-13: a row that cannot be decided is left and told of; the rest of its batch commits."""
+    """L-13: a trigger that cannot be decided is put in quarantine; the rest of its batch commits."""
     for name in ("a", "bad", "c"):
         world.create(name)
     with world.database.write() as connection:
@@ -390,7 +390,7 @@ def test_catch_up_says_that_it_waits_for_a_token(world: World) -> None:
 
 
 def test_a_run_carries_the_revision_in_force(world: World) -> None:
-    """L-15: a run is decided from the revision that is current under the lock; its key does not contain it."""
+    """L-15: a run is decided from the revision that is current under the lock; its key is without it."""
     world.create()
     world.resync()
     world.advance(minutes=1)
@@ -401,7 +401,7 @@ def test_a_run_carries_the_revision_in_force(world: World) -> None:
 
 
 def test_creating_a_run_again_keeps_the_first(world: World) -> None:
-    """X-01: one run per (trigger, occurrence), by the key alone: the second insert changes nothing."""
+    """X-01: the unique key keeps one run per trigger and occurrence; a second insert changes nothing."""
     world.create(overlap="allow")
     world.advance(minutes=1)
     world.resync()
@@ -415,11 +415,12 @@ def test_creating_a_run_again_keeps_the_first(world: World) -> None:
 
 
 def _stored(world: World) -> object:
+    """Return the start of the world as the database stores it."""
     return world.start if not world.database.is_sqlite else world.start.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def test_skip_leaves_out_what_overlaps(world: World) -> None:
-    """X-09: under `overlap: skip` an occurrence is recorded as `concurrency` while a run of the trigger goes on."""
+def test_overlap_skip_records_overlapping_occurrences(world: World) -> None:
+    """X-09: under `overlap: skip` an occurrence is skipped as `concurrency` while a run of the trigger is live."""
     world.create()
     for _ in range(3):
         world.advance(minutes=1)
@@ -429,8 +430,8 @@ def test_skip_leaves_out_what_overlaps(world: World) -> None:
     assert world.status().last_outcome == "concurrency"
 
 
-def test_allow_lets_runs_overlap(world: World) -> None:
-    """X-09: under `overlap: allow` every occurrence starts."""
+def test_overlap_allow_starts_every_occurrence(world: World) -> None:
+    """X-09: runs of the trigger overlap."""
     world.create(overlap="allow")
     for _ in range(3):
         world.advance(minutes=1)
@@ -439,7 +440,7 @@ def test_allow_lets_runs_overlap(world: World) -> None:
 
 
 def test_a_one_shot_fires_once_and_is_completed(world: World) -> None:
-    """S-15: when no fire is left the system deactivates the trigger, reason `completed`; its run still goes."""
+    """S-15: with no fire left the system deactivates the trigger with the reason `completed`; its run stays."""
     world.create(schedule={"at": "2026-03-02T09:00:00Z"})
     world.resync()
     world.advance(hours=5)
@@ -466,7 +467,7 @@ def test_failures_at_the_limit_start_nothing_more(world: World) -> None:
 
 
 def test_two_loops_woken_for_everything_start_nothing_twice(world: World) -> None:
-    """L-14: replicas hold every alarm and are all woken; row locks split the work and the key is the safety."""
+    """L-14: all replicas decide all triggers at once; row locks split the work, and the unique key is the safety."""
     names = [f"t{number}" for number in range(40)]
     for name in names:
         world.create(name)
@@ -486,7 +487,7 @@ def test_two_loops_woken_for_everything_start_nothing_twice(world: World) -> Non
 
 
 def test_a_manual_run_needs_no_schedule_and_no_activation(world: World) -> None:
-    """X-11: fire now works on an inactive trigger, not on a deleted one, with an input over the trigger's own."""
+    """X-11: `fire` works on an inactive trigger, not on a deleted one; its input is merged over the trigger's."""
     world.create(active=False, input={"a": 1, "b": 1})
     run = world.fire(key("tick"), {"b": 2}, Caller("ann", idempotency_key="k"))
     assert (run.source, run.occurrence_id, run.input) == ("manual", "manual/k", '{"a":1,"b":2}')
@@ -502,22 +503,22 @@ def test_a_manual_run_needs_no_schedule_and_no_activation(world: World) -> None:
 
 
 def test_stopping_waits_for_the_pass_that_is_under_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L-14: a loop that is stopped in the middle of a pass ends it, alarms and all, and fails at nothing."""
+    """L-14: a loop that is stopped during a pass completes it, including its alarms, without an error."""
     world.create()
     world.resync()
     world.loop.start()
-    deciding, stopping = threading.Event(), threading.Event()
-    decide = world.loop.timers.set
+    in_pass, stopping = threading.Event(), threading.Event()
+    set_alarm = world.loop.timers.set
 
     def slow(*arguments: object) -> None:
-        deciding.set()
+        in_pass.set()
         assert stopping.wait(PATIENCE)
-        decide(*arguments)  # type: ignore[arg-type]
+        set_alarm(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(world.loop.timers, "set", slow)
     world.advance(minutes=1)
     world.loop.wake()
-    assert deciding.wait(PATIENCE)
+    assert in_pass.wait(PATIENCE)
     stop = threading.Thread(target=world.loop.stop)
     stop.start()
     while world.loop.due_queue.is_open:

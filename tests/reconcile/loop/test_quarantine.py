@@ -1,4 +1,4 @@
-"""Triggers that cannot be decided are set apart; the others go on (L-13)."""
+"""Quarantine of triggers that cannot be decided (L-13)."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,46 +15,46 @@ from tests.world import World
 
 
 def make_unreadable(world: World, name: str) -> None:
-    """What a release wrote that knows more than this one, or a hand that should not have."""
+    """Write a spec that this release cannot read, as a newer release might."""
     with world.database.write() as connection:
         changed = "UPDATE triggers SET spec = replace(spec, '\"1m\"', '\"1 fortnight\"') WHERE name = :name"
         connection.execute(text(changed), {"name": name})
 
 
-def mend(world: World, name: str) -> None:
+def make_readable(world: World, name: str) -> None:
     with world.database.write() as connection:
         changed = "UPDATE triggers SET spec = replace(spec, '\"1 fortnight\"', '\"1m\"') WHERE name = :name"
         connection.execute(text(changed), {"name": name})
 
 
-def apart(world: World) -> list[Quarantine]:
+def quarantined(world: World) -> list[Quarantine]:
     with world.database.read() as connection:
         return quarantines.every(connection)
 
 
-def told(world: World) -> list[TriggerQuarantined]:
+def reported(world: World) -> list[TriggerQuarantined]:
     return only(TriggerQuarantined, world.observed)
 
 
-def test_a_row_that_cannot_be_read_is_set_apart_with_a_backoff(world: World) -> None:
-    """L-13: it is looked at again after 30 s, 60 s, …, an hour at most; the rest of its batch starts at once."""
+def test_an_unreadable_trigger_is_quarantined_with_a_backoff(world: World) -> None:
+    """L-13: it is retried after 30 s, 60 s, …, an hour at most; the rest of its batch starts at once."""
     for name in ("good", "bad", "fine"):
         world.create(name, overlap="allow")
     make_unreadable(world, "bad")
     world.advance(minutes=1)
     world.loop.resync()
     assert (len(world.runs("good")), len(world.runs("bad")), len(world.runs("fine"))) == (1, 0, 1)
-    (quarantine,) = apart(world)
+    (quarantine,) = quarantined(world)
     assert quarantine.trigger_id == world.id("bad")
     assert "fortnight" in quarantine.error
-    assert str(told(world)[0].trigger) == "acme/production/report/bad"
+    assert str(reported(world)[0].trigger) == "acme/production/report/bad"
     waits = []
     for _ in range(9):
-        (quarantine,) = apart(world)
+        (quarantine,) = quarantined(world)
         waits.append((quarantine.until_at - world.clock_now()).total_seconds())
         world.advance(seconds=waits[-1] - 1)
         world.loop.resync()
-        assert apart(world) == [quarantine]
+        assert quarantined(world) == [quarantine]
         world.advance(seconds=1)
         world.loop.resync()
     assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]
@@ -66,30 +66,30 @@ def test_a_further_failure_keeps_the_begin_of_a_quarantine(world: World) -> None
     make_unreadable(world, "bad")
     world.advance(minutes=1)
     world.loop.resync()
-    (first,) = apart(world)
+    (first,) = quarantined(world)
     world.advance(seconds=30)
     world.loop.resync()
-    (second,) = apart(world)
+    (second,) = quarantined(world)
     assert (first.attempts, second.attempts) == (1, 2)
     assert first.since == second.since == world.start + timedelta(minutes=1)
 
 
-def test_what_was_mended_is_decided_and_let_go(world: World) -> None:
-    """L-13: after its backoff the trigger is decided as any that was late, and is in quarantine no more."""
+def test_a_repaired_trigger_is_decided_and_leaves_quarantine(world: World) -> None:
+    """L-13: after its backoff the trigger is decided as any late one."""
     world.create("bad", overlap="allow")
     make_unreadable(world, "bad")
     world.advance(minutes=1)
     world.loop.resync()
-    mend(world, "bad")
+    make_readable(world, "bad")
     world.loop.resync()
     assert world.runs("bad") == []
     world.advance(seconds=30)
     world.loop.resync()
-    assert (len(world.runs("bad")), apart(world)) == (1, [])
+    assert (len(world.runs("bad")), quarantined(world)) == (1, [])
 
 
-def test_data_that_the_database_refuses_is_found_by_halving(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """L-13: in a batch of nine the one whose insert fails stands alone at last; eight commit."""
+def test_a_batch_that_the_database_refuses_is_halved(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L-13: of a batch of nine the trigger whose insert fails is isolated, and the other eight commit."""
     for number in range(9):
         world.create(f"t{number}", overlap="allow")
     poison, create = world.id("t4"), run_store.create
@@ -103,13 +103,13 @@ def test_data_that_the_database_refuses_is_found_by_halving(world: World, monkey
     world.advance(minutes=1)
     world.loop.resync()
     assert [len(world.runs(f"t{number}")) for number in range(9)] == [1, 1, 1, 1, 0, 1, 1, 1, 1]
-    assert [one.trigger_id for one in apart(world)] == [poison]
+    assert [row.trigger_id for row in quarantined(world)] == [poison]
 
 
 def test_a_backlog_that_cannot_be_drained_does_not_hold_up_the_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """L-13: catching up isolates the culprit, too."""
+    """L-13: the catch-up pass isolates the failing trigger too."""
     for name in ("bad", "good"):
         world.create(name, overlap="allow", catchup={"policy": "all"})
     world.loop = world.another_loop_without_catch_up()
@@ -127,15 +127,15 @@ def test_a_backlog_that_cannot_be_drained_does_not_hold_up_the_others(
     world.advance(seconds=30)
     world.loop.resync()
     assert len(world.runs("good")) == 10
-    assert [one.trigger_id for one in apart(world)] == [poison]
+    assert [row.trigger_id for row in quarantined(world)] == [poison]
     monkeypatch.undo()
     world.advance(seconds=30)
     world.loop.resync()
     assert len(world.runs("bad")) == 11
 
 
-def test_nothing_is_recorded_of_what_could_not_be_decided(world: World) -> None:
-    """L-11: its watermark stays, and so no occurrence of it is lost."""
+def test_an_undecidable_trigger_keeps_its_watermark(world: World) -> None:
+    """L-11: nothing is recorded of it, so no occurrence is lost."""
     world.create("bad")
     make_unreadable(world, "bad")
     before = world.status("bad").watermark
@@ -145,8 +145,8 @@ def test_nothing_is_recorded_of_what_could_not_be_decided(world: World) -> None:
     assert world.status("bad").watermark == before
 
 
-def test_what_cannot_be_read_can_be_stopped_and_replaced(world: World) -> None:
-    """L-13: pausing, deploying anew and deleting need no look at the spec that is wrong."""
+def test_an_unreadable_trigger_can_be_paused_replaced_and_deleted(world: World) -> None:
+    """L-13: none of these needs the stored spec."""
     for name in ("paused", "replaced", "deleted"):
         world.create(name)
         make_unreadable(world, name)
@@ -160,14 +160,14 @@ def test_what_cannot_be_read_can_be_stopped_and_replaced(world: World) -> None:
     assert len(world.runs("replaced")) == 1
 
 
-def test_an_alarm_that_rings_early_does_not_try_again(world: World) -> None:
-    """L-13: however many replicas hold an alarm, there is one attempt after each backoff."""
+def test_an_early_alarm_does_not_retry(world: World) -> None:
+    """L-13: however many replicas hold an alarm, there is one retry after each backoff."""
     world.create("bad")
     make_unreadable(world, "bad")
     world.advance(minutes=1)
     world.loop.resync()
-    (before,) = apart(world)
+    (before,) = quarantined(world)
     world.advance(seconds=10)
     world.loop.due([world.id("bad")])
     world.another_loop().due([world.id("bad")])
-    assert apart(world) == [before]
+    assert quarantined(world) == [before]

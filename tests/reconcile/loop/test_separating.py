@@ -1,4 +1,4 @@
-"""A copy of a database becomes an installation of its own."""
+"""Making a copy of a database an installation of its own (X-10)."""
 
 import pytest
 
@@ -17,13 +17,13 @@ def current(world: World) -> str:
 
 
 def test_a_copy_gets_another_id(world: World) -> None:
-    """X-10: by which none of the original's work elsewhere is its own."""
+    """X-10: under the new id it takes none of the original's work in other systems for its own."""
     before = current(world)
     assert separate_installation(world.database, INTERVAL) == current(world) != before
 
 
-def test_a_database_that_is_at_work_is_left_as_it_is(world: World) -> None:
-    """X-10: what its controllers began would be another's."""
+def test_a_database_with_a_running_controller_is_refused(world: World) -> None:
+    """X-10: under another id its controllers would lose the work they have started in other systems."""
     before = current(world)
     world.resync()
     with pytest.raises(Conflict, match="1 controller runs on this database, or did a moment ago"):
