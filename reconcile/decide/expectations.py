@@ -107,7 +107,7 @@ def _within(life: Life, period: RevisionPeriod, low: datetime, high: datetime, s
 
 
 def _by(life: Life, period: RevisionPeriod, low: datetime, high: datetime, by: time) -> Iterator[Deadline]:
-    """Return one deadline per day on which an occurrence lies before that time of day, or after it on the previous day."""
+    """Return true when a person deactivated or deleted the trigger, which ends its expectations."""
     here = _zone(period.schedule)
     day = low.astimezone(here).date() - DAY
     while (at := _instant(here, day, by)) <= high:
