@@ -107,7 +107,7 @@ def _within(life: Life, period: RevisionPeriod, low: datetime, high: datetime, s
 
 
 def _by(life: Life, period: RevisionPeriod, low: datetime, high: datetime, by: time) -> Iterator[Deadline]:
-    """Return true when a person deactivated or deleted the trigger, which ends its expectations."""
+    """Return one deadline per day on which an occurrence lies before that time or after it the day before."""
     here = _zone(period.schedule)
     day = low.astimezone(here).date() - DAY
     while (at := _instant(here, day, by)) <= high:

@@ -115,6 +115,37 @@ DEACTIVATED: Final[Mapping[str, Advice]] = {
 }
 """Reasons for which the system itself deactivates a trigger."""
 
+SHORT_DEACTIVATIONS: Final[Mapping[str, str]] = {
+    "failures": "too many failed runs in a row",
+    "completed": "completed: its schedule has no fire left",
+    "expired": "expired: its time is over",
+    "max_runs": "as many runs succeeded as it may have",
+    "budget": "its budget is used up until the period ends",
+}
+"""Short explanations of automatic deactivations, for the web page."""
+
+SHORT_SKIPS: Final[Mapping[str, str]] = {
+    "missed": "its time passed while nothing could start it, and catch-up leaves it out",
+    "superseded": "a later revision, or a restore, began anew before it was decided",
+    "concurrency": "a run of this trigger was still going on",
+    "rate": "the rate of starts was used up until its time had passed",
+    "blackout": "it fell into a blackout",
+    "budget": "the budget of its period was used up",
+    "max_runs": "the runs that went on were all that `max_runs` still lets succeed",
+    "count": "as many had started as `count` allows",
+    "next_fire_at": "a run asked for another time",
+}
+"""Short explanations by skip reason, or by outcome where no reason is recorded."""
+
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "gap": "the clocks skip that hour",
+    "fold": "the clocks show that hour twice, and it fires once",
+    "exclude": "its day is excluded",
+    "freeze": "a freeze is in force",
+    "blackout": "it falls into a blackout",
+}
+"""Reasons for which a wall time does not fire; any other reason is the name of a calendar."""
+
 
 def of_skip(outcome: OccurrenceOutcome, reason: str) -> Advice:
     """Return the explanation of a recorded skip; an unknown outcome is quoted."""
