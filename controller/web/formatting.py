@@ -7,40 +7,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from controller.api.triggers import TriggerOut
+from reconcile.report import wording
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 OVERDUE_SECONDS = 10
 """Age from which an undecided fire is marked as overdue."""
-
-DEACTIVATED: Mapping[str, str] = {
-    "failures": "too many failed runs in a row",
-    "completed": "completed: its schedule has no fire left",
-    "expired": "expired: its time is over",
-    "max_runs": "as many runs succeeded as it may have",
-    "budget": "its budget is used up until the period ends",
-}
-"""Reasons that the product itself gives."""
-
-SKIPPED: Mapping[str, str] = {
-    "missed": "its time passed while nothing could start it, and catch-up leaves it out",
-    "superseded": "a later revision, or a restore, began anew before it was decided",
-    "concurrency": "a run of this trigger was still going on",
-    "rate": "the rate of starts was used up until its time had passed",
-    "blackout": "it fell into a blackout",
-    "budget": "the budget of its period was used up",
-    "max_runs": "the runs that went on were all that `max_runs` still lets succeed",
-    "count": "as many had started as `count` allows",
-    "next_fire_at": "a run asked for another time",
-}
-
-LEFT_OUT: Mapping[str, str] = {
-    "gap": "the clocks skip that hour",
-    "fold": "the clocks show that hour twice, and it fires once",
-    "exclude": "its day is excluded",
-    "freeze": "a freeze is in force",
-    "blackout": "it falls into a blackout",
-}
-"""Why a wall time does not fire; any other reason is a calendar's name."""
 
 TONES: Mapping[str, str] = {
     "succeeded": "good",
@@ -81,7 +52,7 @@ def display_state(trigger: TriggerOut, deletion_reason: str = "") -> DisplayStat
     if trigger.deleted:
         return DisplayState("deleted", deletion_reason)
     if not trigger.active:
-        reason = DEACTIVATED.get(status.stopped_for or "", status.deactivated_reason or "")
+        reason = wording.SHORT_DEACTIVATIONS.get(status.stopped_for or "", status.deactivated_reason or "")
         word = "paused" if status.paused_until else "inactive"
         return DisplayState(word, reason, status.paused_until)
     if quarantine := status.quarantined:
@@ -94,7 +65,7 @@ def display_state(trigger: TriggerOut, deletion_reason: str = "") -> DisplayStat
 
 def skipped(outcome: str, reason: str) -> str:
     """Why an occurrence became no run: the recorded reason, explained where it is one of the product's own."""
-    return SKIPPED.get(reason or outcome, reason)
+    return wording.SHORT_SKIPS.get(reason or outcome, reason)
 
 
 def tone(word: str) -> str:
@@ -130,7 +101,7 @@ def relative(text: str, now: datetime) -> str:
 
 def left_out(reason: str) -> str:
     """Why a wall time that the schedule names does not fire."""
-    return LEFT_OUT.get(reason, f"calendar {reason} closes its day")
+    return wording.LEFT_OUT.get(reason, f"calendar {reason} closes its day")
 
 
 def is_overdue(text: str, now: datetime) -> bool:

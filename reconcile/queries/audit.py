@@ -1,4 +1,4 @@
-"""Reads what a trigger was and did, in one state of the database, and has the rules say what became of what (U-07)."""
+"""Audit of a trigger: expected occurrences against recorded runs and skips (U-07)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ from revisions.store.runs import Run, RunMade
 from revisions.store.status import StatusRow
 
 MOST = 1_000_000
-"""Occurrences that are judged in one call."""
+"""Maximum number of occurrences judged in one call."""
 
 
 class Place(NamedTuple):
-    """Where a list of lines was cut off."""
+    """Position after which a list of lines continues."""
 
     at: datetime
     occurrence_id: str
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TriggerPast:
-    """What a trigger was and how far it is decided, as one state of the database has it."""
+    """State, revision periods and decided span of a trigger, from one snapshot of the database."""
 
     trigger: Trigger
     periods: list[RevisionPeriod]
@@ -51,9 +51,9 @@ class TriggerPast:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """The lines of [since, until), or a part of them; the summary is of all, and None for a part that is not the first.
+    """Lines of [since, until), or a page of them; only the first page has the summary, which covers all lines.
 
-    `until` is never later than the time of asking: what is still to come cannot be judged.
+    `until` is never later than the time of the query, because future occurrences cannot be judged.
     """
 
     since: datetime
@@ -71,9 +71,10 @@ def audit_trigger(
     limit: int,
     place: Place | None = None,
 ) -> Audited:
-    """The first `limit` lines of [since, until), those after a place, and without a place the summary of all.
+    """Return the first `limit` lines of [since, until) after `place`; without a place also the summary of all.
 
-    Raises NotFound, and Invalid for a time that is none, holds too much, or had a spec that cannot be read.
+    `grace` is the delay up to which a run counts as on time. Raises NotFound, and Invalid for an empty or too long time
+    or for a spec that cannot be read.
     """
     with database.read() as connection:
         past = past_of(database, connection, key)
@@ -86,9 +87,9 @@ def audit_trigger(
 
 
 def audit_faults(database: Database, grace: timedelta, key: TriggerKey) -> list[AuditLine]:
-    """What is missing, happened twice or is unexplained in the whole life of a trigger; nothing where all is well.
+    """Return the missing, duplicate and unexplained occurrences in the whole life of a trigger.
 
-    Raises NotFound, and Invalid as `audit` does.
+    Raises NotFound, and Invalid as `audit_trigger` does.
     """
     with database.read() as connection:
         past = past_of(database, connection, key)
@@ -145,10 +146,7 @@ def _lines(
 
 
 def past_of(database: Database, connection: Connection, key: TriggerKey) -> TriggerPast:
-    """Everything but the records, in one state of the database; the first thing that is read from it.
-
-    Raises NotFound for a name that was never used.
-    """
+    """Read everything except runs and skips in a new snapshot. Raises NotFound for a name that was never used."""
     history_rows.snapshot(connection)
     trigger = trigger_store.get(connection, key)
     status = status_store.get(connection, trigger.trigger_id) if trigger else None
@@ -170,7 +168,9 @@ def past_of(database: Database, connection: Connection, key: TriggerKey) -> Trig
 
 
 def started_before(connection: Connection, past: TriggerPast, after: datetime) -> int:
-    """How many scheduled occurrences had started by then; asked only where a `count` bounds them (S-07)."""
+    """Return the number of scheduled starts between the baseline and `after`; read only for schedules with `count`
+    (S-07).
+    """
     period = in_force.period_at(past.periods, after + MOMENT)
     if period is None or period.terms.count is None:
         return 0
@@ -180,13 +180,13 @@ def started_before(connection: Connection, past: TriggerPast, after: datetime) -
 
 
 def started(run: Run | RunMade) -> RecordedRun:
-    """A run as the rules see it."""
+    """Convert a run to its form in `report`."""
     by_hand = run.source != RunSource.SCHEDULE
     return RecordedRun(run.scheduled_at, run.occurrence_id, run.created_at, run.revision, run.id, by_hand)
 
 
 def left(skip: Skip) -> RecordedSkip:
-    """A skip as the rules see it."""
+    """Convert a skip to its form in `report`."""
     return RecordedSkip(
         at=skip.scheduled_at,
         occurrence_id=skip.occurrence_id,

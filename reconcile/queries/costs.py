@@ -1,4 +1,4 @@
-"""What was spent, by trigger, tag or project (X-08)."""
+"""Costs of runs by trigger, tag or project (X-08)."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ By = Literal["trigger", "tag", "project"]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What bears a name cost together; a trigger that is gone is named by its id."""
+    """Costs under one name; a removed trigger is named by its id."""
 
     name: str
     amount: float
@@ -24,7 +24,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Shares, the dearest first, and what all cost together: with several tags a trigger stands under each."""
+    """Shares, highest first, and the total. A trigger with several tags appears under each."""
 
     shares: list[Share]
     amount: float
@@ -38,10 +38,7 @@ def sum_costs(
     to_at: datetime | None = None,
     projects: Collection[str] | None = None,
 ) -> Account:
-    """What attempts that ended in [from, to) cost, under the names and tags that triggers bear now.
-
-    `projects` None: of all.
-    """
+    """Sum the costs of attempts that ended in [from, to), by the current names and tags; `projects` None means all."""
     with database.read() as connection:
         spent = costs.spent_within(connection, from_at, to_at, projects=projects)
         ids = [one.trigger_id for one in spent]

@@ -1,4 +1,4 @@
-"""Looks at a whole installation and says what is not well: what `doctor` shows (O-05)."""
+"""Checks of a whole installation, shown by `doctor` (O-05)."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,11 +37,11 @@ from revisions.store.schema import DatabaseRights
 from revisions.store.tables import SCHEMA
 
 SYSTEM_TIMEOUT_SECONDS = 8.0
-"""For all together, whatever their libraries would wait."""
+"""Total time for all systems, whatever their client libraries would wait."""
 MAX_SYSTEMS = 50
-"""Systems that are asked; each takes a thread meanwhile."""
+"""Maximum number of systems asked; each needs a thread."""
 MOST_COUNTED = 10_000
-"""Occurrences of backlogs that are counted, so that looking never takes long."""
+"""Maximum number of backlog occurrences counted, to bound the duration."""
 
 UNREACHED = (
     "see that it runs, that --database-url names it, and that role and password (PGPASSWORD, ~/.pgpass) are right"
@@ -51,9 +51,10 @@ Named = Mapping[str, TriggerKey]
 
 
 def examine(database: Database, pace: Pace, host: Clock, listen_url: str | None = None) -> list[Check]:
-    """All checks; where the database cannot be used, or not be read, what keeps one from it alone.
+    """Run all checks, or only those that are possible when the database is unusable or not readable.
 
-    Raises Unavailable when the database goes away in the middle.
+    `host` is this machine's clock; `listen_url` is the address for notices if it is not the database's. Raises
+    Unavailable when the database is lost during the checks.
     """
     try:
         rights = _rights(database)
@@ -80,7 +81,7 @@ def examine(database: Database, pace: Pace, host: Clock, listen_url: str | None 
 
 
 def demand_by_trigger(database: Database) -> dict[TriggerKey | str, float]:
-    """How many starts a second each active trigger asks for, as the mean of the day ahead (L-18)."""
+    """Return the starts per second of each active trigger, as the mean over the next day (L-18)."""
     asked = read_demand(database)
     with database.read() as connection:
         named = trigger_store.keys(connection, asked)
@@ -114,7 +115,7 @@ def _installation(database: Database, pace: Pace, host: Clock) -> Iterator[Check
 
 
 def _offset(database: Database, connection: Connection, host: Clock) -> float | None:
-    """Seconds that this machine's clock is ahead of the database's, as far as that has one of its own."""
+    """Return the seconds by which this machine's clock is ahead of the database's, None if they are the same clock."""
     if not isinstance(database.clock, ServerClock):
         return None
     before = host.now(connection)
@@ -147,7 +148,7 @@ def _permissions(rights: DatabaseRights | None) -> Check:
 
 
 def _launchers(specs: Iterable[str]) -> Check:
-    """Whether what these tasks are launched by can be used here, and the systems they go to answer."""
+    """Check that the launchers of these tasks can be used here and that their remote systems answer."""
     faults: dict[str, str] = {}
     found: dict[System, str] = {}
     for spec in map(readable_task, specs):
@@ -253,7 +254,7 @@ def _way(error: Unavailable, otherwise: str) -> str:
 
 
 def troubles(systems: Mapping[System, str]) -> list[tuple[str, str]]:
-    """(kind, what is wrong) of each that does not answer as it should; `systems` are the kinds of launchers by them."""
+    """Return (kind, error) of each system that does not answer; `systems` maps each to its launcher kind."""
     asked = [_Question(system, kind) for system, kind in systems.items()]
     end = monotonic() + SYSTEM_TIMEOUT_SECONDS
     for question in asked:
@@ -262,7 +263,7 @@ def troubles(systems: Mapping[System, str]) -> list[tuple[str, str]]:
 
 
 class _Question(threading.Thread):
-    """One system, asked from now on; `wrong` is empty once it answered well."""
+    """Thread that asks one system; `wrong` is empty after a good answer."""
 
     def __init__(self, system: System, kind: str) -> None:
         super().__init__(name=f"doctor {kind}", daemon=True)

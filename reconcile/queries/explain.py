@@ -1,4 +1,4 @@
-"""Reads what bears on one instant of a trigger's life, and has the rules put it into words (U-03)."""
+"""Explanation of one instant in a trigger's life, from recorded facts (U-03)."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -28,7 +28,7 @@ from revisions.store.runs import Run
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An instant, what is recorded of it, and the words for it."""
+    """Instant, the run or skip recorded for it, and the explanation."""
 
     past: TriggerPast
     instant: InstantView
@@ -38,10 +38,10 @@ class Explained:
 
 
 def explain_trigger(database: Database, key: TriggerKey, at: datetime | None) -> Explained:
-    """Why it fired at an instant, or did not; without one, at its newest occurrence or a newer run by hand, else
-    now.
+    """Explain why a trigger fired or did not fire at `at`.
 
-    Raises NotFound, and Invalid for a spec of the past that this release cannot read.
+    Without `at`, the newest occurrence or a newer run started by hand is explained, or else the current time. Raises
+    NotFound, and Invalid for an earlier spec that this release cannot read.
     """
     with database.read() as connection:
         past = past_of(database, connection, key)
@@ -107,7 +107,7 @@ def _stood(connection: Connection, instant: InstantView, past: TriggerPast) -> l
 
 
 def _terms(connection: Connection, trigger: Trigger) -> Terms | None:
-    """What the trigger's spec means, None for one that cannot be read."""
+    """Return the trigger's compiled spec, None for one that cannot be read."""
     try:
         return read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
     except ValueError:
@@ -115,7 +115,7 @@ def _terms(connection: Connection, trigger: Trigger) -> Terms | None:
 
 
 def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, late: timedelta) -> Obstacles:
-    """What keeps the trigger from being decided just now."""
+    """Return what currently prevents a decision about the trigger."""
     trigger, status = past.trigger, past.status
     apart = quarantines.get(connection, [trigger.trigger_id]).get(trigger.trigger_id)
     holding = [

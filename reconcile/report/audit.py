@@ -1,4 +1,4 @@
-"""What should have happened against what did: each occurrence gets one line that says what became of it (U-07)."""
+"""Audit: one line per occurrence with its result (U-07)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ TWICE = "decided twice"
 
 
 class AuditResult(StrEnum):
-    """What became of an occurrence; the last two are faults."""
+    """Result for an occurrence; the last two are faults."""
 
     ON_TIME = "on_time"
     LATE = "late"
@@ -99,7 +99,7 @@ class AuditLine:
 
 @dataclass(slots=True)
 class AuditSummary:
-    """How many of each kind, and of the skipped ones how many by (outcome, reason)."""
+    """Number of lines by result, and of skips by (outcome, reason)."""
 
     kinds: Counter[AuditResult] = field(default_factory=Counter)
     skips: Counter[tuple[OccurrenceOutcome, str]] = field(default_factory=Counter)
@@ -152,7 +152,7 @@ def lines(
 
 @dataclass(slots=True)
 class _Moment:
-    """Everything at one instant: two periods never share one, so at most one fire."""
+    """Records and fire of one instant; revision periods do not overlap, so there is at most one fire."""
 
     named: Named | None = None
     scheduled: int = 0
@@ -162,7 +162,7 @@ class _Moment:
 
 @dataclass(slots=True)
 class _Starts:
-    """How many scheduled occurrences have started since the baseline; after `count` there are no more (S-07)."""
+    """Number of scheduled starts since the baseline; after `count` no more are expected (S-07)."""
 
     period: RevisionPeriod | None
     number: int
@@ -173,7 +173,7 @@ class _Starts:
         self.period = period
 
     def leave_out(self, line: AuditLine) -> bool:
-        """Whether nothing had to come of a time that nothing came of."""
+        """Return true when no run was expected because `count` was used up."""
         if line.kind not in (AuditResult.MISSING, AuditResult.UNDECIDED, AuditResult.NOT_KEPT):
             return False
         most = self.period.terms.count if self.period else None

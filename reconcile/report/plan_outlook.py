@@ -1,4 +1,4 @@
-"""What somebody else did to the triggers of a folder since it was applied (R-22)."""
+"""Changes to a folder's triggers made by others since it was applied, and the start rate after applying (R-22)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from revisions.spec.trigger import TriggerManifest, TriggerSpec
 
 
 def explain(plan: FolderPlan, pasts: Mapping[TriggerKey, LastDeploy]) -> FolderPlan:
-    """The plan with each recorded origin that is to change, and with what somebody else did meanwhile."""
+    """Return the plan with recorded origins and with the deploys that others made meanwhile."""
     explained = []
     for change in plan.changes:
         past = pasts.get(change.key) if isinstance(change.key, TriggerKey) else None
@@ -42,7 +42,7 @@ def _with_origin(difference: FieldDifference, past: LastDeploy) -> FieldDifferen
 
 
 def after(plan: FolderPlan, server: ServerState, standing: Demanded, now: datetime) -> Demanded:
-    """What is asked for now, and what the steps of the plan add to it and take away."""
+    """Return the start rate after the steps of the plan."""
     changed = sum(_change(change, server, now) for change in plan.changes)
     return Demanded(max(0.0, standing.asked + changed), standing.allowed)
 

@@ -1,4 +1,4 @@
-"""What is ahead of a trigger: its next fires, and what keeps others from starting (S-09, S-13)."""
+"""Next fires of a trigger and the times held by freezes, blackouts and closed days (S-09, S-13)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from reconcile.schedule.ranges import MOMENT
 
 @dataclass(frozen=True, slots=True)
 class HoldSpan:
-    """A time [from_at, until_at) in which nothing starts, and what it is; without an end, until somebody lifts it."""
+    """Time [from_at, until_at) in which nothing starts; without an end it lasts until somebody lifts it."""
 
     from_at: datetime
     until_at: datetime | None
@@ -21,13 +21,13 @@ class HoldSpan:
         return self.from_at <= at and (self.until_at is None or at < self.until_at)
 
     def earlier(self, span: timedelta) -> "HoldSpan":
-        """The same in the nominal time of a trigger that fires so much later (S-12)."""
+        """Return the hold in the nominal time of a trigger that fires `span` after its nominal times (S-12)."""
         return HoldSpan(self.from_at - span, self.until_at - span if self.until_at else None, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """The fires, and the wall times before the last of them that do not fire, each in order."""
+    """Fires, and wall times before the last of them that do not fire, both in order."""
 
     fires: Sequence[Fire]
     left_out: Sequence[LeftOut]

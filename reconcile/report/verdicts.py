@@ -1,4 +1,4 @@
-"""An instant in a trigger's life: what was in force, what it named, what was decided, and what that comes to (U-03)."""
+"""Verdict on one instant in a trigger's life, from revisions and records (U-03)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from reconcile.schedule.ranges import MOMENT
 from revisions.outcomes import HoldKind, RunSource, RunStatus
 
 SHOWN = 10
-"""Wall times between two fires that a gap, a fold or a closed day left out; more are not named."""
+"""Maximum number of suppressed wall times named between two fires."""
 
 
 class Verdict(StrEnum):
-    """What there is to say of an instant."""
+    """Result for an instant."""
 
     NOT_THERE = "not_there"
     AHEAD = "ahead"
@@ -112,13 +112,13 @@ class InstantFacts:
 
 
 def asked_for(periods: Sequence[RevisionPeriod], now: datetime) -> datetime:
-    """The instant that is meant where none is named: the newest occurrence, else now."""
+    """Return the instant to explain if none is named: the newest occurrence, or else now."""
     found = newest(periods, now)
     return found.at if found else now
 
 
 def look(periods: Sequence[RevisionPeriod], at: datetime) -> InstantView:
-    """What the revisions say of an instant. Raises Invalid for a spec that this release cannot read."""
+    """Evaluate the revisions at an instant. Raises Invalid for a spec that this release cannot read."""
     period = period_at(periods, at)
     fire = next(iter(fires(period.schedule, at - MOMENT, at, 1)), None) if period else None
     before, after = newest(periods, at - MOMENT), following(periods, at)
@@ -130,7 +130,7 @@ def look(periods: Sequence[RevisionPeriod], at: datetime) -> InstantView:
 
 
 def verdict(instant: InstantView, facts: InstantFacts) -> Verdict:
-    """What there is to say of it."""
+    """Return the verdict on an instant."""
     period = instant.period
     if facts.run and (instant.fire or facts.run.is_by_hand):
         return Verdict.STARTED

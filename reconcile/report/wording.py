@@ -1,4 +1,4 @@
-"""What each outcome and each status of a run means, and what to do next, in plain words (U-03, E-05)."""
+"""Explanations of outcomes, run statuses and deactivations, with the recommended next step (U-03, E-05)."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from revisions.outcomes import OccurrenceOutcome, RunStatus, SkipReason
 
 
 class Advice(NamedTuple):
-    """Why it is so, and what to do about it; `{trigger}` and `{run}` stand for the names to type."""
+    """Explanation and next step; `{trigger}` and `{run}` are replaced by names."""
 
     why: str
     following: str = ""
@@ -20,13 +20,13 @@ RATE: Final = Advice(
     "it waited for its turn until its time had passed: more starts were asked for than `execution_qps` allows",
     "raise `execution_qps`, or have fewer triggers fire at one time",
 )
-"""An occurrence that was `missed` where only a token was wanting."""
+"""Occurrence that was `missed` for lack of a rate token."""
 
 ENOUGH: Final = Advice(
     "the runs that went on were all that `limits.max_runs` still lets succeed",
     "raise it if there are to be more; `triggerctl runs list --trigger {trigger}` shows what went on",
 )
-"""An occurrence for which there was no place among the successes still wanted."""
+"""Occurrence that was skipped because live runs may use up `max_runs`."""
 
 OUTCOMES: Final[Mapping[OccurrenceOutcome, Advice]] = {
     OccurrenceOutcome.PARKED: Advice("its run waits for an approval", "`triggerctl runs approve {run}` lets it go on"),
@@ -72,13 +72,13 @@ OUTCOMES: Final[Mapping[OccurrenceOutcome, Advice]] = {
         "its run could not be made", "mend what the reason names; the next occurrence tries again"
     ),
 }
-"""What an occurrence that became no run ended in."""
+"""Outcomes of occurrences that became no run."""
 
 RESTORED: Final = Advice(
     "the database was restored from a backup older than that, and nothing of the time since was to fire",
     "`triggerctl backfill {trigger}` makes the runs of a time that has passed",
 )
-"""What became of a time that a restore lost."""
+"""Occurrences lost by restoring an older backup."""
 
 STATUSES: Final[Mapping[RunStatus, Advice]] = {
     RunStatus.PENDING: Advice(
@@ -115,9 +115,40 @@ DEACTIVATED: Final[Mapping[str, Advice]] = {
 }
 """Reasons for which the system itself deactivates a trigger."""
 
+SHORT_DEACTIVATIONS: Final[Mapping[str, str]] = {
+    "failures": "too many failed runs in a row",
+    "completed": "completed: its schedule has no fire left",
+    "expired": "expired: its time is over",
+    "max_runs": "as many runs succeeded as it may have",
+    "budget": "its budget is used up until the period ends",
+}
+"""Short explanations of automatic deactivations, for the web page."""
+
+SHORT_SKIPS: Final[Mapping[str, str]] = {
+    "missed": "its time passed while nothing could start it, and catch-up leaves it out",
+    "superseded": "a later revision, or a restore, began anew before it was decided",
+    "concurrency": "a run of this trigger was still going on",
+    "rate": "the rate of starts was used up until its time had passed",
+    "blackout": "it fell into a blackout",
+    "budget": "the budget of its period was used up",
+    "max_runs": "the runs that went on were all that `max_runs` still lets succeed",
+    "count": "as many had started as `count` allows",
+    "next_fire_at": "a run asked for another time",
+}
+"""Short explanations by skip reason, or by outcome where no reason is recorded."""
+
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "gap": "the clocks skip that hour",
+    "fold": "the clocks show that hour twice, and it fires once",
+    "exclude": "its day is excluded",
+    "freeze": "a freeze is in force",
+    "blackout": "it falls into a blackout",
+}
+"""Reasons for which a wall time does not fire; any other reason is the name of a calendar."""
+
 
 def of_skip(outcome: OccurrenceOutcome, reason: str) -> Advice:
-    """What a recorded skip means; one that another release made up is told as it stands."""
+    """Return the explanation of a recorded skip; an unknown outcome is quoted."""
     if (outcome, reason) == (OccurrenceOutcome.MISSED, SkipReason.RATE):
         return RATE
     if (outcome, reason) == (OccurrenceOutcome.CONCURRENCY, SkipReason.MAX_RUNS):
@@ -128,26 +159,26 @@ def of_skip(outcome: OccurrenceOutcome, reason: str) -> Advice:
 
 
 def of_status(status: RunStatus) -> Advice:
-    """What a run's status means; one that another release made up is told as it stands."""
+    """Return the explanation of a run's status; an unknown status is quoted."""
     return STATUSES.get(status, Advice(f"is {status}"))
 
 
 def of_deactivation(stopped_for: str | None, reason: str) -> Advice:
-    """What it means that a trigger is inactive: the system stopped it, or somebody did for the reason given."""
+    """Return the explanation of a deactivation, by the system or by a person with a reason."""
     by_hand = Advice(reason, "`triggerctl activate {trigger}` resumes it from then on")
     return DEACTIVATED.get(stopped_for or "", by_hand)
 
 
 def at_text(at: datetime) -> str:
-    """An instant to the second, which is all that people ask for."""
+    """Format an instant to the second."""
     return utc_text(at.replace(microsecond=0))
 
 
 def because(reason: str) -> str:
-    """A reason after what it is the reason of, nothing for none."""
+    """Format a reason in parentheses, empty for none."""
     return f" ({reason})" if reason else ""
 
 
 def span_text(span: timedelta) -> str:
-    """A span in seconds, to the millisecond."""
+    """Format a duration in seconds, to the millisecond."""
     return f"{span.total_seconds():.3f}".rstrip("0").rstrip(".") + " s"
