@@ -13,14 +13,14 @@ from procrastinate import App, PsycopgConnector
 from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.observations.observation import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.claim import claim_runs
 from reconcile.runs.endings import EndedAttempt
 from reconcile.runs.settle import settle_all
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.history.triggers import Trigger

@@ -6,11 +6,11 @@ from sqlalchemy import text
 
 from benchmarks.subjects import task, trigger
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
 from reconcile.loop.loop import Loop
 from reconcile.observations.observation import Observations
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.store.database import Database

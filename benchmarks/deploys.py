@@ -14,9 +14,9 @@ import psycopg
 from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from benchmarks.subjects import task, trigger
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.store.database import Database

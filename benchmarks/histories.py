@@ -3,9 +3,9 @@
 from sqlalchemy import text
 
 from benchmarks.subjects import task
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.spec.trigger import TriggerManifest

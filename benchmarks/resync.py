@@ -6,10 +6,10 @@ from benchmarks.crowd import QUIET, gather, loop_over
 from benchmarks.ratio import Ratio
 from benchmarks.server import fresh_database
 from benchmarks.subjects import trigger
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.loop.surveys import PART
 from reconcile.observations.observation import Observations
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 
 CHANGES = 10

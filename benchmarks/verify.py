@@ -16,7 +16,7 @@ from reconcile.triggers.history.verify import verify_histories
 from revisions.history import chain
 from revisions.history.chain import Row
 from revisions.history.chain_breaks import Walk
-from revisions.store import guards, history_rows
+from revisions.store import history_rows, schema
 from revisions.store.database import Connection, Database
 from revisions.store.tables import trigger_revisions, triggers
 
@@ -84,9 +84,9 @@ def _chained(database: Database) -> None:
     with database.read() as connection:
         rows = [row for page in history_rows.pages(connection) for part in page for row in part]
     with database.write() as connection:
-        guards.drop(connection, "trigger_revisions")
+        schema.drop_guards(connection, "trigger_revisions")
         _write_links(connection, rows)
-        guards.create(connection, "trigger_revisions")
+        schema.create_guards(connection, "trigger_revisions")
 
 
 def _write_links(connection: Connection, rows: list[Row]) -> None:

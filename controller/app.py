@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from fastapi.telemetry import TelemetryConfig
 
-from controller import problems
+from controller import errors
 from controller.api import (
     audit,
     calendars,
@@ -27,11 +27,10 @@ from controller.api import (
     triggers,
 )
 from controller.api.parameters import check_schema, refuse_unknown_parameters
-from controller.auth.browsers import SecurityHeaders
-from controller.auth.guard import SAFE, Guard
+from controller.auth.guard import SAFE, Guard, SecurityHeaders
 from controller.auth.requirements import RouteTable, require
 from controller.services import Services
-from controller.version import VERSION
+from controller.settings import VERSION
 from reconcile.decide.authority import Role
 
 PREFIX = "/api/v1"
@@ -57,7 +56,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.route_table = RouteTable(app)
     app.add_middleware(Guard, services=services, routes=app.state.route_table)
-    problems.install(app)
+    errors.install(app)
     app.add_middleware(SecurityHeaders)
     return app
 
@@ -90,10 +89,8 @@ def _routes() -> APIRouter:
     )
     for resource in resources:
         checks = [known, Depends(check_schema)]
-        router.include_router(resource, prefix=PREFIX, dependencies=checks, responses=problems.DOCUMENTED)
-    router.include_router(
-        installation.doctor_router, prefix=PREFIX, dependencies=[known], responses=problems.DOCUMENTED
-    )
+        router.include_router(resource, prefix=PREFIX, dependencies=checks, responses=errors.DOCUMENTED)
+    router.include_router(installation.doctor_router, prefix=PREFIX, dependencies=[known], responses=errors.DOCUMENTED)
     router.include_router(installation.probes)
     router.add_api_route(
         "/openapi.json",

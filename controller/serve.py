@@ -13,22 +13,26 @@ import uvicorn
 from fastapi import FastAPI, Response
 
 from controller.app import create_app
-from controller.auth.browsers import OwnPagesOnly
+from controller.auth.guard import OwnPagesOnly
 from controller.auth.requirements import Projects, require
-from controller.parts import PARTS
 from controller.services import Services, vault
-from controller.settings import Settings
+from controller.settings import PARTS, VERSION, Settings
 from controller.settings_sources import mistyped_variables
 from controller.telemetry import logs
 from controller.telemetry.metrics import Metrics
-from controller.version import VERSION
 from controller.web import pages
 from reconcile.decide.authority import Role
 from reconcile.loop.loop import Loop
 from reconcile.loop.restore import declare_baseline
-from reconcile.observations.observation import Observation, Observations
+from reconcile.observations.observation import (
+    ControllerStarted,
+    ControllerStopped,
+    ControllerStopping,
+    Observation,
+    Observations,
+    SettingUnknown,
+)
 from reconcile.observations.passes import PassDecided
-from reconcile.observations.process import ControllerStarted, ControllerStopped, ControllerStopping, SettingUnknown
 from reconcile.observations.runs import (
     FireRequested,
     RunApproved,
@@ -247,7 +251,7 @@ def _spans(settings: Settings, observations: Observations) -> "Spans":
 
 
 def _trace(app: FastAPI, spans: "Spans") -> None:
-    from controller.telemetry.request_spans import TraceRequests
+    from controller.telemetry.spans import TraceRequests
 
     app.add_middleware(TraceRequests, tracing=spans.tracing)
 

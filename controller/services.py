@@ -10,7 +10,7 @@ from controller.auth.access import Access
 from controller.settings import Settings
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.passes import LoopResynced
-from reconcile.protocols import SecretPlaces
+from reconcile.plugins import SecretPlaces
 from reconcile.runs.attempt_secrets import Vault
 from revisions.errors import Unavailable
 from revisions.store.database import Database

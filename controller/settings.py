@@ -1,4 +1,7 @@
-"""Settings of the controller. The command line takes precedence over the environment, and that over the file."""
+"""Settings of the controller, the parts that one process can run, and the installed version.
+
+The command line takes precedence over the environment, and that over the file.
+"""
 
 import hashlib
 import ipaddress
@@ -6,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -305,3 +309,12 @@ def _state_folder() -> Path:
     if home and os.access(home, os.W_OK):
         return Path(home) / ".local/state/triggerctl"
     return Path(tempfile.gettempdir()) / f"triggerctl-{os.getuid()}"
+
+
+PARTS = ("api", "web", "loop", "runner")
+
+
+try:
+    VERSION = version("triggerctl")
+except PackageNotFoundError:  # run from a checkout without installation
+    VERSION = "0+checkout"

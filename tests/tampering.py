@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import delete, insert, select, text, update
 
 from revisions.history import chain
-from revisions.store import guards
+from revisions.store import schema
 from revisions.store.database import Connection, Database
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 
@@ -18,9 +18,9 @@ R = trigger_revisions.c
 def unguarded(database: Database) -> Iterator[Connection]:
     """Open a transaction without the triggers that protect the history; they are created again at its end."""
     with database.write() as connection:
-        guards.drop(connection, "trigger_revisions")
+        schema.drop_guards(connection, "trigger_revisions")
         yield connection
-        guards.create(connection, "trigger_revisions")
+        schema.create_guards(connection, "trigger_revisions")
 
 
 def edit(database: Database, revision: int, **values: Any) -> None:

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reconcile.decide.admission import Pace
-from reconcile.decide.authority import Sharing
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller, Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.loop import Loop
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.passes import TriggerQuarantined
@@ -20,7 +20,6 @@ from reconcile.runs.manual.orders import approve_run, retry_run
 from reconcile.runs.settle import apply_stop, settle
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger
 from reconcile.triggers.append import Changed
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger, rename_trigger
 from reconcile.triggers.tasks import Registered, register_task
 from revisions.clock import Clock, HandClock

@@ -33,7 +33,7 @@ from reconcile.decide.authority import Role
 from reconcile.triggers.calendars import CalendarChanged, delete_calendar, deploy_calendar
 from revisions.errors import NotFound
 from revisions.ids import CalendarKey, utc_text
-from revisions.spec.calendar import CalendarManifest
+from revisions.spec.manifest import CalendarManifest
 from revisions.store import calendars as store
 from revisions.store.calendars import CalendarRow
 

@@ -12,8 +12,8 @@ from controller.api.parameters import IdPath, ReachDep, ServicesDep
 from controller.api.runs import RunOut, named_run, run_within
 from controller.auth.requirements import RunTokens, require
 from controller.services import vault
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.authority import Role
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.runs.attempt import Ended
 from reconcile.runs.callbacks import complete_run, record_heartbeat
 from revisions.errors import Invalid

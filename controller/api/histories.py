@@ -22,7 +22,7 @@ from reconcile.triggers.history.verify import Report, sign_checkpoint, verify_hi
 from revisions.errors import Invalid, Malformed
 from revisions.history import checkpoints
 from revisions.history.chain_breaks import ChainBreak
-from revisions.history.signing import PrivateKey, PublicKey
+from revisions.history.checkpoints import PrivateKey, PublicKey
 from revisions.ids import TriggerKey, name_faults, utc_text
 from revisions.spec.reading import refuse
 

@@ -29,12 +29,13 @@ from revisions.errors import NotFound
 from revisions.history.triggers import FieldDifference, Revision, Trigger
 from revisions.history.triggers import diff as differences
 from revisions.ids import TriggerKey, utc_text
-from revisions.store import expectations, feed, occurrences
+from revisions.store import expectations, occurrences
+from revisions.store import revisions as feed
 from revisions.store import revisions as store
 from revisions.store.database import Connection
 from revisions.store.expectations import MissedDeadline
-from revisions.store.feed import FeedEntry
 from revisions.store.occurrences import Occurrence
+from revisions.store.revisions import FeedEntry
 
 router = APIRouter(prefix="/triggers", tags=["history"])
 deadlines_router = APIRouter(prefix="/triggers", tags=["deadlines"])

@@ -10,10 +10,9 @@ from fastapi import Depends, Header, Query, Request
 
 from controller.auth.access import PRINCIPAL, REACH
 from controller.services import Services
-from reconcile.decide.authority import Principal, Reach
+from reconcile.decide.authority import Caller, Principal, Reach
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.trace_context import parse
-from reconcile.triggers.caller import Caller
 from revisions.errors import Fault, Forbidden, Invalid, NotFound, few
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, is_id, name_faults
 from revisions.spec.notation import ScheduleError, instant

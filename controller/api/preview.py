@@ -16,8 +16,8 @@ from controller.services import Services
 from reconcile.decide import changes
 from reconcile.decide.authority import Reach, Role
 from reconcile.decide.terms import Terms, terms
-from reconcile.report import spec_warnings
-from reconcile.report.upcoming import HoldSpan, upcoming
+from reconcile.report import outlook
+from reconcile.report.outlook import HoldSpan, upcoming
 from reconcile.schedule.fires import Fire, LeftOut, count
 from reconcile.triggers import limit_warnings, trigger_calendars
 from revisions.errors import Invalid, NotFound
@@ -127,7 +127,7 @@ def of_deploy(body: RawBodyDep, services: ServicesDep, reach: ReachDep) -> Warni
     with services.database.read() as connection:
         now, deployed = services.database.clock.now(connection), trigger_store.get(connection, manifest.key)
         of_limits = limit_warnings.warnings_for_spec(connection, deployed, manifest.spec, now)
-    return WarningsOut(warnings=[*spec_warnings.destructive_warnings(manifest.spec), *of_limits])
+    return WarningsOut(warnings=[*outlook.destructive_warnings(manifest.spec), *of_limits])
 
 
 def _manifest(body: RawBodyDep, reach: Reach) -> TriggerManifest:

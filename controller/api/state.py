@@ -11,7 +11,7 @@ from controller.api.parameters import CallerDep, ServicesDep, TriggerPath
 from controller.api.triggers import ONE
 from controller.auth.requirements import Projects, require
 from reconcile.decide.authority import Role
-from reconcile.runs.manual.state import clear_state, read_state, seed_state
+from reconcile.runs.manual.orders import clear_state, read_state, seed_state
 from revisions.ids import TriggerKey
 from revisions.store.states import StoredState
 

@@ -20,10 +20,9 @@ from controller.api.parameters import (
 from controller.api.triggers import ONE, ChangedTriggerOut, changed_trigger
 from controller.auth.requirements import Projects, require
 from controller.services import Services
-from reconcile.decide.authority import Reach, Role
+from reconcile.decide.authority import Caller, Reach, Role
 from reconcile.triggers.activation import activate_trigger, change_triggers, deactivate_trigger, delete_trigger
 from reconcile.triggers.append import Changed
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rename_trigger, rollback_trigger
 from reconcile.triggers.locks import Selection
 from revisions.errors import Invalid, NotFound

@@ -16,9 +16,8 @@ from controller.auth.oidc import Issuer
 from controller.errors import TooManyFailures, Unauthenticated
 from controller.settings import Settings
 from reconcile.decide.authority import ALL_RIGHTS, Principal
-from reconcile.observations.observation import Observations
-from reconcile.observations.process import AccessRefused, AccessThrottled
-from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX, principal_of_run
+from reconcile.observations.observation import AccessRefused, AccessThrottled, Observations
+from reconcile.runs.attempt_secrets import RUN_TOKEN_PREFIX, principal_of_run
 from reconcile.triggers.credentials import (
     LOCAL_ACTOR,
     TOKEN_PREFIX,

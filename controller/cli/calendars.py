@@ -25,7 +25,7 @@ def deploy(
     """Deploy one calendar from a manifest. Triggers that name it are rescheduled at once."""
     from controller.cli import arguments
     from controller.cli.client import if_match_or_new
-    from revisions.spec.calendar import CalendarManifest
+    from revisions.spec.manifest import CalendarManifest
 
     document = arguments.read_manifest(file, "Calendar", _OTHER_KINDS)
     session = current_session(context)

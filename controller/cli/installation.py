@@ -12,7 +12,7 @@ import typer
 
 from controller.cli import output
 from controller.cli.session import OutputFormat, Session, current_session
-from controller.parts import PARTS
+from controller.settings import PARTS
 
 if TYPE_CHECKING:
     from revisions.store.database import Database

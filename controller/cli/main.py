@@ -64,7 +64,7 @@ GLOBAL_OPTIONS = ("--database-url", "--server", "--token", "--output", "--actor"
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        from controller.version import VERSION
+        from controller.settings import VERSION
 
         typer.echo(f"triggerctl {VERSION}")
         raise typer.Exit
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _command()(global_options_first(sys.argv[1:] if arguments is None else arguments), prog_name="triggerctl")
     except Exception as error:  # noqa: BLE001  # every error ends here, as a message and an exit status
-        from controller.cli.error_messages import report_error
+        from controller.cli.output import report_error
 
         sys.exit(report_error(error))
 

@@ -200,7 +200,7 @@ def _break_sentence(item: dict[str, Any]) -> str:
 def _create_key(session: Session, path: Path) -> None:
     """Create a key file that only its owner can read. Raises Invalid if the file exists or cannot be created."""
     from revisions.errors import Invalid
-    from revisions.history.signing import PrivateKey
+    from revisions.history.checkpoints import PrivateKey
 
     key = PrivateKey.fresh()
     try:

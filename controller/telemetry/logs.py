@@ -8,7 +8,8 @@ from typing import Any
 import structlog
 
 from reconcile.decide import trace_context
-from reconcile.observations import passes, process, runs, specs
+from reconcile.observations import observation as process
+from reconcile.observations import passes, runs, specs
 from reconcile.observations.observation import Observation, RunObservation
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, utc_text
 

@@ -8,10 +8,15 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from controller.settings import Settings
+from controller.settings import VERSION, Settings
 from controller.telemetry.installation_metrics import PROJECTS, InstallationMetrics
-from controller.version import VERSION
-from reconcile.observations.observation import Observation
+from reconcile.observations.observation import (
+    AccessRefused,
+    AccessThrottled,
+    Observation,
+    RunnerFailed,
+    RunnerUnavailable,
+)
 from reconcile.observations.passes import (
     BudgetsSurveyed,
     DeadlineMissed,
@@ -25,7 +30,6 @@ from reconcile.observations.passes import (
     PassKind,
     ReplicasCounted,
 )
-from reconcile.observations.process import AccessRefused, AccessThrottled, RunnerFailed, RunnerUnavailable
 from reconcile.observations.runs import AttemptEnded, RunExpired, RunsClaimed, RunSettled, WaitEnded
 from reconcile.observations.specs import BacklogDropped
 from reconcile.schedule.zones import TZDATA_VERSION

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from controller.auth.access import LOCAL, PRINCIPAL
-from controller.version import VERSION
+from controller.settings import VERSION
 from controller.web import formatting
 
 FOLDER = Path(__file__).parent

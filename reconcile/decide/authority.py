@@ -1,6 +1,7 @@
-"""Who may do what in which project, and whether a trigger may start on behalf of its author (O-06, X-13, X-15).
+"""Callers and their rights: what a principal may do in which project, and what a trigger may start for its author.
 
-Deny by default: what no grant covers is not allowed.
+Access is denied unless a grant allows it. Every change has an author, a reason and a cause (invariant 7, O-06, X-13,
+X-15).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from revisions.errors import Fault
 from revisions.history.chain import canonical, value_of
+from revisions.history.triggers import SYSTEM
 from revisions.outcomes import RunSource
 
 RUN_START: Final = "run.start"
@@ -194,3 +196,19 @@ class Sharing:
             return None
         hint = f"name a scope of {project}'s, or have the setting secret_scopes list {project} under {scope}"
         return Fault("spec.secret_scope", f"the secrets of scope {scope} are not for project {project}", hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Author of a change, with the reason given and the key by which a retry is recognised (R-04).
+
+    `scopes` names the author in canonical JSON, so that the author's rights can be read later (X-15). `traceparent` is
+    the W3C trace context of the request (O-04). `cause` is the run that makes the request, if one does (X-02).
+    """
+
+    actor: str = SYSTEM
+    reason: str = ""
+    idempotency_key: str | None = None
+    scopes: str = UNLIMITED
+    traceparent: str | None = None
+    cause: CausingRun | None = None

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from reconcile.decide import budget
+from reconcile.decide.admission import DISPLACING
 from reconcile.decide.budget import Spending, budget_of
-from reconcile.decide.concurrency import DISPLACING
 from reconcile.decide.terms import ends_by_expiry
 from revisions.history.triggers import StopReason
 from revisions.ids import utc_text

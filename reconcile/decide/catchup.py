@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconcile.decide import blackouts, concurrency
+from reconcile.decide import admission, blackouts
 from reconcile.decide.blackouts import Blackout, BlackoutSpan
 from reconcile.decide.terms import Terms
 from reconcile.schedule import ranges
@@ -130,7 +130,7 @@ def drain(terms: Terms, cursor: datetime, until: datetime, limit: int, at: Situa
     edge = at.now - terms.spec.catchup.window - MOMENT if terms.spec.catchup.window else cursor
     base = min(max(cursor, edge), until)
     given_up = span(terms.schedule, cursor, base, OccurrenceOutcome.MISSED)
-    if terms.overlap in concurrency.DISPLACING:
+    if terms.overlap in admission.DISPLACING:
         return _drain_newest(terms, base, until, at, given_up)
     if 0 in (at.affordable, at.wanted):
         return _decided(cursor)
@@ -170,9 +170,9 @@ def _starting(
     """Return a plan that starts as many occurrences as the overlap policy allows; `older` is skipped with the last
     start.
     """
-    if terms.overlap in concurrency.DISPLACING:
+    if terms.overlap in admission.DISPLACING:
         older, wanted = (*older, *ranges.of(wanted[:-1], OccurrenceOutcome.CONCURRENCY)), wanted[-1:]
-    beside = wanted[: concurrency.room(terms.overlap, at.live)]
+    beside = wanted[: admission.room(terms.overlap, at.live)]
     lacking = beside[: at.wanted]
     starts = tuple(lacking[: at.affordable])
     left = (

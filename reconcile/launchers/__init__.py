@@ -1,1 +1,1 @@
-"""Launchers, one module per kind, found by their name; `reconcile/protocols.py` says how to add one."""
+"""Launchers, one module per kind, found by their name; `reconcile/plugins.py` says how to add one."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from reconcile.launchers.shared import remote_job, task_output
 from reconcile.launchers.shared.block_faults import extra_faults, refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.remote_job import Unreachable
-from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Launch, Launcher, LaunchError, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
 
 VARIABLES = {"broker": "CELERY_BROKER_URL", "backend": "CELERY_RESULT_BACKEND"}

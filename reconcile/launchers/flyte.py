@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from reconcile.launchers.shared import remote_job, task_output
 from reconcile.launchers.shared.block_faults import extra_faults, refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.remote_job import Unreachable
-from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from revisions.errors import Fault
 
 NAMES = {"org": 63, "project": 63, "domain": 63, "task": 255, "version": 63}

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from reconcile.launchers.shared import http_exchange
 from reconcile.launchers.shared.block_faults import refuse, text_faults, unknown_fields
 from reconcile.launchers.shared.http_exchange import HttpRequest
-from reconcile.protocols import Launch, Launcher, Work
+from reconcile.plugins import Launch, Launcher, Work
 from revisions.errors import Fault
 
 METHODS = ("POST", "PUT", "PATCH")

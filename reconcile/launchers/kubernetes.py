@@ -14,7 +14,7 @@ from reconcile.launchers.shared.block_faults import extra_faults, refuse
 from reconcile.launchers.shared.kubernetes_cluster import KubernetesCluster
 from reconcile.launchers.shared.kubernetes_job import JobBlock
 from reconcile.launchers.shared.remote_job import Unreachable
-from reconcile.protocols import Launch, Launcher, LaunchError, Lost, Work, WorkProgress
+from reconcile.plugins import Launch, Launcher, LaunchError, Lost, Work, WorkProgress
 
 SECONDS_TO_COPY = 30
 """Time for which the end of an attempt waits until its log is copied."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from reconcile.launchers.shared import child_process
 from reconcile.launchers.shared.block_faults import env_faults, folder_faults, refuse, text_faults, unknown_fields
-from reconcile.protocols import Launch, Launcher, LaunchError, Work
+from reconcile.plugins import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from reconcile.launchers.shared import child_process, python_child
 from reconcile.launchers.shared.block_faults import folder_faults, refuse, text_faults, unknown_fields
-from reconcile.protocols import Launch, Launcher, LaunchError, Work
+from reconcile.plugins import Launch, Launcher, LaunchError, Work
 from revisions.errors import Fault
 
 _EXAMPLE = 'write callable: "package.module:function"'

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from reconcile.decide.admission import DISPLACING
 from reconcile.decide.catchup import CatchupPlan
-from reconcile.decide.concurrency import DISPLACING
 from reconcile.loop.facts import TriggerCase
-from reconcile.runs.creation import new_run, outcome_of
+from reconcile.runs.claim import new_run, outcome_of
 from reconcile.schedule.fires import Fire
 from reconcile.triggers.append import skip_of
 from revisions.history.triggers import SYSTEM

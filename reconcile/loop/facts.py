@@ -12,7 +12,7 @@ from reconcile.decide.budget import Spending, affordable, expected, is_used_up
 from reconcile.decide.catchup import Situation
 from reconcile.decide.terms import Terms
 from reconcile.schedule.fires import Fire
-from reconcile.triggers import author_rights, budget_spending, trigger_calendars
+from reconcile.triggers import budget_spending, credentials, trigger_calendars
 from revisions.history.chain import value_of
 from revisions.history.triggers import StopReason
 from revisions.outcomes import HoldKind, HoldMode
@@ -98,7 +98,7 @@ def read_batch(connection: Connection, rows: Sequence[StatusRow], now: datetime,
     facts = facts_store.read(connection, ids)
     lasting_holds = holds.not_ended(connection, min(row.watermark for row in rows))
     quarantined = quarantines.get(connection, ids)
-    rights = author_rights.rights_of_authors(connection, (trigger.scopes for trigger in facts.values()), now)
+    rights = credentials.rights_of_authors(connection, (trigger.scopes for trigger in facts.values()), now)
     readable: list[_ReadableTrigger] = []
     for row in rows:
         trigger = facts.get(row.trigger_id)

@@ -11,16 +11,14 @@ from reconcile.decide.admission import Pace
 from reconcile.decide.automatic_stops import over
 from reconcile.decide.job_changes import JobChanges
 from reconcile.decide.retention import Retention
-from reconcile.loop import rate_tokens
-from reconcile.loop.alarms import Alarms
-from reconcile.loop.clock_guard import ClockGuard
+from reconcile.loop import due_pass
+from reconcile.loop.alarms import Alarms, DueQueue, Timers
 from reconcile.loop.deadlines import judge_deadlines
 from reconcile.loop.due_pass import PassResult, run_catchup_pass, run_due_pass
 from reconcile.loop.pruning import prune_page
-from reconcile.loop.replica import Replica
+from reconcile.loop.replica import ClockGuard, Replica
 from reconcile.loop.scanner import Finding, overdue_triggers, scan
 from reconcile.loop.surveys import BudgetSurvey, DemandSurvey
-from reconcile.loop.timers import DueQueue, Timers
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import (
     ClockJumped,
@@ -34,7 +32,7 @@ from reconcile.triggers.activation import resume_paused, stop_trigger
 from revisions.errors import Unavailable
 from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
-from revisions.store import feed, holds, quarantines, rates
+from revisions.store import holds, quarantines, rates, revisions
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Database
@@ -152,7 +150,7 @@ class Loop:
         """Decide as many triggers that wait for a rate token as there are tokens, fairly by project (L-09)."""
         with self._database.read() as connection:
             now = self._database.clock.now(connection)
-            tokens = rate_tokens.available(connection, self._pace, now)
+            tokens = due_pass.available(connection, self._pace, now)
             ids = rates.next_in_turn(connection, min(max(tokens, 1), BATCH))
         self._rate_limited = bool(ids)
         if ids and tokens:
@@ -296,7 +294,7 @@ class Loop:
         """Request a resync if a trigger, a freeze or a blackout changed; freezes and blackouts are not in the feed."""
         before = self._newest_changes
         with self._database.read() as connection:
-            newest = feed.newest_change(connection), holds.number_of_changes(connection)
+            newest = revisions.newest_change(connection), holds.number_of_changes(connection)
         self._newest_changes = newest
         if before not in (None, newest):
             self.due_queue.request_resync()

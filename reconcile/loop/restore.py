@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.changes import has_occurrences
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.replica import MISSED_BEATS
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import WaitEnded
@@ -20,7 +20,7 @@ from revisions.errors import Conflict
 from revisions.history.triggers import SYSTEM, Trigger
 from revisions.outcomes import OccurrenceOutcome, SkipReason
 from revisions.store import backlogs as backlog_store
-from revisions.store import claims, feed, installations, notices, occurrences, run_orders
+from revisions.store import claims, installations, notices, occurrences, revisions, run_orders
 from revisions.store import runs as run_store
 from revisions.store import status as status_store
 from revisions.store import triggers as trigger_store
@@ -47,7 +47,7 @@ def declare_baseline(database: Database, observations: Observations, interval: t
     refuse_running_controllers(database, interval, "baseline", "it was not just restored", hint)
     with database.write() as connection:
         # A dump brings transaction ids that its new server has not reached, which the feed would repeat until then.
-        feed.renumber(connection)
+        revisions.renumber(connection)
     resume_paused(database, observations)
     with database.read() as connection:
         ids = status_store.all_trigger_ids(connection)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.automatic_stops import Stop, worn_out
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.alarms import Alarms
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import FaultFound, FindingKind

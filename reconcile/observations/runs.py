@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from reconcile.decide.retry import AttemptOutcome, Decision
+from reconcile.decide.attempt_ends import AttemptOutcome, Decision
 from reconcile.observations.observation import Observation, RunObservation
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunStatus

@@ -10,14 +10,13 @@ from reconcile.decide.admission import Pace
 from reconcile.loop.replica import MISSED_BEATS
 from reconcile.loop.scanner import worn_triggers
 from reconcile.loop.surveys import PART, read_demand
-from reconcile.plugins import launchers
-from reconcile.protocols import System
+from reconcile.plugins import System, launchers
 from reconcile.report import installation_checks, trigger_checks
 from reconcile.report.installation_checks import Check, fault
 from reconcile.report.trigger_checks import LATELY, NEAR_END, PATIENCE, UNANSWERED, ActiveHold, QuarantinedTrigger
 from reconcile.schedule.fires import count
 from reconcile.schedule.zones import TZDATA_VERSION
-from reconcile.triggers import author_rights, budget_spending
+from reconcile.triggers import budget_spending, credentials
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.clock import Clock
 from revisions.errors import Invalid, Unavailable
@@ -26,7 +25,8 @@ from revisions.ids import TriggerKey
 from revisions.outcomes import HoldKind
 from revisions.spec.stored import readable_task
 from revisions.store import backlogs as backlog_store
-from revisions.store import counts, expectations, guards, holds, installations, quarantines, schema
+from revisions.store import counts, expectations, holds, installations, quarantines, schema
+from revisions.store import schema as guards
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
@@ -104,7 +104,7 @@ def _server(database: Database, listen_url: str | None) -> Iterator[Check]:
 
 def _installation(database: Database, pace: Pace, host: Clock) -> Iterator[Check]:
     with database.read() as connection:
-        yield installation_checks.guards(guards.missing(connection))
+        yield installation_checks.guards(guards.missing_guards(connection))
         yield installation_checks.clock(_offset(database, connection, host))
         now = database.clock.now(connection)
         there = installations.replicas_seen_since(connection, now - MISSED_BEATS * pace.resync_interval)
@@ -133,7 +133,7 @@ def _triggers(database: Database, pace: Pace) -> Iterator[Check]:
         yield trigger_checks.watermarks([(named.get(trigger_id, trigger_id), at) for trigger_id, at in ahead])
         yield _backlogs(connection)
         yield _holds(connection, now)
-        yield trigger_checks.authors(author_rights.triggers_without_rights(connection, now))
+        yield trigger_checks.authors(credentials.triggers_without_rights(connection, now))
         yield trigger_checks.queue(*counts.pending_since(connection, now - PATIENCE), now)
         yield trigger_checks.approvals(*counts.parked_since(connection, now - UNANSWERED), now)
         yield _failures(connection, now)

@@ -8,11 +8,22 @@ from reconcile.decide.in_force import newest
 from reconcile.decide.terms import Terms
 from reconcile.queries.audit import TriggerPast, left, past_of, started_before
 from reconcile.report import verdicts
-from reconcile.report.delays import Obstruction, PastHold, PendingRun, RunStart, waits_for
 from reconcile.report.explain import Explanation, explain
-from reconcile.report.verdicts import HoldInForce, InstantFacts, InstantView, Made, Obstacles, QuarantineState
+from reconcile.report.verdicts import (
+    HoldInForce,
+    InstantFacts,
+    InstantView,
+    Made,
+    Obstacles,
+    Obstruction,
+    PastHold,
+    PendingRun,
+    QuarantineState,
+    RunStart,
+    waits_for,
+)
 from reconcile.schedule.ranges import MOMENT
-from reconcile.triggers import author_rights
+from reconcile.triggers import credentials
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.history.triggers import Trigger
 from revisions.ids import TriggerKey
@@ -124,7 +135,7 @@ def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, l
         if hold.is_on(past.now)
         and hold.covers(project=trigger.key.project, trigger_id=trigger.trigger_id, tags=trigger.tags)
     ]
-    given = author_rights.rights_of_authors(connection, [trigger.scopes], past.now)
+    given = credentials.rights_of_authors(connection, [trigger.scopes], past.now)
     denied = refusal(terms.spec.scopes, trigger.scopes, trigger.key.project, given) if terms else None
     return Obstacles(
         hold=HoldInForce(holding[0].kind, holding[0].owner, holding[0].reason, holding[0].until_at)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconcile.report import verdicts, wording
-from reconcile.report.delays import began_late, decided_late
-from reconcile.report.verdicts import InstantFacts, InstantView, Verdict
+from reconcile.report.verdicts import InstantFacts, InstantView, Verdict, began_late, decided_late
 from reconcile.report.wording import Advice, at_text, because, span_text
 from reconcile.schedule.fires import Fire
 from revisions.outcomes import RunSource, SkipReason

@@ -14,8 +14,7 @@ from revisions.errors import Conflict, Fault, Invalid
 from revisions.history.chain import canonical
 from revisions.history.triggers import DifferenceKind, FieldDifference, differences
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
-from revisions.spec.calendar import CalendarManifest
-from revisions.spec.manifest import Manifest
+from revisions.spec.manifest import CalendarManifest, Manifest
 from revisions.spec.stored import readable_task, readable_trigger
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest, TriggerSpec

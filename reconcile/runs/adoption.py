@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.secret_masks import Mask
 from reconcile.launchers.shared import attempt_folder
-from reconcile.protocols import Launcher, LaunchError
+from reconcile.plugins import Launcher, LaunchError
 from reconcile.runs import attempt_secrets, launch
 from reconcile.runs.attempt import Attempt, ClaimKey, Ended
 from reconcile.runs.workspace import Workspace

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.secret_masks import Mask
-from reconcile.protocols import Failed, Lost, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Lost, Running, Succeeded, Work, WorkProgress
 from reconcile.runs import attempt_secrets
 from revisions.ids import TriggerKey
 from revisions.store import logs

@@ -11,7 +11,7 @@ from pathlib import Path
 from reconcile.decide.secret_masks import Mask
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import ClaimLost, RunCompleted
-from reconcile.protocols import LaunchError
+from reconcile.plugins import LaunchError
 from reconcile.runs import attempt_secrets, launch, workspace
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault

@@ -1,20 +1,29 @@
-"""Claim runs for one worker: end those that waited too long, then claim those that may start, in one transaction."""
+"""New runs, built the same way for the schedule and for people, and their claim by a runner (X-02, X-04).
+
+One transaction ends the runs that waited too long and claims those that may start.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconcile.decide.concurrency import Turns
+from reconcile.decide.admission import Turns
+from reconcile.decide.authority import CausingRun
+from reconcile.decide.terms import Terms
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import RunExpired, RunsClaimed, WaitEnded
-from reconcile.runs.run_tokens import create_run_tokens
+from reconcile.runs.attempt_secrets import create_run_tokens
+from revisions import ids
+from revisions.outcomes import OccurrenceOutcome, RunSource
 from revisions.run_limits import RunningRun
+from revisions.spec.stored import readable_task
 from revisions.store import claims, holds, queue, run_orders, runs, tokens, triggers
 from revisions.store.claims import Claimed
 from revisions.store.database import Connection, Database, fetch_with_time
 from revisions.store.pipeline import fetch
-from revisions.store.runs import Run
+from revisions.store.runs import NewRun, Run
+from revisions.store.trigger_facts import TriggerFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +115,57 @@ def _choose(connection: Connection, now: datetime, waiting: _Queue, room: int) -
         if turns.left == 0:
             break
     return ids
+
+
+def new_run(
+    facts: TriggerFacts,
+    terms: Terms,
+    now: datetime,
+    *,
+    occurrence_id: str,
+    scheduled_at: datetime,
+    source: RunSource,
+    overlap: str,
+    actor: str,
+    input: str,
+    start_by: datetime | None,
+    reserved: float | None,
+    traceparent: str | None = None,
+    cause: CausingRun | None = None,
+) -> NewRun:
+    """Build a run of a trigger's current revision: pending, or parked until somebody approves it (X-14).
+
+    `input` is canonical JSON text, `reserved` the part of the budget that the run may cost, `start_by` the instant at
+    which it expires unless a worker claimed it. A parked run does not expire. `cause` is the run that asked for it.
+    """
+    task = readable_task(facts.task_spec) if facts.task_spec else None
+    is_parked = terms.spec.requires_approval or (task is not None and task.requires_approval)
+    return NewRun(
+        id=ids.fresh(now),
+        trigger_id=facts.trigger_id,
+        occurrence_id=occurrence_id,
+        revision=facts.revision,
+        project=facts.project,
+        domain=facts.domain,
+        task=facts.task,
+        task_version=facts.task_version,
+        source=source,
+        overlap=overlap,
+        max_attempts=terms.spec.retry.max_attempts,
+        actor=actor,
+        scheduled_at=scheduled_at,
+        created_at=now,
+        input=input,
+        start_by=None if is_parked else start_by,
+        task_limit=task.concurrency_limit if task else None,
+        reserved=reserved,
+        parked=is_parked,
+        traceparent=traceparent,
+        caused_by_run_id=cause.run_id if cause else None,
+        caused_by_trigger_id=cause.trigger_id if cause else None,
+    )
+
+
+def outcome_of(new: NewRun) -> OccurrenceOutcome:
+    """Return the outcome of an occurrence that has this run (E-05)."""
+    return OccurrenceOutcome.PARKED if new.parked else OccurrenceOutcome.STARTED

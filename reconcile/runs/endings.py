@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from reconcile.decide import retry, task_output
+from reconcile.decide import attempt_ends
+from reconcile.decide.attempt_ends import AnotherAttempt, Decision, HandBack, ProducedState, RequestedFire
 from reconcile.decide.automatic_stops import Stop, worn_out
 from reconcile.decide.budget import budget_of, cost_of
-from reconcile.decide.retry import AnotherAttempt, Decision, HandBack
-from reconcile.decide.task_output import ProducedState, RequestedFire
 from reconcile.runs.attempt import Ended
 from reconcile.triggers import budget_spending
 from revisions.clock import Clock
@@ -104,7 +103,7 @@ class Endings:
     def add(self, run: Run, ended: Ended, state: ProducedState | None, printed: Sequence[logs.LogPiece]) -> Settled:
         """Decide what follows the end of an attempt and write it; `run` is the locked run."""
         connection, now = self._connection, self.now
-        decision = retry.decide(
+        decision = attempt_ends.decide(
             ended.outcome,
             attempt=run.attempt,
             max_attempts=run.attempt if ended.is_final or (state and state.fault) else run.max_attempts,
@@ -127,7 +126,7 @@ class Endings:
             return Settled(decision, self._stop_once(run, self._budget_stop(run) if cost else None))
         self._writes.append(claims.finish_write(run, now, decision.status, result))
         row = self._update_status(run, decision.status, result.error, is_counted=ended.is_counted)
-        requested = task_output.requested_fire(ended.output, now)
+        requested = attempt_ends.requested_fire(ended.output, now)
         requested = _store_requested_fire(connection, run, self._active_trigger(run), requested, now)
         budget_stop = self._budget_stop(run)
         return Settled(decision, self._stop_once(run, self._worn_out_stop(run, row) or budget_stop), requested)
@@ -145,7 +144,9 @@ class Endings:
             return None
         failures = row.consecutive_failures
         if is_counted:
-            failures = retry.failures(failures, run_status, run_revision=run.revision, current_revision=row.revision)
+            failures = attempt_ends.failures(
+                failures, run_status, run_revision=run.revision, current_revision=row.revision
+            )
         values: dict[str, Any] = {"consecutive_failures": failures, "success_count": row.success_count}
         match run_status:
             case RunStatus.SUCCEEDED:
@@ -207,11 +208,11 @@ def _store_requested_fire(
     if requested is None or requested.at is None:
         return requested
     if trigger is None:
-        return RequestedFire(None, f"{task_output.NEXT_FIRE_KEY}: the trigger is not active any more")
+        return RequestedFire(None, f"{attempt_ends.NEXT_FIRE_KEY}: the trigger is not active any more")
     expires_at = readable_trigger(trigger.spec).limits.expires_at
     if expires_at and requested.at >= expires_at:
         return RequestedFire(
-            None, f"{task_output.NEXT_FIRE_KEY}: the trigger expires before that, at {utc_text(expires_at)}"
+            None, f"{attempt_ends.NEXT_FIRE_KEY}: the trigger expires before that, at {utc_text(expires_at)}"
         )
     status.set_requested_fire(connection, run.trigger_id, requested.at, run.id)
     expectations.recompute(connection, run.trigger_id, now)

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.authority import is_untrusted
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.decide.secret_masks import NOTHING, Mask
-from reconcile.protocols import Launch, Launcher, LaunchError
+from reconcile.plugins import Launch, Launcher, LaunchError
 from reconcile.runs import attempt_secrets
 from reconcile.runs.attempt import Attempt, Ended
 from reconcile.runs.attempt_secrets import SecretMissing, Vault

@@ -9,7 +9,7 @@ own work and changes nothing (X-05).
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import (
     AttemptLeftBehind,
@@ -21,8 +21,7 @@ from reconcile.observations.runs import (
 )
 from reconcile.runs.attempt import Attempt, ClaimKey, Ended
 from reconcile.runs.endings import EndedAttempt
-from reconcile.runs.settle import apply_stop, settle_all
-from reconcile.runs.unconfirmed_ends import UnconfirmedEnds
+from reconcile.runs.settle import UnconfirmedEnds, apply_stop, settle_all
 from revisions.errors import Unavailable
 from revisions.store import claims, logs
 from revisions.store.claims import ClaimStates

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reconcile.decide.retry import AttemptOutcome
-from reconcile.observations.observation import Observations
-from reconcile.observations.process import RunnerFailed, RunnerUnavailable
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.observations.observation import Observations, RunnerFailed, RunnerUnavailable
 from reconcile.observations.runs import LaunchTried, RunAdopted, RunLost, RunStarted
-from reconcile.protocols import Launcher
+from reconcile.plugins import Launcher
 from reconcile.runs.adoption import AdoptedClaim, Adoption, RemoteAttempt
 from reconcile.runs.attempt import SECONDS_TO_END, Attempt, Ended
 from reconcile.runs.attempt_secrets import Vault

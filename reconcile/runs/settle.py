@@ -1,12 +1,19 @@
-"""Settle attempts that ended: write their end to the database exactly once, and emit what happened."""
+"""Settle attempts that ended: write their end to the database exactly once, and emit what happened.
 
-from collections.abc import Sequence
-from dataclasses import replace
+The crash window: a runner settles an attempt, the database commits, and the confirmation is lost. The runner settles
+again and finds the run no longer claimed, which looks exactly as if somebody else had settled it. It would then not
+emit the observations of its own end, and a deactivation that follows from it would wait for the scanner. So the runner
+remembers what it wrote until a later transaction shows whether that was committed. A runner that is killed forgets it;
+only observations are lost then, for everything else is in the database (invariant 5).
+"""
 
-from reconcile.decide import task_output
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from reconcile.decide import attempt_ends
+from reconcile.decide.attempt_ends import AnotherAttempt, AttemptOutcome, HandBack, ProducedState, RunEnd
 from reconcile.decide.automatic_stops import Stop
-from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, HandBack, RunEnd
-from reconcile.decide.task_output import ProducedState
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import (
     AttemptEnded,
@@ -18,9 +25,8 @@ from reconcile.observations.runs import (
     RunRetried,
     RunSettled,
 )
-from reconcile.runs.attempt import Ended
+from reconcile.runs.attempt import ClaimKey, Ended
 from reconcile.runs.endings import EndedAttempt, Endings, Settled
-from reconcile.runs.unconfirmed_ends import UnconfirmedEnds, WrittenEnd
 from reconcile.triggers.activation import stop_trigger
 from revisions.errors import TriggerctlError, Unavailable
 from revisions.ids import TriggerKey
@@ -28,6 +34,58 @@ from revisions.outcomes import RunStatus
 from revisions.store import logs
 from revisions.store.database import Database
 from revisions.store.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEnd:
+    """End of an attempt as it was written at an instant: its result, and the decision that followed."""
+
+    attempt: EndedAttempt
+    ended: Ended
+    settled: Settled
+    at: datetime
+
+    def was_committed(self, run: Run | None) -> bool:
+        """Return whether a locked run is in the state that this write left; `at` tells it from another worker's."""
+        if run is None or run.claim != self.attempt.run.claim:
+            return False
+        match self.settled.decision:
+            case None:
+                return False
+            case RunEnd(status):
+                return (run.status, run.finished_at) == (status, self.at)
+            case pending_again:
+                return (run.status, run.available_at) == (RunStatus.PENDING, pending_again.at)
+
+
+class UnconfirmedEnds:
+    """Ends that one worker wrote and whose commit is not confirmed."""
+
+    def __init__(self) -> None:
+        self._written: dict[ClaimKey, WrittenEnd] = {}
+
+    @property
+    def attempts(self) -> list[EndedAttempt]:
+        """Attempts to settle again, in order to learn whether their end was committed."""
+        return [written.attempt for written in self._written.values()]
+
+    def committed(self, run: Run | None, attempted: Run) -> WrittenEnd | None:
+        """Return the earlier write for an attempt if its locked run shows that it was committed."""
+        written = self._written.get(_key(attempted))
+        return written if written and written.was_committed(run) else None
+
+    def add(self, written: Iterable[WrittenEnd]) -> None:
+        """Remember ends that are about to be committed."""
+        self._written |= {_key(end.attempt.run): end for end in written}
+
+    def remove(self, attempts: Iterable[EndedAttempt]) -> None:
+        """Forget ends of which it is known whether they were committed."""
+        for attempt in attempts:
+            self._written.pop(_key(attempt.run), None)
+
+
+def _key(run: Run) -> ClaimKey:
+    return run.id, run.claim
 
 
 def settle(
@@ -54,7 +112,7 @@ def settle_all(
     """
     unconfirmed = unconfirmed or UnconfirmedEnds()
     # Before the transaction, which holds locks: an output can be large.
-    states = [task_output.produced_state(attempt.ended.output) for attempt in attempts]
+    states = [attempt_ends.produced_state(attempt.ended.output) for attempt in attempts]
     is_known = True
     try:
         with database.write() as connection:
@@ -113,7 +171,7 @@ def _with_state_fault(ended: Ended, state: ProducedState | None) -> Ended:
     """Add the fault of a state that cannot be stored to the result; a success becomes a failure."""
     if state is None or not state.fault:
         return ended
-    error = f"{task_output.STATE_KEY} {state.fault}"
+    error = f"{attempt_ends.STATE_KEY} {state.fault}"
     outcome = AttemptOutcome.FAILED if ended.outcome is AttemptOutcome.SUCCEEDED else ended.outcome
     return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
 

@@ -16,7 +16,8 @@ from typing import Final
 
 from croniter import croniter
 
-from reconcile.schedule import closed_days, cron, times, zones
+from reconcile.schedule import cron, times, zones
+from reconcile.schedule import times as closed_days
 from reconcile.schedule.definition import Beat, Bounded, Closed, Cron, Every, Once, Schedule, parse
 from reconcile.schedule.times import DAY_SECONDS, Course, DayRule, Times, seconds
 from reconcile.schedule.zones import TZDATA_VERSION, Span

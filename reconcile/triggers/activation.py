@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from reconcile.decide import changes, preconditions
+from reconcile.decide.authority import Caller
 from reconcile.decide.automatic_stops import Stop
 from reconcile.decide.changes import NextRevision
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
 from reconcile.triggers import limit_warnings
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.locks import LockedTrigger, Selection, locked_trigger, locked_triggers
 from revisions.errors import Conflict, Fault, Invalid, NotFound, TriggerctlError
 from revisions.history.triggers import SYSTEM, Action, Trigger

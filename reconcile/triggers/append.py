@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from reconcile.decide import changes
+from reconcile.decide.authority import Caller
 from reconcile.decide.changes import NextRevision
 from reconcile.observations.observation import Observations
 from reconcile.observations.specs import TriggerChanged
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
 from reconcile.triggers import budget_spending, trigger_calendars
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.locks import LockedTrigger
 from revisions import ids
 from revisions.errors import Conflict, Fault

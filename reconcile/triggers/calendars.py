@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reconcile.decide import preconditions
+from reconcile.decide.authority import Caller
 from reconcile.decide.changes import has_occurrences
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.terms import Terms
@@ -15,12 +16,11 @@ from reconcile.schedule.fires import fires
 from reconcile.schedule.ranges import MOMENT
 from reconcile.triggers import trigger_calendars
 from reconcile.triggers.append import skip_of
-from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound, PreconditionFailed
 from revisions.history import chain
 from revisions.history.triggers import Trigger
 from revisions.ids import CalendarKey
-from revisions.spec.calendar import CalendarManifest
+from revisions.spec.manifest import CalendarManifest
 from revisions.spec.stored import readable_trigger
 from revisions.store import backlogs as backlog_store
 from revisions.store import calendars as store

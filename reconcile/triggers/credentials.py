@@ -1,30 +1,77 @@
-"""Create, revoke and recognise tokens, and keep the rights of people who sign in (O-06, X-13).
+"""Create, revoke and recognise tokens, and read the present rights of people and of triggers' authors.
 
 A token is shown once and stored as its hash. It has 256 random bits, so a plain SHA-256 is safe: nobody can try out
-all tokens to find the one of a stolen hash.
+all tokens to find the one of a stolen hash (O-06, X-13). Rights of authors are read for a whole batch at once (X-15).
 """
 
 import hashlib
 import secrets
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from reconcile.decide import authority
-from reconcile.decide.authority import Grant, Principal, Reach, Rights, grants_text, rights_of
-from reconcile.observations.observation import Observations
-from reconcile.observations.process import TokenCreated, TokenRevoked
-from reconcile.triggers import author_rights
-from reconcile.triggers.author_rights import PERSON_AUTHOR, TOKEN_AUTHOR
-from reconcile.triggers.caller import Caller
+from reconcile.decide.authority import (
+    RUN_START,
+    Caller,
+    Grant,
+    Principal,
+    Reach,
+    Rights,
+    author_of,
+    grants_text,
+    refusal,
+    rights_of,
+)
+from reconcile.observations.observation import Observations, TokenCreated, TokenRevoked
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey, utc_text
+from revisions.store import tokens, triggers
 from revisions.store import tokens as store
-from revisions.store.database import Database
+from revisions.store.database import Connection, Database
 from revisions.store.tokens import Person, Token
+
+TOKEN_AUTHOR: Final = "token:"
+"""Prefix of an author who deployed with a token; the token's name follows."""
+PERSON_AUTHOR: Final = "oidc:"
+"""Prefix of an author who signed in through the OpenID Connect issuer; the person's name follows."""
+
+
+def author_lost_rights(connection: Connection, scopes: str, project: str, now: datetime) -> bool:
+    """Tell whether the author of a revision may no longer start runs of it; `scopes` is the revision's text."""
+    return refusal((RUN_START,), scopes, project, rights_of_authors(connection, [scopes], now)) is not None
+
+
+def triggers_without_rights(connection: Connection, now: datetime) -> Mapping[str, list[TriggerKey]]:
+    """Return, by author, the active triggers that start nothing because the author may no longer start them."""
+    pairs = triggers.active_scopes(connection)
+    rights = rights_of_authors(connection, [scopes for _, scopes in pairs], now)
+    keys: dict[str, list[TriggerKey]] = {}
+    for project, scopes in pairs:
+        author = author_of(scopes)
+        if author is not None and refusal((RUN_START,), scopes, project, rights) is not None:
+            keys.setdefault(author, []).extend(triggers.active_keys_with_scopes(connection, project, scopes))
+    return keys
+
+
+def rights_of_authors(connection: Connection, scopes: Iterable[str], now: datetime) -> Mapping[str, Rights]:
+    """Return the rights at `now` of all authors that these revisions' scopes name; without authors, nothing is read."""
+    authors = {author for text in scopes if (author := author_of(text)) is not None}
+    rights = dict.fromkeys(authors, Rights())
+    for prefix, read_grants in (
+        (TOKEN_AUTHOR, tokens.granted_to_tokens),
+        (PERSON_AUTHOR, tokens.granted_to_people),
+    ):
+        names = sorted(author.removeprefix(prefix) for author in authors if author.startswith(prefix))
+        for name, grants in read_grants(connection, names, now) if names else ():
+            author = prefix + name
+            rights[author] = Rights(rights[author].grants + rights_of(grants).grants)
+    return rights
+
 
 TOKEN_PREFIX: Final = "tct_"
 """Beginning of every token, by which people and secret scanners recognise one."""
@@ -125,7 +172,7 @@ def triggers_denied(database: Database, name: str, within: Reach) -> list[Trigge
     """Return the active triggers within reach that start nothing because no token of this name may start them."""
     with database.read() as connection:
         now = database.clock.now(connection)
-        keys = author_rights.triggers_without_rights(connection, now).get(TOKEN_AUTHOR + name, [])
+        keys = triggers_without_rights(connection, now).get(TOKEN_AUTHOR + name, [])
     return [key for key in keys if within.covers(key.project)]
 
 

@@ -6,13 +6,12 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from reconcile.decide import changes, preconditions
-from reconcile.decide.authority import Sharing
+from reconcile.decide.authority import Caller, Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
-from reconcile.report import spec_warnings
-from reconcile.triggers import author_rights, limit_warnings, trigger_calendars
+from reconcile.report import outlook
+from reconcile.triggers import credentials, limit_warnings, trigger_calendars
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.locks import LockedTrigger, locked_trigger
 from revisions.errors import Conflict, Fault, Invalid, NotFound, few
 from revisions.history import chain
@@ -206,7 +205,7 @@ def _takes_over(locked: LockedTrigger, caller: Caller) -> bool:
     current = locked.trigger
     if current is None or current.scopes == caller.scopes:
         return False
-    return author_rights.author_lost_rights(locked.connection, current.scopes, current.key.project, locked.now)
+    return credentials.author_lost_rights(locked.connection, current.scopes, current.key.project, locked.now)
 
 
 def _refuse_task(locked: LockedTrigger, manifest: TriggerManifest) -> None:
@@ -257,7 +256,7 @@ def _manifest_of(revision: Revision, key: TriggerKey, *, active: bool | None) ->
 
 
 def _with_deploy_warnings(database: Database, manifest: TriggerManifest, changed: Changed) -> Changed:
-    warned = replace(changed, warnings=tuple(spec_warnings.destructive_warnings(manifest.spec)))
+    warned = replace(changed, warnings=tuple(outlook.destructive_warnings(manifest.spec)))
     if manifest.spec.limits == LimitsSpec():
         return warned
     return limit_warnings.with_warnings(database, [warned])[0]

@@ -6,10 +6,10 @@ Each change is a new revision with an author and a reason. The loops of all repl
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.changes import refuse_past
 from reconcile.observations.observation import Observations
 from reconcile.observations.specs import HoldChanged
-from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text

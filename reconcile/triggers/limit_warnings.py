@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconcile.decide.budget import budget_of
-from reconcile.report import spec_warnings
+from reconcile.report import outlook
 from reconcile.triggers import budget_spending
 from reconcile.triggers.append import Changed
 from revisions.history.triggers import StopReason, Trigger
@@ -29,7 +29,7 @@ def warnings_for_spec(connection: Connection, trigger: Trigger | None, spec: Tri
     if row and budget:
         spending = budget_spending.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
     successes = 0 if counts_anew or row is None else row.success_count
-    return list(spec_warnings.limit_warnings(spec, successes, spending, now))
+    return list(outlook.limit_warnings(spec, successes, spending, now))
 
 
 def with_warnings(database: Database, changes: Sequence[Changed]) -> list[Changed]:
@@ -49,4 +49,4 @@ def warnings_after_manual_start(database: Database, trigger_id: str) -> list[str
         trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
     if trigger is None or row is None:
         return []
-    return list(spec_warnings.manual_run_warnings(readable_trigger(trigger.spec), row.success_count))
+    return list(outlook.manual_run_warnings(readable_trigger(trigger.spec), row.success_count))

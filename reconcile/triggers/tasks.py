@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reconcile.decide import task_output
+from reconcile.decide import attempt_ends
+from reconcile.decide.authority import Caller
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import WaitEnded
 from reconcile.observations.specs import TaskDeleted, TaskRegistered
 from reconcile.plugins import launchers
 from reconcile.triggers.activation import delete_triggers_of_task
-from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Fault, Invalid, NotFound
 from revisions.history import chain
 from revisions.ids import TaskKey, TriggerKey
@@ -123,10 +123,10 @@ def _state_warnings(key: TaskKey, spec: TaskSpec, relied_on: Sequence[tuple[str,
             ("output", other.outputs, spec.outputs),
             ("input", other.inputs, spec.inputs),
         ):
-            if task_output.STATE_KEY in theirs and task_output.STATE_KEY not in ours:
+            if attempt_ends.STATE_KEY in theirs and attempt_ends.STATE_KEY not in ours:
                 named = ", ".join(str(TriggerKey(*key[:3], name)) for name in names[:_MOST_NAMED])
                 more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
                 yield (
-                    f"{key} has no {block} {task_output.STATE_KEY!r}, which version {version} declares; "
+                    f"{key} has no {block} {attempt_ends.STATE_KEY!r}, which version {version} declares; "
                     f"active triggers rely on it: {named}{more}"
                 )

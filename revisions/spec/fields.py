@@ -1,4 +1,4 @@
-"""Field types of specs: what is written is parsed when it is read, and faulty text is refused with its hint (R-18)."""
+"""Fields of specs: how people write durations, instants, days and costs, and the types they are parsed into."""
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from revisions.errors import Fault
 from revisions.history.chain import canonical
 from revisions.spec import reading, task
-from revisions.spec.calendar import CalendarSpec
+from revisions.spec.manifest import CalendarSpec
 from revisions.spec.notation import instant
 from revisions.spec.task import TaskSpec
 from revisions.spec.trigger import AUTOMATIONS, TriggerSpec

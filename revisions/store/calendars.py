@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, func, select, tuple_
 
 from revisions.ids import CalendarKey
-from revisions.store.batches import insert_if_absent
+from revisions.store.columns import insert_if_absent
 from revisions.store.tables import calendars
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunStatus
-from revisions.store.batches import list_elements, update_many
+from revisions.store.columns import list_elements, update_many
 from revisions.store.pipeline import Write, fetch
 from revisions.store.queue import current_bound
 from revisions.store.run_tables import runs

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select
 
 from revisions.outcomes import RunStatus
-from revisions.store.batches import in_list
+from revisions.store.columns import in_list
 from revisions.store.run_tables import costs, runs
 from revisions.store.runs import LIVE, Run, in_status
 

@@ -12,8 +12,7 @@ from sqlalchemy import Connection, Text, bindparam, delete, func, insert, litera
 from revisions.history.triggers import Revision, Trigger
 from revisions.outcomes import DeadlineKind
 from revisions.spec.stored import readable_trigger
-from revisions.store.batches import insert_if_absent
-from revisions.store.columns import Instant
+from revisions.store.columns import Instant, insert_if_absent
 from revisions.store.pipeline import Write
 from revisions.store.run_tables import expectations, missed_deadlines
 

@@ -13,8 +13,7 @@ from revisions.history.chain import Row
 from revisions.history.chain_breaks import ChainHead
 from revisions.ids import TaskKey, TriggerKey
 from revisions.store import tasks as task_store
-from revisions.store.batches import in_list, insert_if_absent, update_many
-from revisions.store.columns import Instant
+from revisions.store.columns import Instant, in_list, insert_if_absent, update_many
 from revisions.store.run_tables import catchup_backlogs
 from revisions.store.tables import tasks, trigger_changes, trigger_revisions, trigger_status, triggers
 

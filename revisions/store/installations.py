@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, insert, select
 
 from revisions.ids import fresh
-from revisions.store.batches import insert_if_absent, update_many
+from revisions.store.columns import insert_if_absent, update_many
 from revisions.store.tables import installation, replicas
 
 

@@ -1,8 +1,12 @@
-"""Notices (LISTEN/NOTIFY) that wake loops and runners; a lost or repeated one is harmless."""
+"""Connections beside the pool: sessions with their timeouts (O-08, O-09), and notifications (LISTEN/NOTIFY).
+
+Notifications wake loops and runners; a lost or repeated one is harmless.
+"""
 
 import threading
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -10,7 +14,6 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from revisions.clock import HostClock
 from revisions.ids import fresh
-from revisions.store import sessions
 from revisions.store.database import Database, parse_url
 
 CHANGES = "triggerctl_changes"
@@ -49,8 +52,8 @@ def check_hearing(database: Database, past: str | None, seconds: float = 2.0) ->
     """
     channel = f"triggerctl_{fresh(HostClock().now(None)).lower()}"
     try:
-        with sessions.connect(_address(database, past), autocommit=True) as connection:
-            if sessions.is_pooled(connection):
+        with connect(_address(database, past), autocommit=True) as connection:
+            if is_pooled(connection):
                 return Hearing.POOLED
             connection.execute(_listen(channel))
             with database.read() as speaking:
@@ -90,8 +93,8 @@ class Listener:
         failures = 0
         while not self._stopping.is_set():
             try:
-                with sessions.connect(self._address, autocommit=True) as connection:
-                    if sessions.is_pooled(connection):
+                with connect(self._address, autocommit=True) as connection:
+                    if is_pooled(connection):
                         raise psycopg.NotSupportedError("a pooler passes no notices on")
                     for channel in self._wakes:
                         connection.execute(_listen(channel))
@@ -120,3 +123,56 @@ def _address(database: Database, past: str | None) -> str:
 
 def _listen(channel: str) -> sql.Composed:
     return sql.SQL("LISTEN {}").format(sql.Identifier(channel))
+
+
+SESSION_TIMEOUTS = {
+    "idle_in_transaction_session_timeout": "10s",
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+}
+"""Below the lease, so that a stalled participant cannot delay others (O-08)."""
+TRANSACTION_TIMEOUT = "40s"
+"""Ends a client that stalls within a pipeline: the server does not count it as idle. PostgreSQL 17 and later."""
+TCP_USER_TIMEOUT_MILLISECONDS = 10_000
+CONNECT_SECONDS = 5
+_REFUSED = "unsupported startup parameter"
+"""PgBouncer's answer to timeouts among the startup parameters."""
+
+
+def connect(address: str = "", **given: Any) -> psycopg.Connection[Any]:
+    """Open a session with timeouts. Through a pooler it has none, and each transaction must set them.
+
+    Keepalives detect a dead peer while nothing is sent. Raises psycopg's errors.
+    """
+    arguments: dict[str, Any] = {
+        "connect_timeout": CONNECT_SECONDS,
+        "tcp_user_timeout": TCP_USER_TIMEOUT_MILLISECONDS,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "application_name": "triggerctl",
+    }
+    options = " ".join(f"-c {name}={value}" for name, value in SESSION_TIMEOUTS.items())
+    try:
+        connection = psycopg.connect(address, **{**arguments, "options": options, **given})
+    except psycopg.OperationalError as error:
+        if _REFUSED not in str(error):
+            raise
+        connection = psycopg.connect(address, **{**arguments, **given})
+    connection.prepare_threshold = None  # psycopg would DEALLOCATE ALL when it rolls back: what we prepared, too
+    return connection
+
+
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Return True when a pooler stands between, in any mode.
+
+    A pooler invents the backend number that it tells its client, so it differs from the one that answers.
+    """
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] != connection.info.backend_pid
+
+
+def timeouts(server_version: int) -> dict[str, str]:
+    """Return the timeouts that a transaction must set for itself behind a pooler."""
+    if server_version < 170_000:
+        return SESSION_TIMEOUTS
+    return SESSION_TIMEOUTS | {"transaction_timeout": TRANSACTION_TIMEOUT}

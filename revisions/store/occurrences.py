@@ -8,8 +8,7 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Connection, Text, case, literal, null, select, true, tuple_, union_all
 
 from revisions.outcomes import OccurrenceOutcome, RunStatus
-from revisions.store.batches import insert_if_absent
-from revisions.store.columns import Instant
+from revisions.store.columns import Instant, insert_if_absent
 from revisions.store.run_tables import occurrences, runs
 
 

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, delete, select, true
 
-from revisions.store.batches import in_list, insert_if_absent
-from revisions.store.columns import storable
+from revisions.store.columns import in_list, insert_if_absent, storable
 from revisions.store.run_tables import quarantines
 from revisions.store.tables import triggers
 

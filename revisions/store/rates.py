@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, and_, case, func, select, true, update
 
-from revisions.store.batches import in_list, insert_if_absent, update_many
+from revisions.store.columns import in_list, insert_if_absent, update_many
 from revisions.store.run_tables import catchup_loops, project_turns, rate_buckets
 from revisions.store.tables import trigger_status, triggers
 

@@ -8,8 +8,7 @@ from sqlalchemy import Connection, Select, Text, delete, func, literal, or_, sel
 
 from revisions import ids
 from revisions.outcomes import RunStatus
-from revisions.store.batches import in_list, insert_if_absent
-from revisions.store.columns import Instant
+from revisions.store.columns import Instant, in_list, insert_if_absent
 from revisions.store.run_tables import (
     catchup_backlogs,
     costs,

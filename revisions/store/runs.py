@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from revisions.outcomes import RunSource, RunStatus
-from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.columns import in_list, insert_if_absent
 from revisions.store.pipeline import Query, fetch
 from revisions.store.run_tables import runs
 

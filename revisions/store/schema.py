@@ -1,7 +1,12 @@
-"""The schema: migrations (Alembic), the server, and the rights of the database's role (R-02, R-19)."""
+"""The schema: migrations (Alembic), the database triggers that make history immutable, the server and its rights.
 
+UPDATE, DELETE, TRUNCATE and replacing inserts of revisions fail (R-02, R-19).
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
@@ -10,13 +15,85 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, text
 
 from revisions.errors import Invalid, Unavailable
-from revisions.store import guards
 from revisions.store.database import Database
-from revisions.store.guards import GUARDED
+from revisions.store.notices import SESSION_TIMEOUTS
 from revisions.store.pipeline import POOLED
-from revisions.store.sessions import SESSION_TIMEOUTS
 from revisions.store.tables import schema_support
 from revisions.store.whole_tables import LEFT, MOVED, REMADE
+
+GUARDED: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "trigger_revisions": (("trigger_id", "revision"), ("trigger_id", "idempotency_key")),
+    "calendars": (("project", "name", "revision"),),
+    "holds": (("hold_id", "revision"),),
+}
+"""Append-only tables, each with its unique keys."""
+
+_KINDS: Final = {
+    "postgresql": ("rows_immutable", "truncate_refused"),
+    "sqlite": ("update_refused", "delete_refused", "replace_refused"),
+}
+
+
+def create_guards(connection: Connection, table: str) -> None:
+    """Create a table's guards; again when a migration rebuilt the table."""
+    make = _postgresql if connection.dialect.name == "postgresql" else _sqlite
+    for statement in make(table):
+        connection.execute(text(statement))
+
+
+def drop_guards(connection: Connection, table: str) -> None:
+    """Drop a table's guards; only the removal of the table itself may do that."""
+    on_postgresql = connection.dialect.name == "postgresql"
+    for name in _names(connection, table):
+        connection.execute(text(f"DROP TRIGGER {name}" + (f" ON {table}" if on_postgresql else "")))
+
+
+def missing_guards(connection: Connection) -> list[str]:
+    """Return the names of guards that should exist and do not. Tables that do not exist need none."""
+    return sorted(
+        name
+        for table in GUARDED
+        if connection.dialect.has_table(connection, table)
+        for name in _names(connection, table) - _standing(connection, table)
+    )
+
+
+def _names(connection: Connection, table: str) -> set[str]:
+    return {f"{table}_{kind}" for kind in _KINDS[connection.dialect.name]}
+
+
+def _standing(connection: Connection, table: str) -> set[str]:
+    if connection.dialect.name == "postgresql":
+        found = f"SELECT tgname FROM pg_trigger WHERE tgrelid = '{table}'::regclass AND tgenabled = 'A'"
+    else:
+        found = f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table}'"
+    return set(connection.execute(text(found)).scalars())
+
+
+def _postgresql(table: str) -> Iterator[str]:
+    """Yield the statements for PostgreSQL. ALWAYS keeps the guards under session_replication_role = replica."""
+    yield """CREATE OR REPLACE FUNCTION refuse_change_of_history() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END $$"""
+    rows, truncate = (f"{table}_{kind}" for kind in _KINDS["postgresql"])
+    yield f"""CREATE TRIGGER {rows} BEFORE UPDATE OR DELETE ON {table}
+        FOR EACH ROW EXECUTE FUNCTION refuse_change_of_history()"""
+    yield f"""CREATE TRIGGER {truncate} BEFORE TRUNCATE ON {table}
+        FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_history()"""
+    for name in (rows, truncate):
+        yield f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"
+
+
+def _sqlite(table: str) -> Iterator[str]:
+    refusal = f"SELECT RAISE(ABORT, '{table} is append-only')"
+    update, delete, replace = (f"{table}_{kind}" for kind in _KINDS["sqlite"])
+    yield f"CREATE TRIGGER {update} BEFORE UPDATE ON {table} BEGIN {refusal}; END"
+    yield f"CREATE TRIGGER {delete} BEFORE DELETE ON {table} BEGIN {refusal}; END"
+    same = " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} WHERE " + " AND ".join(f"{column} = NEW.{column}" for column in key) + ")"
+        for key in GUARDED[table]  # one look into each index; both in one would read the trigger's whole history
+    )  # INSERT OR REPLACE deletes the old row without asking the delete guard
+    yield f"CREATE TRIGGER {replace} BEFORE INSERT ON {table} WHEN {same} BEGIN {refusal}; END"
+
 
 _ONE_AT_A_TIME = 7_261_001
 """Key of the advisory lock that migrations hold, so that replicas that start together do not migrate at once."""
@@ -125,7 +202,7 @@ def _not_before_others(connection: Connection) -> None:
 
 
 def _check(connection: Connection) -> None:
-    if missing := guards.missing(connection):
+    if missing := missing_guards(connection):
         raise Unavailable(f"the migration would leave history unguarded: {', '.join(missing)} missing")
 
 

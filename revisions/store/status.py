@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, exists, insert, or_, select, true,
 from revisions.history.triggers import Action, Revision
 from revisions.outcomes import OccurrenceOutcome
 from revisions.store import backlogs
-from revisions.store.batches import in_list, update_many
+from revisions.store.columns import in_list, update_many
 from revisions.store.occurrences import Skip
 from revisions.store.pipeline import Query, Write
 from revisions.store.run_tables import catchup_backlogs, quarantines

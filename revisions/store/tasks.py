@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from revisions.ids import TaskKey
-from revisions.store.batches import insert_if_absent
+from revisions.store.columns import insert_if_absent
 from revisions.store.pipeline import Query, Write, fetch
 from revisions.store.tables import tasks, triggers
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, literal, select
 
-from revisions.store.batches import in_list
+from revisions.store.columns import in_list
 from revisions.store.run_tables import runs
 from revisions.store.runs import LIVE, in_status
 from revisions.store.tables import tasks, triggers

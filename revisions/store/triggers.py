@@ -32,7 +32,7 @@ from revisions.spec.stored import readable_trigger
 from revisions.store import expectations, notices, occurrences, runs, status
 from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
-from revisions.store.batches import in_list, insert_if_absent
+from revisions.store.columns import in_list, insert_if_absent
 from revisions.store.database import fetch_with_time
 from revisions.store.pipeline import Query, Write, commit_with, write
 from revisions.store.status import Baseline

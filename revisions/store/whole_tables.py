@@ -9,8 +9,7 @@ from sqlalchemy import Boolean, Column, Connection, LargeBinary, Table, insert, 
 
 from revisions.ids import utc_text
 from revisions.store import run_tables, tables
-from revisions.store.batches import insert_if_absent
-from revisions.store.columns import Instant, metadata
+from revisions.store.columns import Instant, insert_if_absent, metadata
 
 MOVED: Mapping[str, Table] = {
     table.name: table

@@ -23,7 +23,7 @@ def lines_matching(pattern: str, *, but: tuple[str, ...] = ()) -> list[str]:
 def test_the_wall_clock_is_read_in_one_place() -> None:
     """L-12: time comes from the injected clock; only the alarms also use the host's."""
     assert (
-        lines_matching(r"datetime\.(now|utcnow)\(|time\.time\(", but=("revisions/clock.py", "reconcile/loop/timers.py"))
+        lines_matching(r"datetime\.(now|utcnow)\(|time\.time\(", but=("revisions/clock.py", "reconcile/loop/alarms.py"))
         == []
     )
 
@@ -36,7 +36,7 @@ def test_no_statement_uses_the_start_of_its_transaction() -> None:
 @pytest.mark.parametrize(
     ("library", "home"),
     [
-        ("apscheduler", "reconcile/loop/timers.py"),
+        ("apscheduler", "reconcile/loop/alarms.py"),
         ("croniter", "reconcile/schedule/fires.py"),
         ("sqlalchemy", "revisions/store/"),
         ("psycopg", "revisions/store/"),

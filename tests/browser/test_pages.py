@@ -9,11 +9,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.runs.runner import Runner
 from reconcile.triggers import holds
 from reconcile.triggers.activation import deactivate_trigger, delete_trigger
-from reconcile.triggers.caller import Caller
 from revisions.store import quarantines, run_orders, runs
 from tests.browser.conftest import Site, profile
 from tests.browser.reader import Reader

@@ -3,9 +3,8 @@
 import pytest
 from playwright.sync_api import Page
 
-from reconcile.decide.authority import EVERYWHERE, Grant, Role
+from reconcile.decide.authority import EVERYWHERE, Caller, Grant, Role
 from reconcile.observations.observation import Observations
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token
 from revisions.store.database import Database
 from tests.browser.reader import Reader

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from controller.parts import PARTS
-from reconcile.protocols import SecretPlaces
+from controller.settings import PARTS
+from reconcile.plugins import SecretPlaces
 from reconcile.runs.secrets.files import source
 from revisions.spec import documents
 from tests.chart.modes import EVERYTHING, MODES, ON_POSTGRESQL, release

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reconcile.launchers.shared import kubernetes_job
-from reconcile.protocols import Launch
+from reconcile.plugins import Launch
 
 GONE = ""
 """Content of a file whose pod has ended."""

@@ -12,7 +12,7 @@ from celery import Celery
 from reconcile import plugins
 from reconcile.launchers.shared import block_faults
 from reconcile.launchers.shared.remote_job import Unreachable
-from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Launch, LaunchError, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_of, faults_of
 from tests.contract.test_launchers import end
 from tests.contract.workers import PASSWORD, Workers

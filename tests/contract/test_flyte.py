@@ -11,7 +11,7 @@ from connectrpc.errors import ConnectError
 
 from reconcile import plugins
 from reconcile.launchers.shared import block_faults
-from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_of, faults_of
 from tests.contract.flyte import TOKEN, Flyte, block
 from tests.contract.tasks import TASKS

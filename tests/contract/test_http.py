@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from reconcile import plugins
 from reconcile.launchers.shared import http_exchange
-from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Launch, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_of, written_block
 from tests.contract.service import Service
 from tests.contract.test_launchers import CONTROLLER, end

@@ -20,7 +20,7 @@ from reconcile.launchers.shared import (
     kubernetes_pod,
     remote_job,
 )
-from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Launch, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import block_of, faults_of, written_block
 from tests.contract.cluster import VERSION, Call, Cluster, Status
 from tests.contract.test_launchers import end

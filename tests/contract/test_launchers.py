@@ -21,7 +21,7 @@ import pytest
 
 from reconcile import plugins
 from reconcile.launchers.shared import http_exchange, kubernetes_pod
-from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
+from reconcile.plugins import Failed, Launch, Launcher, LaunchError, Lost, Running, Succeeded, Work, WorkProgress
 from tests.blocks import faults_of, written_block
 from tests.contract import flyte
 from tests.contract.files import GONE, Files, files_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconcile import plugins
-from reconcile.protocols import SecretPlaces, SecretSource, SecretUnreadable
+from reconcile.plugins import SecretPlaces, SecretSource, SecretUnreadable
 from tests.contract.cluster import CONTEXT, Cluster
 from tests.waiting import PATIENCE
 

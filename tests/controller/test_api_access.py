@@ -13,19 +13,17 @@ from sqlalchemy import event, text
 
 from controller import settings
 from controller.app import create_app
-from controller.auth.browsers import OwnPagesOnly
+from controller.auth.guard import OwnPagesOnly
 from controller.auth.requirements import Projects, Requirement, RouteTable, require
 from controller.errors import KINDS
 from controller.services import Services
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from controller.web import pages
-from reconcile.decide.authority import Grant, Reach, Role
-from reconcile.observations.observation import Observation, Observations
-from reconcile.observations.process import AccessRefused, TokenCreated
+from reconcile.decide.authority import Caller, Grant, Reach, Role
+from reconcile.observations.observation import AccessRefused, Observation, Observations, TokenCreated
 from reconcile.observations.specs import HoldChanged, TriggerChanged
 from reconcile.runs.claim import claim_runs
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token
 from revisions.clock import HandClock
 from revisions.errors import Unavailable

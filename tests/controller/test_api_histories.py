@@ -14,7 +14,7 @@ from controller.api.bodies import upload
 from controller.app import create_app
 from controller.errors import TooLarge
 from controller.services import Services
-from revisions.history.signing import PrivateKey
+from revisions.history.checkpoints import PrivateKey
 from revisions.store.database import Database
 from tests import tampering
 from tests.controller.asking import NAME, Api, T, at, manifest

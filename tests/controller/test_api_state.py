@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.decide.task_output import LARGEST
+from reconcile.decide.attempt_ends import LARGEST
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.specs import StateChanged
 from tests.controller.asking import NAME, Api, T, at

@@ -163,10 +163,10 @@ def test_a_calendar_changed_in_between_is_a_conflict(
 
 def deploy_calendar(world: World, file: str) -> None:
     """Deploy a new calendar as `bob`."""
+    from reconcile.decide.authority import Caller
     from reconcile.decide.preconditions import Expected
     from reconcile.triggers.calendars import deploy_calendar
-    from reconcile.triggers.caller import Caller
-    from revisions.spec.calendar import CalendarManifest
+    from revisions.spec.manifest import CalendarManifest
 
     document = json.loads(Path(file).read_text())
     deploy_calendar(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from revisions.store import guards
+from revisions.store import schema
 from revisions.store.database import Database
 from tests.controller.conftest import Cli
 from tests.world import World, trigger_document
@@ -57,7 +57,7 @@ def test_a_warning_leaves_the_exit_status_0(cli: Cli, world: World) -> None:
 def test_a_fault_exits_with_1(cli: Cli, world: World) -> None:
     """R-02, U-01: as a table and as JSON."""
     with world.database.write() as connection:
-        guards.drop(connection, "trigger_revisions")
+        schema.drop_guards(connection, "trigger_revisions")
     result = cli("doctor")
     assert result.status == 1
     assert "fault    guards       history can be changed" in result.out

@@ -17,8 +17,8 @@ from controller.cli.folders import manifests
 from controller.cli.folders.commands import make_plan
 from controller.cli.folders.steps import apply_plan, lost_connection
 from controller.services import Services
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rollback_trigger
 from tests.controller.conftest import ON_SQLITE, Cli, CommandResult, Confirmation, Network, Terminal
 from tests.world import World, key, task_document, trigger_document

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from reconcile.decide.retry import AttemptOutcome
-from reconcile.triggers.caller import Caller
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from revisions.clock import HandClock
 from revisions.store import logs
 from revisions.store.database import Database

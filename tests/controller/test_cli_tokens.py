@@ -8,10 +8,9 @@ import pytest
 
 from controller import settings
 from controller.serve import Process, listen, refuse_public_access
-from reconcile.decide.authority import Reach, scopes_of
+from reconcile.decide.authority import Caller, Reach, scopes_of
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import triggers_denied
 from revisions.errors import Invalid
 from revisions.store.database import Database

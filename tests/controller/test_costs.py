@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reconcile.decide.retry import AttemptOutcome
-from reconcile.triggers.caller import Caller
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from revisions.clock import HandClock
 from revisions.store.database import Database
 from tests.controller.asking import Api, at

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
+from reconcile.decide.authority import EVERYWHERE, Caller, Grant, Reach, Role
 from reconcile.observations.observation import Observations
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token
 from revisions.store.database import Database
 from tests.contract.service import Service

@@ -10,13 +10,11 @@ import pytest
 from sqlalchemy import select
 
 from controller.telemetry import logs
-from reconcile.decide.authority import Sharing
+from reconcile.decide.authority import Caller, Sharing
 from reconcile.decide.preconditions import Expected
-from reconcile.plugins import launchers
-from reconcile.protocols import SecretPlaces
+from reconcile.plugins import SecretPlaces, launchers
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rollback_trigger
 from revisions.errors import Invalid
 from revisions.spec.task import TaskManifest

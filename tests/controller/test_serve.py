@@ -14,11 +14,10 @@ from sqlalchemy import text
 
 from controller import settings
 from controller.serve import Process, listen
-from reconcile.decide.authority import Grant, Reach, Role
+from reconcile.decide.authority import Caller, Grant, Reach, Role
 from reconcile.loop import loop as loops
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token
 from revisions.errors import Invalid, Unavailable
 from revisions.store import logs, retention

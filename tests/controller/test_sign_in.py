@@ -9,8 +9,7 @@ from fastapi import FastAPI
 from controller.app import create_app
 from controller.services import Services
 from controller.web import pages
-from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Role
-from reconcile.triggers.caller import Caller
+from reconcile.decide.authority import EVERYWHERE, Caller, Grant, Reach, Role
 from reconcile.triggers.credentials import create_token
 from tests.controller.conftest import Network
 

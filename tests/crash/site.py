@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.launchers.shared import child_process
 from reconcile.observations.observation import Observations
@@ -18,7 +19,6 @@ from reconcile.queries.audit import audit_faults
 from reconcile.report.audit import AuditLine
 from reconcile.runs.manual.fire import fire_trigger
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.history.triggers import Revision

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.queries.doctor import examine
 from reconcile.report.installation_checks import Level
-from reconcile.triggers.caller import Caller
 from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
-from revisions.store import feed, schema, sessions, tasks
+from revisions.store import notices, revisions, schema, tasks
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Hearing, Listener, check_hearing
 from tests.crash.ledger import account
@@ -83,7 +83,7 @@ def test_deploys_passes_claims_and_settles_work_through_a_pooler(pooled_database
     runs = [run for number in range(6) for run in world.runs(f"tick-{number}")]
     assert Counter(run.status for run in runs) == {"succeeded": 6}
     with pooled_database.read() as connection:
-        changes = feed.read(connection, feed.BEGINNING, 1_000)
+        changes = revisions.read(connection, revisions.BEGINNING, 1_000)
     assert len(changes.items) == 24
     with pytest.raises(Conflict):
         world.update("tick-0", 1)
@@ -139,7 +139,7 @@ def test_a_change_that_waits_for_a_lock_is_refused_after_the_timeout(
     default_pooler: Pooler, postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """O-08, O-09: it waits no longer than without a pooler."""
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
+    monkeypatch.setitem(notices.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
     with Database(default_pooler.url) as database, psycopg.connect(postgresql_database_url) as holder:
         world = World(database, database.clock)
         world.register()
@@ -155,7 +155,7 @@ def test_a_statement_that_exceeds_its_timeout_is_cancelled(
     default_pooler: Pooler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """O-08, O-09: its transaction is rolled back."""
-    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
+    monkeypatch.setitem(notices.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
     with (
         Database(default_pooler.url) as database,
         pytest.raises(Unavailable, match="statement timeout"),

@@ -34,9 +34,8 @@ from reconcile.observations.observation import Observation
 from reconcile.plugins import launchers
 from revisions.errors import Invalid
 from revisions.spec import documents, manifest, reading, trigger
-from revisions.spec.calendar import CalendarManifest, CalendarMetadata, CalendarSpec
 from revisions.spec.fields import ConcurrencySpec
-from revisions.spec.manifest import Manifest
+from revisions.spec.manifest import CalendarManifest, CalendarMetadata, CalendarSpec, Manifest
 from revisions.spec.task import TaskManifest, TaskSpec
 from revisions.store.database import Database
 from tests.docs import pages

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.decide.retention import Retention
 from reconcile.launchers.shared.attempt_folder import LogFile
 from reconcile.loop.loop import Loop
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost, RunLost
-from reconcile.protocols import Failed, Launch, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Launch, Succeeded, WorkProgress
 from reconcile.runs.manual.fire import fire_trigger
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.activation import (
@@ -23,7 +24,6 @@ from reconcile.triggers.activation import (
     deactivate_trigger,
     delete_trigger,
 )
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
 from reconcile.triggers.tasks import delete_task, register_task
 from revisions.errors import TriggerctlError, Unavailable

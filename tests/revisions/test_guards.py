@@ -4,13 +4,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers import holds
 from reconcile.triggers.calendars import deploy_calendar
-from reconcile.triggers.caller import Caller
 from revisions.errors import Unavailable
-from revisions.spec.calendar import CalendarManifest
-from revisions.store import guards, schema
+from revisions.spec.manifest import CalendarManifest
+from revisions.store import schema
+from revisions.store import schema as guards
 from revisions.store.database import Database
 from tests.world import World
 
@@ -89,9 +90,9 @@ _COPY = """INSERT INTO trigger_revisions
 def test_a_missing_guard_is_noticed_by_every_migration(database: Database) -> None:
     """R-02: a migration that would end without the guards is rolled back."""
     with database.write() as connection:
-        guards.drop(connection, "trigger_revisions")
+        guards.drop_guards(connection, "trigger_revisions")
     with database.read() as connection:
-        assert len(guards.missing(connection)) == (3 if database.is_sqlite else 2)
+        assert len(guards.missing_guards(connection)) == (3 if database.is_sqlite else 2)
     with pytest.raises(Unavailable, match="unguarded"):
         schema.upgrade(database)
 
@@ -102,7 +103,7 @@ def test_a_disabled_guard_counts_as_missing(database: Database) -> None:
         pytest.skip("SQLite cannot disable a trigger")
     with database.write() as connection:
         connection.execute(text("ALTER TABLE trigger_revisions ENABLE TRIGGER trigger_revisions_rows_immutable"))
-        assert guards.missing(connection) == ["trigger_revisions_rows_immutable"]
+        assert guards.missing_guards(connection) == ["trigger_revisions_rows_immutable"]
 
 
 def test_the_application_need_not_own_the_table(world: World) -> None:

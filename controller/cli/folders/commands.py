@@ -42,7 +42,7 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `apply` would change. Nothing is changed."""
-    from controller.cli.folders import rendering
+    from controller.cli.folders import steps as rendering
 
     session = current_session(context)
     folder = _read_folder(path, prune=prune, origin=origin)
@@ -65,7 +65,8 @@ def apply(
     origin: Origin = None,
 ) -> None:
     """Apply a folder of manifests: show the plan, ask, then carry out each step."""
-    from controller.cli.folders import rendering, steps
+    from controller.cli.folders import steps
+    from controller.cli.folders import steps as rendering
 
     session = current_session(context)
     is_table = session.output is OutputFormat.table
@@ -99,8 +100,8 @@ def make_plan(client: "Client", folder: "ManifestFolder", *, prune: bool, origin
     trigger of an emptied folder.
     """
     from controller.cli.folders import server_state
+    from reconcile.report import outlook
     from reconcile.report import plan as rules
-    from reconcile.report import plan_outlook
 
     name = origin or folder.origin
     state = server_state.read(client, folder.declared, name)
@@ -117,7 +118,7 @@ def make_plan(client: "Client", folder: "ManifestFolder", *, prune: bool, origin
         output.write_note(f"there is no manifest in {folder.path}")
     made = replace(made, demanded=server_state.read_demand(client, made, state))
     made = replace(made, warnings=tuple(server_state.read_warnings(client, made.changes)))
-    return plan_outlook.explain(made, server_state.read_origins(client, made.changes))
+    return outlook.explain(made, server_state.read_origins(client, made.changes))
 
 
 def _read_folder(path: str, *, prune: bool, origin: str | None) -> "ManifestFolder":

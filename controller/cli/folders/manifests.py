@@ -15,8 +15,7 @@ from revisions.errors import Fault, Invalid, TriggerctlError
 from revisions.ids import name_faults
 from revisions.spec import documents
 from revisions.spec import manifest as manifests
-from revisions.spec.calendar import CalendarManifest
-from revisions.spec.manifest import Manifest
+from revisions.spec.manifest import CalendarManifest, Manifest
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
 

@@ -9,7 +9,7 @@ from controller.cli import arguments
 from controller.cli.client import ApiError, Client
 from reconcile.decide.admission import Demanded
 from reconcile.decide.terms import schedule_of
-from reconcile.report import plan_outlook
+from reconcile.report import outlook
 from reconcile.report.plan import (
     Declared,
     FolderPlan,
@@ -26,8 +26,7 @@ from reconcile.schedule.fires import never_fires
 from revisions.errors import Fault, Invalid
 from revisions.history.triggers import Action
 from revisions.ids import CalendarKey, TaskKey, TriggerKey
-from revisions.spec.calendar import CalendarManifest
-from revisions.spec.manifest import Manifest
+from revisions.spec.manifest import CalendarManifest, Manifest
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
 
@@ -70,7 +69,7 @@ def read_demand(client: Client, plan: FolderPlan, state: ServerState) -> Demande
     """Return the starts per second that the schedules will ask for after the plan (L-18)."""
     answer = client.get("/demand", limit=0)
     present = Demanded(answer["asked_rate"], answer["execution_qps"])
-    return plan_outlook.after(plan, state, present, datetime.fromisoformat(answer["at"]))
+    return outlook.after(plan, state, present, datetime.fromisoformat(answer["at"]))
 
 
 def read_warnings(client: Client, changes: Iterable[PlanStep]) -> Iterator[str]:

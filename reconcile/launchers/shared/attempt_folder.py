@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO, TypeVar
 
-from reconcile.protocols import Failed, LaunchError, Lost, Succeeded
+from reconcile.plugins import Failed, LaunchError, Lost, Succeeded
 
 WorkT = TypeVar("WorkT")
 

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from reconcile.launchers.shared import attempt_folder, task_output
 from reconcile.launchers.shared.attempt_folder import LogFile
-from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Launch, Lost, Running, Succeeded, WorkProgress
 
 INHERITED = ("PATH", "HOME", "LANG", "TZ")
 """Variables of the controller's environment that tasks inherit; all others are withheld."""

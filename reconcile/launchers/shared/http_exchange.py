@@ -39,7 +39,7 @@ from tenacity import (
 
 from reconcile.launchers.shared import attempt_folder, task_output
 from reconcile.launchers.shared.attempt_folder import LogFile
-from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Launch, Lost, Running, Succeeded, WorkProgress
 
 SECONDS_TO_CONNECT = 10.0
 PAUSES = (0.5, 1.0, 2.0)

@@ -9,7 +9,7 @@ from dataclasses import field as field_of
 from typing import Any, Self
 
 from reconcile.launchers.shared.block_faults import env_faults, pairs_faults, text_faults, texts_faults, unknown_fields
-from reconcile.protocols import Launch
+from reconcile.plugins import Launch
 from revisions.errors import Fault
 from revisions.ids import TriggerKey
 

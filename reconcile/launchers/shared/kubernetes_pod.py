@@ -6,7 +6,7 @@ from typing import Any
 
 from reconcile.launchers.shared import task_output
 from reconcile.launchers.shared.kubernetes_job import CONTAINER
-from reconcile.protocols import Failed, Lost, Running, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Lost, Running, Succeeded, WorkProgress
 
 LARGEST_MESSAGE = 4096
 """Bytes of a termination message that the cluster keeps; a message of this size may have been cut."""

@@ -28,7 +28,7 @@ from tenacity import Retrying, retry_if_exception_type, sleep_using_event, stop_
 
 from reconcile.launchers.shared import attempt_folder
 from reconcile.launchers.shared.attempt_folder import LogFile
-from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds between attempts to submit. Longer outages are left to the run's own retries."""

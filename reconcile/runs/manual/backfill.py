@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.changes import has_occurrences
 from reconcile.observations.observation import Observations, Progress
 from reconcile.observations.runs import RunsBackfilled
 from reconcile.report.audit import DecidedSpan
-from reconcile.runs.creation import outcome_of
+from reconcile.runs.claim import outcome_of
 from reconcile.runs.manual.targets import Target, check_input, lock_target, read_target, refuse_denied, refuse_frozen
 from reconcile.schedule.fires import Fire, count, fires
 from reconcile.schedule.ranges import MOMENT
 from reconcile.triggers.append import NEW_KEY
-from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Invalid
 from revisions.ids import TriggerKey, utc_text

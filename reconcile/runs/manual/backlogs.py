@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.observations.observation import Observations
 from reconcile.observations.specs import BacklogDropped
 from reconcile.schedule import ranges
 from reconcile.schedule.fires import count
 from reconcile.schedule.ranges import DROPPED
 from reconcile.triggers.append import skip_of
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.errors import Conflict, NotFound
 from revisions.history.triggers import Trigger

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reconcile.decide.concurrency import DISPLACING, POLICIES, room
+from reconcile.decide.admission import DISPLACING, POLICIES, room
+from reconcile.decide.authority import Caller
 from reconcile.observations.observation import Observations, Progress
 from reconcile.observations.runs import RunFired, WaitEnded
-from reconcile.runs.creation import outcome_of
+from reconcile.runs.claim import outcome_of
 from reconcile.runs.manual import targets
 from reconcile.triggers.append import NEW_KEY
-from reconcile.triggers.caller import Caller
 from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.ids import TriggerKey

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from reconcile.decide import authority
+from reconcile.decide.authority import Caller
 from reconcile.decide.budget import Spending, expected
 from reconcile.decide.terms import Terms
-from reconcile.runs.creation import new_run
-from reconcile.triggers import author_rights, budget_spending
-from reconcile.triggers.caller import Caller
+from reconcile.runs.claim import new_run
+from reconcile.triggers import budget_spending, credentials
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.history import chain
@@ -113,7 +113,7 @@ def renewed_start_by(connection: Connection, run: Run, now: datetime) -> datetim
 
 def refuse_denied(connection: Connection, trigger: Trigger, now: datetime) -> None:
     """Raise Forbidden when the trigger's author may start nothing any more, whoever asks for the run (X-15)."""
-    rights = author_rights.rights_of_authors(connection, [trigger.scopes], now)
+    rights = credentials.rights_of_authors(connection, [trigger.scopes], now)
     scopes = readable_trigger(trigger.spec).scopes
     if reason := authority.refusal(scopes, trigger.scopes, trigger.key.project, rights):
         detail = f"{trigger.key} may start nothing: {reason}"

@@ -2,7 +2,7 @@
 
 import os
 
-from reconcile.protocols import SecretPlaces, SecretSource
+from reconcile.plugins import SecretPlaces, SecretSource
 
 PREFIX = "TRIGGERCTL_SECRET__"
 

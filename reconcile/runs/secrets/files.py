@@ -4,7 +4,7 @@ import os
 import stat
 from pathlib import Path
 
-from reconcile.protocols import SecretPlaces, SecretSource, SecretUnreadable
+from reconcile.plugins import SecretPlaces, SecretSource, SecretUnreadable
 
 LARGEST = 64 * 1024
 """Largest value, bytes."""

@@ -4,7 +4,7 @@ import base64
 from contextlib import suppress
 
 from reconcile.launchers.shared import kubernetes_cluster
-from reconcile.protocols import SecretPlaces, SecretSource, SecretUnreadable
+from reconcile.plugins import SecretPlaces, SecretSource, SecretUnreadable
 
 OBJECT = "triggerctl"
 """Name, or beginning of the name, of every Secret object that is read: no scope can reach another one."""

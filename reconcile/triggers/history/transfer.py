@@ -15,7 +15,7 @@ from reconcile.triggers.history.verify import refuse_broken, walk_histories
 from revisions.errors import Conflict, Fault, Invalid
 from revisions.history import checkpoints
 from revisions.history.chain_breaks import BreakKind, current_row
-from revisions.history.signing import PrivateKey, PublicKey
+from revisions.history.checkpoints import PrivateKey, PublicKey
 from revisions.store import history_rows, installations, whole_tables
 from revisions.store.database import Connection, Database
 from revisions.store.tables import SCHEMA

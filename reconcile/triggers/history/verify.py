@@ -10,10 +10,9 @@ from revisions.errors import Conflict, NotFound
 from revisions.history import checkpoints
 from revisions.history.chain import Row
 from revisions.history.chain_breaks import BreakKind, ChainBreak, ChainHead, Walk, key_of
-from revisions.history.checkpoints import Checkpoint
-from revisions.history.signing import PrivateKey
+from revisions.history.checkpoints import Checkpoint, PrivateKey
 from revisions.ids import TriggerKey
-from revisions.store import guards, history_rows
+from revisions.store import history_rows, schema
 from revisions.store import triggers as store
 from revisions.store.database import Connection, Database
 from revisions.store.tables import SCHEMA
@@ -71,7 +70,7 @@ def verify_histories(
             if ids is None or trigger_id in ids
         }
         missing = dict(signed)
-        report.guards_missing = guards.missing(connection)
+        report.guards_missing = schema.missing_guards(connection)
         for walk, chain_break, _ in walk_histories(connection, ids=ids, signed=signed, progress=progress):
             report.triggers += 1
             report.revisions += walk.revision

@@ -12,7 +12,7 @@ from opentelemetry.util.types import AnyValue
 from controller.telemetry.spans import Spans
 from controller.telemetry.tracing import Tracing
 from reconcile.observations.observation import Observations
-from reconcile.protocols import Launcher
+from reconcile.plugins import Launcher
 from reconcile.runs.runner import Runner, RunnerSettings
 from revisions.store.database import Database
 from tests.world import World

@@ -8,11 +8,11 @@ from controller.settings import Settings
 from controller.telemetry.installation_metrics import OTHERS, PROJECTS, lateness
 from controller.telemetry.metrics import Metrics
 from reconcile.decide.admission import Pace
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.loop import surveys
 from reconcile.runs.manual.backlogs import drop_backlog
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.tasks import delete_task
 from revisions.ids import TaskKey
 from revisions.store import quarantines

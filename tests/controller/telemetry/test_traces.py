@@ -13,15 +13,15 @@ from fastapi import FastAPI
 from opentelemetry.trace import StatusCode
 
 from controller.telemetry import logs
-from controller.telemetry.request_spans import TraceRequests
-from reconcile.decide.retry import AttemptOutcome
+from controller.telemetry.spans import TraceRequests
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.observations.observation import Observations
 from reconcile.plugins import launchers
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.callbacks import complete_run
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.caller import Caller
 from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.controller.conftest import Cli, Network

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.decide.concurrency import DISPLACING, ONE_AT_A_TIME, POLICIES, room
+from reconcile.decide.admission import DISPLACING, ONE_AT_A_TIME, POLICIES, room
 
 
 @pytest.mark.parametrize(

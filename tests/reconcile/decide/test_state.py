@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide import task_output
-from reconcile.decide.task_output import LARGEST, ProducedState
+from reconcile.decide import attempt_ends
+from reconcile.decide.attempt_ends import LARGEST, ProducedState
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from reconcile.decide.task_output import LARGEST, ProducedState
 )
 def test_an_output_says_the_next_state(output: dict[str, Any] | None, text: str | None) -> None:
     """X-03, X-06: as canonical JSON."""
-    assert task_output.produced_state(output) == (None if text is None else ProducedState(text, None))
+    assert attempt_ends.produced_state(output) == (None if text is None else ProducedState(text, None))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_an_output_says_the_next_state(output: dict[str, Any] | None, text: str 
 )
 def test_a_state_is_64_kib_at_most(value: str, size: int) -> None:
     """X-06: of its canonical text."""
-    kept = task_output.state_of(value)
+    kept = attempt_ends.state_of(value)
     assert len(kept.text.encode()) == size
     fault = f"is {size:,} bytes as canonical JSON, at most 65,536 are kept"
     assert kept.fault == (fault if size > LARGEST else None)

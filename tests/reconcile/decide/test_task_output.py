@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.task_output import RequestedFire, requested_fire
+from reconcile.decide.attempt_ends import RequestedFire, requested_fire
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 IN_A_SECOND = NOW + timedelta(seconds=1)

@@ -3,7 +3,7 @@
 import pytest
 
 from reconcile.decide.authority import is_untrusted
-from reconcile.report.spec_warnings import destructive_warnings
+from reconcile.report.outlook import destructive_warnings
 from revisions.outcomes import RunSource
 from tests.blocks import trigger_spec
 

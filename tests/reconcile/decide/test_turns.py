@@ -1,6 +1,6 @@
 """Whose turn it is."""
 
-from reconcile.decide.concurrency import Turns
+from reconcile.decide.admission import Turns
 from revisions.run_limits import RunningRun, WaitingRun
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reconcile.launchers.process import launcher
-from reconcile.protocols import Launch, LaunchError, Running, Succeeded, WorkProgress
+from reconcile.plugins import Launch, LaunchError, Running, Succeeded, WorkProgress
 from revisions.errors import Fault
 from tests.blocks import faults_of
 from tests.waiting import eventually

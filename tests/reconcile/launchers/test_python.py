@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconcile.launchers.python import launcher
-from reconcile.protocols import Failed, Launch, LaunchError, Running, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Launch, LaunchError, Running, Succeeded, WorkProgress
 from tests.waiting import eventually
 
 TASKS = """

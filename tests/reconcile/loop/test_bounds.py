@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from reconcile.decide.attempt_ends import AttemptOutcome, requested_fire
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
-from reconcile.decide.retry import AttemptOutcome
-from reconcile.decide.task_output import requested_fire
 from reconcile.decide.terms import offset
 from reconcile.observations.passes import PassDecided
 from reconcile.observations.runs import FireRequested
@@ -15,10 +15,9 @@ from reconcile.queries.audit import audit_faults
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.triggers.calendars import delete_calendar, deploy_calendar
-from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
-from revisions.spec.calendar import CalendarManifest
+from revisions.spec.manifest import CalendarManifest
 from revisions.store import status as status_store
 from revisions.store.runs import Run
 from tests.observing import only

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reconcile.loop.clock_guard import ClockGuard
+from reconcile.decide.authority import Caller
+from reconcile.loop.replica import ClockGuard
 from reconcile.observations.passes import ClockJumped
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rebase_watermark
 from revisions.clock import HandClock
 from revisions.errors import Conflict

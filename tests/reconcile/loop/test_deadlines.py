@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from reconcile.decide.authority import Caller
 from reconcile.loop.deadlines import LIMIT, judge_deadlines
 from reconcile.observations.passes import DeadlineMissed, ExpectationUnreadable
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from revisions.ids import TriggerKey
 from revisions.outcomes import DeadlineKind
 from revisions.store import expectations

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from reconcile.triggers.caller import Caller
+from reconcile.decide.authority import Caller
 from reconcile.triggers.holds import BlackoutScope, freeze, start_blackout, unfreeze
 from tests.world import World, key
 

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.decide.job_changes import JobChanges
 from reconcile.observations.passes import LoopFailed, TriggerQuarantined
-from reconcile.triggers.caller import Caller
 from revisions.errors import TriggerctlError
 from revisions.ids import utc_text
 from revisions.store import history_rows

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from reconcile.triggers.caller import Caller
+from reconcile.decide.authority import Caller
 from revisions.errors import Conflict
 from revisions.ids import utc_text
 from revisions.store.run_tables import runs

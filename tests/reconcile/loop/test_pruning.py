@@ -7,8 +7,9 @@ import pytest
 from sqlalchemy import func, select, text
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.decide.retention import Retention
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.loop.deadlines import judge_deadlines
 from reconcile.loop.pruning import SWEEP_INTERVAL, prune_page
 from reconcile.observations.passes import RecordsPruned
@@ -18,9 +19,8 @@ from reconcile.report.audit import AuditResult
 from reconcile.report.verdicts import Verdict
 from reconcile.runs.manual import backfill
 from reconcile.runs.manual.backfill import BackfillRequest, backfill_trigger
-from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid, NotFound
-from revisions.store import costs, feed, logs, retention, runs
+from revisions.store import costs, logs, retention, revisions, runs
 from revisions.store import status as status_store
 from revisions.store.database import Connection
 from revisions.store.logs import LogPiece
@@ -269,20 +269,20 @@ def test_of_old_changes_the_newest_of_each_trigger_stays(world: World) -> None:
     world.create("other")
     world.create("tick")
     with world.database.read() as connection:
-        long_ago = feed.read(connection, feed.BEGINNING, 100).position
+        long_ago = revisions.read(connection, revisions.BEGINNING, 100).position
     for revision in range(1, 6):
         world.update("tick", revision, description=str(revision))
     world.advance(days=31)
     prune(world)
     with world.database.read() as connection:
-        for position, expected in ((feed.BEGINNING, {("other", 1), ("tick", 6)}), (long_ago, {("tick", 6)})):
-            told = {(one.key.name, one.revision) for one in feed.read(connection, position, 100).items}
+        for position, expected in ((revisions.BEGINNING, {("other", 1), ("tick", 6)}), (long_ago, {("tick", 6)})):
+            told = {(one.key.name, one.revision) for one in revisions.read(connection, position, 100).items}
             assert expected <= told
             assert ("tick", 3) not in told
     assert [revision.revision for revision in world.history("tick")] == [6, 5, 4, 3, 2, 1]
     world.update("tick", 6, description="new")
     with world.database.read() as connection:
-        assert ("tick", 7) in {(one.key.name, one.revision) for one in feed.read(connection, long_ago, 100).items}
+        assert ("tick", 7) in {(one.key.name, one.revision) for one in revisions.read(connection, long_ago, 100).items}
 
 
 def test_a_span_of_nothing_keeps_for_ever(world: World) -> None:
@@ -323,4 +323,4 @@ def test_many_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert days(world) == [*range(11, 21), *days(world)[10:]]
     with world.database.read() as connection:
         assert status_store.get(connection, world.id("tick")) is not None
-        assert len(feed.read(connection, feed.BEGINNING, 100).items) == 1
+        assert len(revisions.read(connection, revisions.BEGINNING, 100).items) == 1

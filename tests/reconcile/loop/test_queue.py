@@ -4,11 +4,11 @@ from collections import Counter
 from typing import Any
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
-from reconcile.loop.clock_guard import ClockGuard
 from reconcile.loop.due_pass import run_due_pass
+from reconcile.loop.replica import ClockGuard
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.tasks import register_task
 from revisions.spec.task import TaskManifest

@@ -12,7 +12,7 @@ from reconcile.observations.specs import BaselineDeclared
 from reconcile.queries.audit import audit_faults
 from revisions.errors import Conflict
 from revisions.outcomes import RunStatus
-from revisions.store import feed
+from revisions.store import revisions
 from tests.waiting import eventually
 from tests.world import World, key
 
@@ -161,7 +161,7 @@ def test_numbers_of_another_server(world: World) -> None:
     world.advance(minutes=10)
     restore(world)
     with world.database.read() as connection:
-        first = feed.read(connection, feed.BEGINNING, 100)
+        first = revisions.read(connection, revisions.BEGINNING, 100)
     assert [change.revision for change in first.items] == [1]
     world.update("tick", 1, description="new", **ALL)
     position = first.position
@@ -170,7 +170,7 @@ def test_numbers_of_another_server(world: World) -> None:
         """Past what is told; other databases of the same server may hold that up, which tells it once more."""
         nonlocal position
         with world.database.read() as connection:
-            told = feed.read(connection, position, 100)
+            told = revisions.read(connection, position, 100)
         position = told.position
         return 1 not in [change.revision for change in told.items]
 

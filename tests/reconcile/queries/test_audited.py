@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.decide.changes import has_occurrences
 from reconcile.queries.audit import audit_faults, audit_trigger
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual.backfill import BackfillRequest, backfill_trigger
-from reconcile.triggers.caller import Caller
 from revisions.history.triggers import Trigger
 from revisions.store import triggers
 from revisions.store.run_tables import runs

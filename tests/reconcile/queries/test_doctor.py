@@ -10,23 +10,23 @@ import pytest
 from sqlalchemy import text
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.decide.retention import Retention
 from reconcile.launchers.shared import block_faults
 from reconcile.loop import replica as replicas
 from reconcile.loop.pruning import prune_page
 from reconcile.loop.replica import Replica
-from reconcile.protocols import LaunchError
+from reconcile.plugins import LaunchError
 from reconcile.queries import doctor
 from reconcile.queries.doctor import examine
 from reconcile.report.installation_checks import Check, Level
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import BlackoutScope
 from reconcile.triggers.tasks import register_task
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.spec.task import TaskManifest
-from revisions.store import guards
+from revisions.store import schema
 from revisions.store.database import Database, ServerClock
 from revisions.store.run_tables import runs
 from revisions.store.tables import trigger_status
@@ -104,7 +104,7 @@ def test_what_the_databases_role_may_do(world: World, postgresql_url: str) -> No
     by_hand(world, f"CREATE ROLE {role} LOGIN")
     try:
         by_hand(world, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
-        by_hand(world, f"REVOKE UPDATE, DELETE ON {', '.join(guards.GUARDED)} FROM {role}")
+        by_hand(world, f"REVOKE UPDATE, DELETE ON {', '.join(schema.GUARDED)} FROM {role}")
         url = world.database.url.set(username=role, password=None).render_as_string(hide_password=False)
         with Database(url) as database:
             database.clock = world.clock
@@ -228,11 +228,11 @@ def test_a_newer_schema_that_can_be_read(world: World) -> None:
     assert (found["schema"].level, "9998, newer" in found["schema"].detail) == (OK, True)
 
 
-@pytest.mark.parametrize("table", guards.GUARDED)
+@pytest.mark.parametrize("table", schema.GUARDED)
 def test_a_guard_of_history_that_was_dropped(world: World, table: str) -> None:
     """R-02: doctor checks that the guards stand, of every append-only table."""
     with world.database.write() as connection:
-        guards.drop(connection, table)
+        schema.drop_guards(connection, table)
     check = checks_of(world)["guards"]
     assert (check.level, f"{table}_" in check.detail) == (FAULT, True)
     assert "triggerctl verify" in check.hint

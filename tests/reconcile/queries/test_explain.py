@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import update
 
 from reconcile.decide.admission import Pace
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.decide.terms import offset
 from reconcile.queries.explain import Explained, explain_trigger
 from reconcile.report import wording
 from reconcile.report.verdicts import Verdict
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import freeze as freeze_project
 from reconcile.triggers.holds import unfreeze
 from revisions.errors import NotFound

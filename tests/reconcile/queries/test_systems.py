@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from reconcile import protocols
+from reconcile import plugins
 from reconcile.queries import doctor
 from tests.waiting import PATIENCE
 
@@ -27,7 +27,7 @@ def test_what_does_not_answer_is_told_and_holds_up_nobody(monkeypatch: pytest.Mo
     moments = iter((0.0, 0.0, 0.0, 0.0, doctor.SYSTEM_TIMEOUT_SECONDS, doctor.SYSTEM_TIMEOUT_SECONDS))
     monkeypatch.setattr(doctor, "monotonic", lambda: next(moments))  # the time is up when the silent are waited for
     over = threading.Event()
-    asked: dict[protocols.System, str] = {
+    asked: dict[plugins.System, str] = {
         System(): "well",
         System(ValueError("it is closed")): "closed",
         System(KeyError()): "odd",

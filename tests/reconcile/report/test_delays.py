@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reconcile.report.delays import PastHold, RunStart, began_late, decided_late
+from reconcile.report.verdicts import PastHold, RunStart, began_late, decided_late
 from revisions.outcomes import HoldKind
 
 DUE = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)

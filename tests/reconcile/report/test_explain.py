@@ -8,9 +8,17 @@ import pytest
 
 from reconcile.decide.in_force import periods
 from reconcile.report.audit import DecidedSpan, RecordedSkip
-from reconcile.report.delays import RunStart
 from reconcile.report.explain import explain
-from reconcile.report.verdicts import HoldInForce, InstantFacts, Made, Obstacles, QuarantineState, Verdict, look
+from reconcile.report.verdicts import (
+    HoldInForce,
+    InstantFacts,
+    Made,
+    Obstacles,
+    QuarantineState,
+    RunStart,
+    Verdict,
+    look,
+)
 from revisions.history.chain import canonical
 from revisions.history.triggers import Action, Revision
 from revisions.ids import TriggerKey

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from reconcile.decide.admission import Demanded
+from reconcile.report.outlook import after
 from reconcile.report.plan import Declared, PlannedTrigger, ServerState, decide
-from reconcile.report.plan_outlook import after
 from revisions.ids import TaskKey
 from revisions.spec import manifest as manifests
 from tests.world import key, task_document, trigger_document

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from reconcile.report.outlook import explain
 from reconcile.report.plan import (
     Declared,
     LastDeploy,
@@ -18,7 +19,6 @@ from reconcile.report.plan import (
     pruned,
     twice,
 )
-from reconcile.report.plan_outlook import explain
 from revisions.errors import Conflict, Invalid
 from revisions.history.triggers import DifferenceKind, FieldDifference
 from revisions.ids import TaskKey

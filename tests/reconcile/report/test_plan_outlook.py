@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from reconcile.report.outlook import explain
 from reconcile.report.plan import FolderPlan, LastDeploy, PlanStep, Verb, applied, pruned
-from reconcile.report.plan_outlook import explain
 from revisions.history.triggers import DifferenceKind, FieldDifference
 from revisions.ids import TaskKey, TriggerKey
 

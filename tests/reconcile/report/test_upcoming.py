@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reconcile.report.upcoming import HoldSpan, upcoming
+from reconcile.report.outlook import HoldSpan, upcoming
 from tests.blocks import parse
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)

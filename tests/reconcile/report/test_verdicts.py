@@ -7,8 +7,17 @@ import pytest
 
 from reconcile.decide.in_force import RevisionPeriod, periods
 from reconcile.report.audit import DecidedSpan, RecordedSkip
-from reconcile.report.delays import RunStart
-from reconcile.report.verdicts import SHOWN, InstantFacts, InstantView, Made, Verdict, asked_for, look, verdict
+from reconcile.report.verdicts import (
+    SHOWN,
+    InstantFacts,
+    InstantView,
+    Made,
+    RunStart,
+    Verdict,
+    asked_for,
+    look,
+    verdict,
+)
 from revisions.history.chain import canonical
 from revisions.history.triggers import Action, Revision
 from revisions.ids import TriggerKey

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconcile.report.delays import Obstruction, PendingRun, waits_for
+from reconcile.report.verdicts import Obstruction, PendingRun, waits_for
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

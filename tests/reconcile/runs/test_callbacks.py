@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconcile import plugins
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.observations.observation import Observation, Observations, RunObservation
 from reconcile.observations.runs import AttemptEnded, LaunchTried
 from reconcile.runs.attempt import Ended

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
-from reconcile.decide.retry import AttemptOutcome
 from reconcile.queries import explain
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rollback_trigger
 from revisions.store import runs, triggers
 from revisions.store.run_tables import runs as table

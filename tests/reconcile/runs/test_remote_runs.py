@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reconcile import plugins
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.observations.observation import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.runs.attempt import Ended
 from reconcile.runs.endings import EndedAttempt, Settled
 from reconcile.runs.settle import apply_stop, settle, settle_all
-from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.errors import Conflict
 from revisions.store import claims, run_orders, runs

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.launchers.process import launcher as process
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import (
@@ -22,12 +23,11 @@ from reconcile.observations.runs import (
     RunSettled,
     RunStarted,
 )
-from reconcile.protocols import Launch, LaunchError, Lost, WorkProgress
+from reconcile.plugins import Launch, LaunchError, Lost, WorkProgress
 from reconcile.runs.attempt import Ended
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.runs.settle import settle
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.history.triggers import StopReason

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from reconcile.decide.attempt_ends import LARGEST, AnotherAttempt, AttemptOutcome, HandBack, RunEnd
 from reconcile.decide.automatic_stops import Stop
-from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, HandBack, RunEnd
-from reconcile.decide.task_output import LARGEST
 from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.runs import ClaimLost, RunSettled
 from reconcile.runs.attempt import Ended

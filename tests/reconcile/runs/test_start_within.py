@@ -7,9 +7,9 @@ import pytest
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from reconcile.decide import changes
+from reconcile.decide.authority import Caller
 from reconcile.decide.terms import terms
 from reconcile.runs.claim import claim_runs
-from reconcile.triggers.caller import Caller
 from revisions.errors import Invalid
 from revisions.history.chain import canonical
 from revisions.spec.trigger import TriggerManifest

@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from reconcile.schedule.closed_days import ClosedDays, OpenDays, number, numbers, reasons
+from reconcile.schedule.times import ClosedDays, OpenDays, number, numbers, reasons
 
 
 @dataclass(frozen=True)

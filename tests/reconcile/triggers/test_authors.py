@@ -7,14 +7,13 @@ import pytest
 from sqlalchemy import event
 
 from reconcile.decide.admission import Pace
-from reconcile.decide.authority import EVERYWHERE, Grant, Reach, Rights, Role, scopes_of
+from reconcile.decide.authority import EVERYWHERE, Caller, Grant, Reach, Rights, Role, scopes_of
 from reconcile.decide.preconditions import Expected
 from reconcile.queries.doctor import examine
 from reconcile.queries.explain import explain_trigger
 from reconcile.report.installation_checks import Check, Level
 from reconcile.runs.manual.fire import fire_triggers
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.credentials import create_token, principal_of_person, revoke_token
 from revisions.errors import Forbidden, Invalid
 from revisions.history.triggers import SYSTEM

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.activation import change_triggers
 from reconcile.triggers.append import Changed
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger
 from reconcile.triggers.locks import Selection
 from revisions.errors import Conflict, Invalid, PreconditionFailed, TriggerctlError

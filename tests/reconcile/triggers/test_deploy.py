@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.activation import delete_trigger
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.tasks import delete_task
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired, TriggerctlError
 from revisions.history import chain

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.loop import loop as loops
 from reconcile.observations.passes import LoopResynced
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.holds import BlackoutScope
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store.runs import Run

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
 from reconcile.triggers.activation import activate_trigger, deactivate_trigger, delete_trigger, resume_paused
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
 from reconcile.triggers.history.rebuild import compare_tables
 from reconcile.triggers.history.verify import verify_histories

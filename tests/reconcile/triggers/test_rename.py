@@ -2,9 +2,9 @@
 
 import pytest
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.append import Changed
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import rename_trigger
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired
 from revisions.history import chain

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
 from reconcile.triggers.activation import delete_trigger
 from reconcile.triggers.append import Changed
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.deploy import deploy_trigger, rename_trigger, rollback_trigger
 from reconcile.triggers.tasks import delete_task
 from revisions.errors import Conflict, Invalid, NotFound, PreconditionFailed, PreconditionRequired

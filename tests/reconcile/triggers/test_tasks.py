@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.triggers.caller import Caller
+from reconcile.decide.authority import Caller
 from reconcile.triggers.tasks import register_task
 from revisions.spec.task import TaskManifest
 from tests.world import World, key, task_document

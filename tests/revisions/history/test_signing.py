@@ -9,7 +9,7 @@ import pytest
 from revisions.errors import Invalid
 from revisions.history import checkpoints
 from revisions.history.chain_breaks import ChainHead
-from revisions.history.signing import PrivateKey, PublicKey, encoding
+from revisions.history.checkpoints import PrivateKey, PublicKey, encoding
 from revisions.ids import TriggerKey
 
 KEY = PrivateKey.fresh()

@@ -6,7 +6,7 @@ import pytest
 
 from revisions.errors import Fault, Invalid
 from revisions.spec import manifest
-from revisions.spec.calendar import CalendarManifest
+from revisions.spec.manifest import CalendarManifest
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
 from tests.world import task_document, trigger_document

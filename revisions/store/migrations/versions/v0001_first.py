@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from alembic import op
 
-from revisions.store import guards
+from revisions.store import schema
 from revisions.store.columns import Instant, TransactionId
 
 revision = "0001"
@@ -248,11 +248,11 @@ def upgrade() -> None:
         ["project", "domain", "task", "task_version"],
         unique=False,
     )
-    guards.create(op.get_bind(), "trigger_revisions")
+    schema.create_guards(op.get_bind(), "trigger_revisions")
 
 
 def downgrade() -> None:
-    guards.drop(op.get_bind(), "trigger_revisions")
+    schema.drop_guards(op.get_bind(), "trigger_revisions")
     op.drop_table("triggers")
     op.drop_table("trigger_status")
     op.drop_table("trigger_revisions")

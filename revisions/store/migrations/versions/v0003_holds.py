@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from revisions.store import guards
+from revisions.store import schema
 from revisions.store.columns import Instant
 
 revision = "0003"
@@ -79,12 +79,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("replica_id", name=op.f("replicas_pkey")),
     )
     for table in ("calendars", "holds"):
-        guards.create(op.get_bind(), table)
+        schema.create_guards(op.get_bind(), table)
 
 
 def downgrade() -> None:
     for table in ("holds", "calendars"):
-        guards.drop(op.get_bind(), table)
+        schema.drop_guards(op.get_bind(), table)
     for table in ("replicas", "holds", "calendars", "quarantines"):
         op.drop_table(table)
     op.drop_index("triggers_paused_idx", "triggers")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from reconcile.launchers.shared import attempt_folder, child_process
-from reconcile.protocols import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Launch, LaunchError, Lost, Running, Succeeded, WorkProgress
 from tests.waiting import eventually
 
 SHELLS = [shell for shell in ("dash", "bash", "busybox", "mksh", "zsh") if shutil.which(shell)]

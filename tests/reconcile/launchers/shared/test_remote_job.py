@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconcile.launchers.shared import attempt_folder, remote_job
-from reconcile.protocols import Failed, Launch, Lost, Running, Succeeded, WorkProgress
+from reconcile.plugins import Failed, Launch, Lost, Running, Succeeded, WorkProgress
 from tests.waiting import eventually
 
 

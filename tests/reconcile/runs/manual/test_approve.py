@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from reconcile.decide.authority import Caller
 from reconcile.observations.runs import RunApproved
 from reconcile.runs.runner import Runner, RunnerSettings
-from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.ids import fresh
 from revisions.outcomes import OccurrenceOutcome

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from reconcile.decide.admission import Pace
+from reconcile.decide.authority import Caller
 from reconcile.observations.runs import RunsBackfilled
 from reconcile.queries.audit import audit_faults, audit_trigger
 from reconcile.queries.explain import explain_trigger
 from reconcile.report.audit import AuditResult
 from reconcile.runs.manual.backfill import Backfilled, BackfillRequest, backfill_trigger, preview_backfill
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, Invalid, NotFound
 from revisions.store import occurrences
 from revisions.store.runs import Run

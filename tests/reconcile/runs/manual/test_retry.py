@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from reconcile.decide.retry import AttemptOutcome
+from reconcile.decide.attempt_ends import AttemptOutcome
+from reconcile.decide.authority import Caller
 from reconcile.observations.runs import RunRetriedByHand
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
 from reconcile.triggers import holds
-from reconcile.triggers.caller import Caller
 from revisions.errors import Conflict, NotFound
 from revisions.store import logs, run_orders, runs
 from revisions.store.logs import LogPiece

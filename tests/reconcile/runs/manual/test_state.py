@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from reconcile.decide.task_output import LARGEST
+from reconcile.decide.attempt_ends import LARGEST
+from reconcile.decide.authority import Caller
 from reconcile.observations.specs import StateChanged
-from reconcile.runs.manual.state import Seeded, clear_state, read_state, seed_state
-from reconcile.triggers.caller import Caller
+from reconcile.runs.manual.orders import Seeded, clear_state, read_state, seed_state
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey
 from revisions.store.states import StoredState

@@ -9,31 +9,21 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from reconcile.decide.authority import Caller
 from reconcile.decide.preconditions import Expected
-from reconcile.runs.manual.state import seed_state
+from reconcile.runs.manual.orders import seed_state
 from reconcile.triggers import holds
 from reconcile.triggers.calendars import deploy_calendar
-from reconcile.triggers.caller import Caller
 from reconcile.triggers.history.rebuild import compare_tables
 from reconcile.triggers.history.transfer import Imported, export_database, import_database
 from reconcile.triggers.history.verify import sign_checkpoint, verify_histories
 from revisions.clock import HandClock
 from revisions.errors import Conflict, Invalid
 from revisions.history import checkpoints
-from revisions.history.signing import PrivateKey
-from revisions.spec.calendar import CalendarManifest
-from revisions.store import (
-    columns,
-    costs,
-    feed,
-    guards,
-    history_rows,
-    retention,
-    run_tables,
-    schema,
-    tables,
-    whole_tables,
-)
+from revisions.history.checkpoints import PrivateKey
+from revisions.spec.manifest import CalendarManifest
+from revisions.store import columns, costs, history_rows, retention, revisions, run_tables, schema, tables, whole_tables
+from revisions.store import schema as guards
 from revisions.store.database import Database
 from tests import tampering
 from tests.world import World, key
@@ -117,7 +107,7 @@ def test_an_export_keeps_every_row(lived: World, other: World, database_url: str
     assert compare_tables(other.database).differences == []
     assert _all(other.database, tables.triggers) == _all(lived.database, tables.triggers)
     with other.database.read() as connection:
-        assert guards.missing(connection) == []
+        assert guards.missing_guards(connection) == []
         assert logs_of(other) == logs_of(lived) == [b"\x00\xff\n{}"]
 
 
@@ -145,7 +135,7 @@ def test_the_change_feed_begins_anew(lived: World, other: World) -> None:
     """R-17: positions of the feed are not exported; the new feed has each revision once."""
     load(other, export(lived))
     with other.database.read() as connection:
-        found = feed.read(connection, feed.BEGINNING, 100)
+        found = revisions.read(connection, revisions.BEGINNING, 100)
         made = connection.execute(select(func.count()).select_from(tables.trigger_revisions)).scalar_one()
     assert len({(one.trigger_id, one.revision) for one in found.items}) == len(found.items) == made == 5
 

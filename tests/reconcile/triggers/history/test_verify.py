@@ -12,9 +12,8 @@ from reconcile.triggers.history.verify import Report, sign_checkpoint, verify_hi
 from revisions.errors import Conflict, NotFound
 from revisions.history import checkpoints
 from revisions.history.chain_breaks import BreakKind, ChainBreak
-from revisions.history.checkpoints import Checkpoint
-from revisions.history.signing import PrivateKey
-from revisions.store import guards, history_rows, tables
+from revisions.history.checkpoints import Checkpoint, PrivateKey
+from revisions.store import history_rows, schema, tables
 from revisions.store.database import Database
 from tests import tampering
 from tests.world import World, key
@@ -182,7 +181,7 @@ def test_a_checkpoint_stays_valid_as_the_history_goes_on(lived: World) -> None:
 def test_missing_guards_are_reported(lived: World) -> None:
     """R-02, R-10: `verify` reports missing database guards, without which a sound history can be changed."""
     with lived.database.write() as connection:
-        guards.drop(connection, "trigger_revisions")
+        schema.drop_guards(connection, "trigger_revisions")
     report = verify(lived)
     assert (report.broken, report.is_sound, len(report.guards_missing)) == (0, False, 3 if _is_sqlite(lived) else 2)
 

@@ -4,7 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reconcile.decide.retry import AnotherAttempt, AttemptOutcome, Decision, HandBack, RunEnd, backoff, decide, failures
+from reconcile.decide.attempt_ends import (
+    AnotherAttempt,
+    AttemptOutcome,
+    Decision,
+    HandBack,
+    RunEnd,
+    backoff,
+    decide,
+    failures,
+)
 from revisions.outcomes import RunStatus
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
