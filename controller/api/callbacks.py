@@ -15,7 +15,7 @@ from controller.services import vault
 from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.authority import Role
 from reconcile.runs.attempt import Ended
-from reconcile.runs.callbacks import complete_run, record_heartbeat
+from reconcile.runs.settle import complete_run, record_heartbeat
 from revisions.errors import Invalid
 
 router = APIRouter(prefix="/runs", tags=["runs"])

@@ -12,9 +12,9 @@ from controller.auth.requirements import Projects, public, require
 from controller.errors import DOCUMENTED
 from reconcile.decide.admission import is_too_much
 from reconcile.decide.authority import Role
-from reconcile.queries.costs import Account, By, sum_costs
 from reconcile.queries.doctor import demand_by_trigger, examine
 from reconcile.report.installation_checks import Check
+from reconcile.triggers.spending import Account, By, sum_costs
 from revisions.clock import HostClock
 from revisions.ids import TriggerKey, utc_text
 

@@ -12,7 +12,8 @@ from reconcile.decide.budget import Spending, affordable, expected, is_used_up
 from reconcile.decide.catchup import Situation
 from reconcile.decide.terms import Terms
 from reconcile.schedule.fires import Fire
-from reconcile.triggers import budget_spending, credentials, trigger_calendars
+from reconcile.triggers import credentials, trigger_calendars
+from reconcile.triggers import spending as budget_spending
 from revisions.history.chain import value_of
 from revisions.history.triggers import StopReason
 from revisions.outcomes import HoldKind, HoldMode

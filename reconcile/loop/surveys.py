@@ -8,7 +8,7 @@ from reconcile.decide import admission
 from reconcile.decide.job_changes import JobChanges
 from reconcile.observations.observation import Observations
 from reconcile.observations.passes import BudgetsSurveyed, DemandExceeded, DemandSummed
-from reconcile.triggers import budget_spending
+from reconcile.triggers import spending
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.store import counts
 from revisions.store import status as status_store
@@ -84,7 +84,7 @@ class BudgetSurvey:
             return
         with self._database.read() as connection:
             part = counts.budgeted(connection, self._read_until or "", PART)
-            shares = budget_spending.used_shares(connection, part, self._database.clock.now(connection))
+            shares = spending.used_shares(connection, part, self._database.clock.now(connection))
         for trigger in part:
             if trigger.trigger_id in shares:
                 share = shares[trigger.trigger_id]

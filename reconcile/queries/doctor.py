@@ -16,7 +16,7 @@ from reconcile.report.installation_checks import Check, fault
 from reconcile.report.trigger_checks import LATELY, NEAR_END, PATIENCE, UNANSWERED, ActiveHold, QuarantinedTrigger
 from reconcile.schedule.fires import count
 from reconcile.schedule.zones import TZDATA_VERSION
-from reconcile.triggers import budget_spending, credentials
+from reconcile.triggers import credentials, spending
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.clock import Clock
 from revisions.errors import Invalid, Unavailable
@@ -231,7 +231,7 @@ def _budgets(connection: Connection, now: datetime) -> Check:
     after: str | None = ""
     while after is not None:
         part = counts.budgeted(connection, after, PART)
-        shares = budget_spending.used_shares(connection, part, now)
+        shares = spending.used_shares(connection, part, now)
         near |= {trigger_id: share for trigger_id, share in shares.items() if share > NEAR_END}
         after = part[-1].trigger_id if len(part) == PART else None
     named = trigger_store.keys(connection, near)

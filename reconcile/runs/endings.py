@@ -16,7 +16,7 @@ from reconcile.decide.attempt_ends import AnotherAttempt, Decision, HandBack, Pr
 from reconcile.decide.automatic_stops import Stop, worn_out
 from reconcile.decide.budget import budget_of, cost_of
 from reconcile.runs.attempt import Ended
-from reconcile.triggers import budget_spending
+from reconcile.triggers import spending
 from revisions.clock import Clock
 from revisions.history.triggers import SYSTEM, StopReason, Trigger
 from revisions.ids import TriggerKey, utc_text
@@ -183,7 +183,7 @@ class Endings:
         # Written before the budget is read: a run that is over reserves nothing any more.
         write(self._connection, *self._writes)
         self._writes.clear()
-        until = budget_spending.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
+        until = spending.used_up_until(self._connection, trigger.trigger_id, trigger.spec, self.now)
         if until is None:
             return None
         self._writes.append(status.update_write(trigger.trigger_id, {"over_budget_until": until}))

@@ -1,5 +1,7 @@
 """Settle attempts that ended: write their end to the database exactly once, and emit what happened.
 
+The runner settles the attempts that it watches; a service that accepted a run reports its end by callback (X-10).
+
 The crash window: a runner settles an attempt, the database commits, and the confirmation is lost. The runner settles
 again and finds the run no longer claimed, which looks exactly as if somebody else had settled it. It would then not
 emit the observations of its own end, and a deactivation that follows from it would wait for the scanner. So the runner
@@ -9,11 +11,13 @@ only observations are lost then, for everything else is in the database (invaria
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from reconcile.decide import attempt_ends
 from reconcile.decide.attempt_ends import AnotherAttempt, AttemptOutcome, HandBack, ProducedState, RunEnd
 from reconcile.decide.automatic_stops import Stop
+from reconcile.decide.secret_masks import Mask
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import (
     AttemptEnded,
@@ -21,18 +25,23 @@ from reconcile.observations.runs import (
     ClaimLost,
     DeactivationFailed,
     FireRequested,
+    RunCompleted,
     RunHandedBack,
     RunRetried,
     RunSettled,
 )
+from reconcile.plugins import LaunchError
+from reconcile.runs import attempt_secrets, launch, workspace
 from reconcile.runs.attempt import ClaimKey, Ended
+from reconcile.runs.attempt_secrets import Vault
 from reconcile.runs.endings import EndedAttempt, Endings, Settled
 from reconcile.triggers.activation import stop_trigger
-from revisions.errors import TriggerctlError, Unavailable
+from revisions.errors import Conflict, NotFound, TriggerctlError, Unavailable
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunStatus
-from revisions.store import logs
-from revisions.store.database import Database
+from revisions.store import claims, logs, runs
+from revisions.store.claims import Claimed
+from revisions.store.database import Connection, Database
 from revisions.store.runs import Run
 
 
@@ -194,3 +203,77 @@ def _emit(observations: Observations, end: WrittenEnd, current: Run | None, seco
             observations.emit(RunSettled(run, trigger, status, ended.error, duration))
     if settled.requested_fire:
         observations.emit(FireRequested(run, trigger, settled.requested_fire.at, settled.requested_fire.note))
+
+
+def complete_run(
+    database: Database,
+    observations: Observations,
+    run_id: str,
+    attempt: int,
+    ended: Ended,
+    *,
+    vault: Vault,
+    work_dir: Path,
+) -> Run:
+    """Settle an attempt that is under way, and return its run; the worker finds it settled (X-10).
+
+    Secrets in the answer are hidden: the values in `vault`, and those that the attempt was given if it is one of this
+    machine's, whose folders are in `work_dir`. Raises NotFound, and Conflict when the attempt is over.
+    """
+    with database.read() as connection:
+        claimed = _read(connection, run_id)
+    reported = replace(claimed.run, attempt=attempt)
+    given = attempt_secrets.read(workspace.folder_of(work_dir, run_id, attempt))
+    ended = ended.masked(Mask((*vault.readable_values(claimed), *given)))
+    completed = EndedAttempt(reported, ended, trigger=claimed.trigger, is_reported=True)
+    (settled,) = settle_all(database, observations, [completed])
+    if settled.stop:
+        apply_stop(database, observations, reported, settled.stop, claimed.trigger)
+    with database.read() as connection:
+        run = _read(connection, run_id).run
+    if settled.decision is None:
+        raise _over(run, attempt)
+    observations.emit(RunCompleted(reported, claimed.trigger))
+    return run
+
+
+def record_heartbeat(
+    database: Database, observations: Observations, run_id: str, attempt: int, *, lease: timedelta
+) -> Run:
+    """Prolong the lease of an attempt that is under way to `lease` from now, and return its run (X-05).
+
+    After the attempt's timeout the lease stays as it is, so that a run whose worker is gone can be taken over.
+    Raises NotFound, and Conflict when the attempt is over.
+    """
+    with database.write() as connection:
+        runs.lock(connection, run_id)
+        claimed = _read(connection, run_id)
+        now = database.clock.now(connection)
+        reported = replace(claimed.run, attempt=attempt)
+        is_under_way = claims.holds_attempt(claimed.run, reported)
+        if is_under_way and now - (claimed.run.started_at or now) < _timeout(claimed):
+            claims.extend_lease(connection, claimed.run, now + lease)
+    if not is_under_way:
+        observations.emit(ClaimLost(reported, claimed.trigger, reported.claim))
+        raise _over(claimed.run, attempt)
+    return claimed.run
+
+
+def _read(connection: Connection, run_id: str) -> Claimed:
+    for claimed in claims.get(connection, [run_id]):
+        return claimed
+    raise NotFound.run(run_id)
+
+
+def _timeout(claimed: Claimed) -> timedelta:
+    """Return the attempt's timeout, zero when its task cannot be read any more."""
+    try:
+        return launch.timeout_of(claimed)
+    except (LaunchError, ValueError):
+        return timedelta(0)
+
+
+def _over(run: Run, attempt: int) -> Conflict:
+    state = f"the run is {run.status} in attempt {run.attempt}"
+    hint = "stop working on it: what this attempt says changes nothing any more"
+    return Conflict.hinted("attempt", f"attempt {attempt} of run {run.id} does not go on: {state}", hint)

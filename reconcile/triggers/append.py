@@ -11,7 +11,7 @@ from reconcile.observations.observation import Observations
 from reconcile.observations.specs import TriggerChanged
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
-from reconcile.triggers import budget_spending, trigger_calendars
+from reconcile.triggers import spending, trigger_calendars
 from reconcile.triggers.locks import LockedTrigger
 from revisions import ids
 from revisions.errors import Conflict, Fault
@@ -190,4 +190,4 @@ def _over_budget_until(locked: LockedTrigger, following: NextRevision, caller: C
         return None
     if locked.status.over_budget_until is None and not changes.moves_budget(current, following):
         return None
-    return budget_spending.used_up_until(locked.connection, current.trigger_id, following.spec, locked.now)
+    return spending.used_up_until(locked.connection, current.trigger_id, following.spec, locked.now)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from reconcile.decide.budget import budget_of
 from reconcile.report import outlook
-from reconcile.triggers import budget_spending
+from reconcile.triggers import spending as budget_spending
 from reconcile.triggers.append import Changed
 from revisions.history.triggers import StopReason, Trigger
 from revisions.spec.stored import readable_trigger

@@ -10,7 +10,8 @@ from reconcile.decide.authority import Caller
 from reconcile.decide.budget import Spending, expected
 from reconcile.decide.terms import Terms
 from reconcile.runs.claim import new_run
-from reconcile.triggers import budget_spending, credentials
+from reconcile.triggers import credentials
+from reconcile.triggers import spending as budget_spending
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.history import chain

@@ -20,8 +20,8 @@ from reconcile.observations.observation import Observations
 from reconcile.plugins import launchers
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import complete_run
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.runs.settle import complete_run
 from revisions.store.runs import Run
 from tests.controller.asking import IS_NEW, Api, T, at, manifest, task_manifest
 from tests.controller.conftest import Cli, Network

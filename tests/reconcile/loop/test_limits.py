@@ -7,9 +7,9 @@ import pytest
 
 from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.decide.authority import Caller
-from reconcile.queries.costs import sum_costs
 from reconcile.runs.attempt import Ended
 from reconcile.runs.settle import settle
+from reconcile.triggers.spending import sum_costs
 from revisions.errors import Conflict, Invalid
 from revisions.ids import utc_text
 from revisions.outcomes import RunStatus

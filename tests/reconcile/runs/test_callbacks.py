@@ -13,8 +13,8 @@ from reconcile.observations.observation import Observation, Observations, RunObs
 from reconcile.observations.runs import AttemptEnded, LaunchTried
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import complete_run, record_heartbeat
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.runs.settle import complete_run, record_heartbeat
 from revisions.clock import HandClock
 from revisions.errors import Conflict, NotFound
 from revisions.history.triggers import Trigger

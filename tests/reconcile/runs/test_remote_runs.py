@@ -15,8 +15,8 @@ from reconcile.decide.attempt_ends import AttemptOutcome
 from reconcile.observations.observation import Observations
 from reconcile.runs.attempt import Ended
 from reconcile.runs.attempt_secrets import Vault
-from reconcile.runs.callbacks import complete_run
 from reconcile.runs.runner import Runner, RunnerSettings
+from reconcile.runs.settle import complete_run
 from revisions.clock import HandClock
 from revisions.history.triggers import Trigger
 from revisions.store import logs, runs, states
