@@ -1,4 +1,4 @@
-"""Spending of triggers with a budget, read when their runs start or end, and costs by trigger, tag or project (X-08)."""
+"""Spending of triggers with a budget, read when their runs start or end; costs by trigger, tag or project (X-08)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
