@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from fastapi.telemetry import TelemetryConfig
 
-from controller import errors
+from controller import problems
 from controller.api import (
     audit,
     calendars,
@@ -56,7 +56,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.route_table = RouteTable(app)
     app.add_middleware(Guard, services=services, routes=app.state.route_table)
-    errors.install(app)
+    problems.install(app)
     app.add_middleware(SecurityHeaders)
     return app
 
@@ -89,8 +89,10 @@ def _routes() -> APIRouter:
     )
     for resource in resources:
         checks = [known, Depends(check_schema)]
-        router.include_router(resource, prefix=PREFIX, dependencies=checks, responses=errors.DOCUMENTED)
-    router.include_router(installation.doctor_router, prefix=PREFIX, dependencies=[known], responses=errors.DOCUMENTED)
+        router.include_router(resource, prefix=PREFIX, dependencies=checks, responses=problems.DOCUMENTED)
+    router.include_router(
+        installation.doctor_router, prefix=PREFIX, dependencies=[known], responses=problems.DOCUMENTED
+    )
     router.include_router(installation.probes)
     router.add_api_route(
         "/openapi.json",

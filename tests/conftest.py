@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from revisions.clock import HandClock
 from revisions.store import database as databases
-from revisions.store import notices, schema
+from revisions.store import notices, schema, sessions
 from revisions.store.database import Database
 from tests import compiled
 from tests.ports import reserved
@@ -139,8 +139,8 @@ def sqlite_database_url(sqlite_template: Path) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the product's timeouts with PATIENCE, so that a slow machine does not fail a test."""
-    for name in notices.SESSION_TIMEOUTS:
-        monkeypatch.setitem(notices.SESSION_TIMEOUTS, name, f"{PATIENCE:.0f}s")
+    for name in sessions.SESSION_TIMEOUTS:
+        monkeypatch.setitem(sessions.SESSION_TIMEOUTS, name, f"{PATIENCE:.0f}s")
     monkeypatch.setattr(notices, "TRANSACTION_TIMEOUT", f"{PATIENCE:.0f}s")
     monkeypatch.setattr(notices, "CONNECT_SECONDS", int(PATIENCE))
     monkeypatch.setattr(databases, "CONNECTION_SECONDS", PATIENCE)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from controller.api.answers import Answer, FilterQuery, Time
 from controller.api.parameters import ReachDep, ServicesDep, optional_moment, projects_to_list
 from controller.auth.requirements import Projects, public, require
-from controller.errors import DOCUMENTED
+from controller.problems import DOCUMENTED
 from reconcile.decide.admission import is_too_much
 from reconcile.decide.authority import Role
 from reconcile.queries.doctor import demand_by_trigger, examine

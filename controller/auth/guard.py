@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.auth.access import ACTOR, LOCAL, PRINCIPAL, REACH, Access, client_address, report_refusal
 from controller.auth.requirements import ADMITTED, MatchedRoute, Projects, Requirement, RouteTable, RunTokens
-from controller.errors import problem, problem_response
+from controller.errors import problem
+from controller.problems import problem_response
 from controller.services import Services
 from controller.settings import Settings, is_loopback
 from reconcile.decide.authority import ALL_RIGHTS, EVERYWHERE, NOWHERE, Principal, Reach, Role

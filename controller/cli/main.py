@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _command()(global_options_first(sys.argv[1:] if arguments is None else arguments), prog_name="triggerctl")
     except Exception as error:  # noqa: BLE001  # every error ends here, as a message and an exit status
-        from controller.cli.output import report_error
+        from controller.cli.error_messages import report_error
 
         sys.exit(report_error(error))
 

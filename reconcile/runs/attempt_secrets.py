@@ -1,33 +1,22 @@
-"""Secrets of attempts: the token of a run, and the secret values that its task names.
+"""Secrets of attempts: looking them up, and remembering the values that an attempt was given.
 
-A run token is created when the run is claimed and valid for its project while that attempt is under way (X-13).
-
-Secret values are written to a private file beside the attempt's folder before the attempt starts, and removed when it
+The values are written to a private file beside the attempt's folder before the attempt starts, and removed when it
 ends. This closes a crash window: when the controller is killed, the next one adopts the attempt and must hide the
 values that it was given (X-12). Those may differ from the values that the sources hold by then.
 """
 
 import json
-import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
-from typing import Final
 
 from reconcile import plugins
-from reconcile.decide import authority
-from reconcile.decide.authority import CausingRun, Principal, Sharing
+from reconcile.decide.authority import Sharing
 from reconcile.launchers.shared import attempt_folder
 from reconcile.plugins import LaunchError, SecretPlaces, SecretUnreadable
-from reconcile.runs import launch
-from reconcile.triggers import credentials
-from reconcile.triggers.credentials import hash_token
 from revisions.ids import name_faults
 from revisions.spec.stored import readable_task, readable_trigger
-from revisions.store import claims
 from revisions.store.claims import Claimed
-from revisions.store.database import Connection, Database
 
 _SUFFIX = ".secrets"
 
@@ -131,42 +120,3 @@ def _names(claimed: Claimed) -> Sequence[str]:
 def _scope(claimed: Claimed) -> str | None:
     """Return the secret scope of the revision that made the run."""
     return readable_trigger(claimed.trigger_spec).secret_scope if claimed.trigger_spec else None
-
-
-RUN_TOKEN_PREFIX: Final = "tcr_"
-AFTER_TIMEOUT: Final = timedelta(minutes=1)
-"""Validity of a run's token beyond the task's timeout, so that the run can still report its end."""
-
-
-def create_run_tokens(connection: Connection, claimed: Sequence[Claimed]) -> Mapping[str, str]:
-    """Create a token for each run that was just claimed, and return the tokens by run id.
-
-    Only hashes are stored. Whatever ends the claim removes the hash, and with it the token's validity.
-    """
-    if not claimed:
-        return {}
-    tokens = {claim.run.id: RUN_TOKEN_PREFIX + secrets.token_urlsafe(32) for claim in claimed}
-    claims.set_token_hashes(connection, {run_id: hash_token(token) for run_id, token in tokens.items()})
-    return tokens
-
-
-def principal_of_run(database: Database, token: str) -> Principal | None:
-    """Return the principal of a run token; None for a token that is unknown or whose run is over."""
-    with database.read() as connection:
-        claimed = claims.by_token(connection, hash_token(token))
-        if claimed is None or claimed.scopes is None:
-            return None
-        now = database.clock.now(connection)
-        try:
-            ends_at = (claimed.run.started_at or now) + launch.timeout_of(claimed) + AFTER_TIMEOUT
-        except LaunchError:
-            return None
-        if now >= ends_at:
-            return None
-        rights = credentials.rights_of_authors(connection, [claimed.scopes], now)
-    return Principal(
-        f"run:{claimed.run.id} of {claimed.trigger}",
-        authority.of_run(claimed.run.project, claimed.scopes, rights),
-        claimed.scopes,
-        CausingRun(claimed.run.id, claimed.run.trigger_id),
-    )

@@ -13,7 +13,7 @@ from reconcile.decide.authority import CausingRun
 from reconcile.decide.terms import Terms
 from reconcile.observations.observation import Observations
 from reconcile.observations.runs import RunExpired, RunsClaimed, WaitEnded
-from reconcile.runs.attempt_secrets import create_run_tokens
+from reconcile.runs.run_tokens import create_run_tokens
 from revisions import ids
 from revisions.outcomes import OccurrenceOutcome, RunSource
 from revisions.run_limits import RunningRun

@@ -38,7 +38,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
-from revisions.store import notices, pipeline
+from revisions.store import pipeline, sessions
 from revisions.store.pipeline import Query
 from revisions.store.tables import SCHEMA, schema_support
 
@@ -237,13 +237,13 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(_: Any, __: Any, address: Sequence[str], given: Mapping[str, Any]) -> psycopg.Connection[Any]:
-        return notices.connect(*address, **given)
+        return sessions.connect(*address, **given)
 
     @event.listens_for(engine, "connect")
     def bound(connection: psycopg.Connection[Any], record: ConnectionPoolEntry) -> None:
-        record.info[pipeline.POOLED] = is_pooled = notices.is_pooled(connection)
+        record.info[pipeline.POOLED] = is_pooled = sessions.is_pooled(connection)
         if not is_pooled and connection.info.server_version >= 170_000:
-            connection.execute("SELECT set_config('transaction_timeout', %s, false)", [notices.TRANSACTION_TIMEOUT])
+            connection.execute("SELECT set_config('transaction_timeout', %s, false)", [sessions.TRANSACTION_TIMEOUT])
         connection.commit()
 
     @event.listens_for(engine, "begin")

@@ -27,7 +27,7 @@ from sqlalchemy import ColumnElement, Connection, Delete, Insert, Select, Update
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from revisions.store import notices
+from revisions.store import sessions
 
 Query = tuple[Select[Any] | ReturningUpdate[Any], Mapping[str, Any]]
 """A statement that returns rows, and its parameters by name. A statement object is compiled once per process and
@@ -78,7 +78,7 @@ def begin(connection: Connection) -> None:
     driver = _driver(connection)
     timeouts = (
         Statement(name.encode(), f"SET LOCAL {name} = '{span}'".encode(), tuple)
-        for name, span in notices.timeouts(driver.info.server_version).items()
+        for name, span in sessions.timeouts(driver.info.server_version).items()
     )
     send(driver, None, (_BEGIN, ()), *((timeout, ()) for timeout in timeouts))
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from controller.cli.output import report_error
+from controller.cli.error_messages import report_error
 from revisions.store import schema, tables
 from revisions.store.database import Database
 from tests.controller.conftest import ON_SQLITE, Cli, CommandResult, Write

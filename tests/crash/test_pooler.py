@@ -14,7 +14,7 @@ from reconcile.queries.doctor import examine
 from reconcile.report.installation_checks import Level
 from revisions.clock import HostClock
 from revisions.errors import Conflict, Unavailable
-from revisions.store import notices, revisions, schema, tasks
+from revisions.store import revisions, schema, sessions, tasks
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Hearing, Listener, check_hearing
 from tests.crash.ledger import account
@@ -139,7 +139,7 @@ def test_a_change_that_waits_for_a_lock_is_refused_after_the_timeout(
     default_pooler: Pooler, postgresql_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """O-08, O-09: it waits no longer than without a pooler."""
-    monkeypatch.setitem(notices.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
     with Database(default_pooler.url) as database, psycopg.connect(postgresql_database_url) as holder:
         world = World(database, database.clock)
         world.register()
@@ -155,7 +155,7 @@ def test_a_statement_that_exceeds_its_timeout_is_cancelled(
     default_pooler: Pooler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """O-08, O-09: its transaction is rolled back."""
-    monkeypatch.setitem(notices.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
     with (
         Database(default_pooler.url) as database,
         pytest.raises(Unavailable, match="statement timeout"),

@@ -17,7 +17,7 @@ from revisions.errors import Unavailable
 from revisions.ids import TaskKey
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
-from revisions.store import notices, tasks, triggers
+from revisions.store import sessions, tasks, triggers
 from revisions.store.database import Connection, Database
 from revisions.store.notices import CHANGES, Listener
 from tests.stalling import between_statements, within_a_turn
@@ -100,7 +100,7 @@ def test_a_deploy_that_waits_for_a_lock_is_refused_after_the_timeout(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """O-08: the answer says that the database is busy, nothing is changed, and a later deploy succeeds."""
-    monkeypatch.setitem(notices.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "lock_timeout", "300ms")  # 5 s in the product
     with Database(database_url) as short_timeout, psycopg.connect(database_url) as holder:
         holder.execute(f"SELECT 1 FROM {table} FOR UPDATE")
         for _ in range(2):
@@ -114,7 +114,7 @@ def test_a_statement_that_exceeds_its_timeout_is_cancelled(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """O-08: its transaction is rolled back."""
-    monkeypatch.setitem(notices.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
+    monkeypatch.setitem(sessions.SESSION_TIMEOUTS, "statement_timeout", "300ms")  # 30 s in the product
     with (
         Database(database_url) as short_timeout,
         pytest.raises(Unavailable, match="statement timeout"),

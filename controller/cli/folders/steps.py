@@ -13,7 +13,8 @@ from typing import Any
 
 from controller.cli import arguments
 from controller.cli.client import ApiError, Client, if_match, if_match_or_new
-from controller.cli.output import count_of, format_cell, format_fault, print_line, write_warnings
+from controller.cli.error_messages import format_fault
+from controller.cli.output import count_of, format_cell, print_line, write_warnings
 from controller.errors import Exit
 from reconcile.decide.admission import FULL, Demanded
 from reconcile.report.plan import FolderPlan, LastDeploy, Paused, PlanStep, Verb, applied, pruned
