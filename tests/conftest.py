@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from revisions.clock import HandClock
 from revisions.store import database as databases
-from revisions.store import notices, schema, sessions
+from revisions.store import schema, sessions
 from revisions.store.database import Database
 from tests import compiled
 from tests.ports import reserved
@@ -141,8 +141,8 @@ def _long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the product's timeouts with PATIENCE, so that a slow machine does not fail a test."""
     for name in sessions.SESSION_TIMEOUTS:
         monkeypatch.setitem(sessions.SESSION_TIMEOUTS, name, f"{PATIENCE:.0f}s")
-    monkeypatch.setattr(notices, "TRANSACTION_TIMEOUT", f"{PATIENCE:.0f}s")
-    monkeypatch.setattr(notices, "CONNECT_SECONDS", int(PATIENCE))
+    monkeypatch.setattr(sessions, "TRANSACTION_TIMEOUT", f"{PATIENCE:.0f}s")
+    monkeypatch.setattr(sessions, "CONNECT_SECONDS", int(PATIENCE))
     monkeypatch.setattr(databases, "CONNECTION_SECONDS", PATIENCE)
     monkeypatch.setattr(databases, "SQLITE_BUSY_SECONDS", PATIENCE)
 
