@@ -191,7 +191,7 @@ def _backlogs(connection: Connection) -> Check:
 
 
 def _left(connection: Connection, ids: list[str]) -> Iterator[int]:
-    """How many occurrences each backlog holds, a little beyond what is counted at most; none where none can be read."""
+    """Yield the size of each backlog, counted to slightly over the limit. Unreadable triggers are left out."""
     for trigger_id in ids:
         trigger = trigger_store.by_id(connection, trigger_id)
         if trigger is None:

@@ -160,7 +160,7 @@ def _recorded(connection: Connection, past: TriggerPast, instant: InstantView) -
 
 
 def told(connection: Connection, run: Run, now: datetime) -> str:
-    """What it waits for, empty where only nobody has claimed it yet, and for a run that has begun or ended."""
+    """Return the reason a run waits, empty if it only has to be claimed, has begun or has ended."""
     if run.status == RunStatus.PARKED:
         return "an approval"
     if run.status != RunStatus.PENDING:

@@ -182,7 +182,7 @@ def _missing(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 
 
 def _due_at(instant: InstantView) -> datetime:
-    """When it was to be decided: under a `spread` later than its nominal time (S-12)."""
+    """Return the instant at which it was due: its nominal time plus the offset of its `spread` (S-12)."""
     return instant.at + (instant.period.delay if instant.period else timedelta(0))
 
 

@@ -1,4 +1,4 @@
-"""What `doctor` looks at of triggers and runs, judged: pure, facts → one check each (L-12, L-13, L-17, L-18)."""
+"""Checks of `doctor` about triggers and runs; pure functions from facts to a check (L-12, L-13, L-17, L-18)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def watermarks(ahead: Sequence[tuple[TriggerKey | str, datetime]]) -> Check:
 
 
 def backlogs(occurrences: int, triggers: Sequence[TriggerKey | str], *, is_all: bool) -> Check:
-    """What waits to be caught up; without `is_all` there is more than was counted (L-17)."""
+    """Report the occurrences to catch up; without `is_all` the count is a lower bound (L-17)."""
     if not triggers:
         return ok("backlogs", "nothing waits to be caught up")
     number = many(occurrences, "occurrence") if is_all else f"more than {many(occurrences, 'occurrence')}"
@@ -72,7 +72,7 @@ def backlogs(occurrences: int, triggers: Sequence[TriggerKey | str], *, is_all: 
 
 
 def holds(held: Sequence[ActiveHold]) -> Check:
-    """What keeps triggers from starting just now: a blackout ends by itself, a freeze is a warning (S-13)."""
+    """Report the holds in force. A freeze is a warning; a blackout is not, since it ends by itself (S-13)."""
     if not held:
         return ok("holds", "no freeze or blackout is in force")
     detail = named(map(_holding, held))
@@ -93,7 +93,7 @@ def authors(orphans: Mapping[str, Sequence[TriggerKey]]) -> Check:
 
 
 def rate(asked: Mapping[TriggerKey | str, float], allowed: float) -> Check:
-    """What the active schedules ask for together, against `execution_qps` (L-18)."""
+    """Compare the start rate of all active schedules with `execution_qps` (L-18)."""
     total = sum(asked.values())
     if not allowed:
         return ok("rate", f"the schedules ask for {per_second(total)} starts a second, and there is no limit")

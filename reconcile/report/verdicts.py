@@ -41,7 +41,7 @@ class PastHold:
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """When a run began for the first time, None where that is not known, and who approved it when, if it had to be."""
+    """First start of a run, None if unknown, and its approval if one was required."""
 
     created_at: datetime
     started_at: datetime | None
@@ -50,13 +50,13 @@ class RunStart:
 
 
 def decided_late(stood: Iterable[PastHold], due_at: datetime, decided_at: datetime) -> Iterator[str]:
-    """What held an occurrence up to its decision."""
+    """Yield a sentence for each hold that delayed the decision of an occurrence."""
     if decided_at - due_at > A_WHILE:
         yield from _told(stood, due_at, decided_at)
 
 
 def began_late(stood: Iterable[PastHold], run: RunStart) -> Iterator[str]:
-    """How long it took a run to begin once it was made, and what of that is known."""
+    """Yield sentences that explain the delay between a run's creation and its start."""
     if run.approved_at is not None:
         waited = span_text(run.approved_at - run.created_at)
         yield f"It waited {waited} for an approval, which {run.approved_by} gave at {at_text(run.approved_at)}."
@@ -78,8 +78,7 @@ def _told(stood: Iterable[PastHold], after: datetime, until: datetime) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Obstruction:
-    """What goes on beside a run that waits: who holds its key, who of its trigger goes before it, how many run, and
-    who froze its project or everything."""
+    """Facts that can make a pending run wait: holder of its key, earlier run of its trigger, running count, freeze."""
 
     key_holder: str | None = None
     before: str | None = None
@@ -101,7 +100,7 @@ class PendingRun:
 
 
 def waits_for(run: PendingRun, ahead: Obstruction, now: datetime) -> str:
-    """What it waits for, empty where only nobody has claimed it yet."""
+    """Return the reason a pending run waits, empty if it only has to be claimed."""
     if ahead.frozen_by:
         return f"the end of the freeze by {ahead.frozen_by}"
     if run.available_at > now:
@@ -180,7 +179,7 @@ class HoldInForce:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineState:
-    """That a trigger could not be decided, since when, until when it is left alone, and what went wrong."""
+    """Quarantine of a trigger that could not be decided: its start, its end and the error."""
 
     since: datetime
     until: datetime
@@ -189,8 +188,11 @@ class QuarantineState:
 
 @dataclass(frozen=True, slots=True)
 class Obstacles:
-    """What may keep a trigger from being decided; `asked_at` is the next fire that a run asked for (S-08), `late` how
-    much later than its nominal times it fires (S-12). `denied` is why it may start nothing (X-15)."""
+    """Facts that can keep a trigger from being decided.
+
+    `asked_at` is the next fire that a run requested (S-08), `late` the offset of its `spread` (S-12), `denied` the
+    reason it may start nothing (X-15).
+    """
 
     hold: HoldInForce | None = None
     quarantine: QuarantineState | None = None
@@ -202,10 +204,10 @@ class Obstacles:
 
 @dataclass(frozen=True, slots=True)
 class InstantFacts:
-    """How far the trigger is decided, and what was recorded of the occurrence asked for.
+    """Facts about one occurrence: its record, and how far its trigger is decided.
 
-    `started` is how many scheduled ones had started before it, since the baseline. `stood` are the freezes and
-    blackouts that were in force meanwhile, oldest first.
+    `started` counts the scheduled runs started before it since the baseline. `stood` are the freezes and blackouts in
+    force meanwhile, oldest first.
     """
 
     trigger: str
