@@ -153,8 +153,8 @@ def next_fire(key: TriggerKey, following: NextRevision, after: datetime, calenda
     if not following.active:
         return None
     found = terms(following.spec, following.resolved, calendars)
-    late = found.delay(str(following.key or key))
-    return next((fire.at + late for fire in fires(found.schedule, after, None, 1)), found.expires_at)
+    spread_offset = found.delay(str(following.key or key))
+    return next((fire.at + spread_offset for fire in fires(found.schedule, after, None, 1)), found.expires_at)
 
 
 def new_baseline(

@@ -105,9 +105,9 @@ def launchers(troubles: Collection[tuple[str, str]], asked: int, unasked: int = 
     `asked` and `unasked` count the remote systems that were probed, and those beyond the limit of probes.
     """
     if troubles:
-        told = named(f"{kind} ({why})" for kind, why in sorted(troubles))
+        detail = named(f"{kind} ({why})" for kind, why in sorted(troubles))
         hint = "see to it wherever a runner is; where none is, never mind"
-        return warning("launchers", f"cannot be used by this process: {told}", hint)
+        return warning("launchers", f"cannot be used by this process: {detail}", hint)
     answer = f", and {many(asked, 'system')} that they go to answer{'s' if asked == 1 else ''}" if asked else ""
     more = f"; {unasked} more {'was' if unasked == 1 else 'were'} not asked" if unasked else ""
     return ok("launchers", f"all that registered tasks need is here{answer}{more}")

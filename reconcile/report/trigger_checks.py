@@ -44,13 +44,13 @@ class ActiveHold:
     reason: str
 
 
-def quarantine(apart: Sequence[QuarantinedTrigger]) -> Check:
+def quarantine(quarantined: Sequence[QuarantinedTrigger]) -> Check:
     """Triggers that could not be decided (L-13)."""
-    if not apart:
+    if not quarantined:
         return ok("quarantine", "every trigger can be decided")
-    told = [f"{one.trigger} since {_whole(one.since)} ({_short(one.error)})" for one in apart]
+    told = [f"{one.trigger} since {_whole(one.since)} ({_short(one.error)})" for one in quarantined]
     hint = "`triggerctl rebuild --apply` mends a row changed by hand; what a newer release wrote needs that release"
-    return fault("quarantine", f"{many(len(apart), 'trigger')} cannot be decided: {named(told)}", hint)
+    return fault("quarantine", f"{many(len(quarantined), 'trigger')} cannot be decided: {named(told)}", hint)
 
 
 def watermarks(ahead: Sequence[tuple[TriggerKey | str, datetime]]) -> Check:
