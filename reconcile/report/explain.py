@@ -13,7 +13,7 @@ from revisions.outcomes import RunSource, SkipReason
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """In one word, and in sentences of which the first is the answer and the last says what to do next."""
+    """Verdict, and sentences: the first gives the answer, the last the next step."""
 
     verdict: Verdict
     sentences: tuple[str, ...]
@@ -117,14 +117,14 @@ def _started(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 def _skipped(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
     assert instant.fire is not None
     assert facts.skip is not None
-    left = facts.skip
-    found = wording.of_skip(left.outcome, left.reason)
+    skip = facts.skip
+    found = wording.of_skip(skip.outcome, skip.reason)
     yield f"It did not fire at {_time(instant.fire)}: {found.why}."
-    detail = f" ({left.reason})" if left.reason and left.reason != SkipReason.RATE else ""
-    yield f"That was decided at {at_text(left.decided_at)}, as {left.outcome}{detail}."
-    yield from decided_late(facts.past_holds, _due_at(instant), left.decided_at)
-    if left.until > left.at:
-        yield f"It is one of a range, from {at_text(left.at)} to {at_text(left.until)}."
+    detail = f" ({skip.reason})" if skip.reason and skip.reason != SkipReason.RATE else ""
+    yield f"That was decided at {at_text(skip.decided_at)}, as {skip.outcome}{detail}."
+    yield from decided_late(facts.past_holds, _due_at(instant), skip.decided_at)
+    if skip.until > skip.at:
+        yield f"It is one of a range, from {at_text(skip.at)} to {at_text(skip.until)}."
     yield from _in_force(instant)
     yield from _next(found, facts)
 
@@ -137,7 +137,7 @@ def _undecided(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 
 
 def _waiting_for(at: datetime, facts: InstantFacts) -> Iterator[str]:
-    """Why nothing was decided, what stands furthest before it first, and what to do."""
+    """Yield the reasons an occurrence is undecided, the most important first, and the next step."""
     standing, obstacles = facts.standing, facts.obstacles
     backlog = next(((after, until) for after, until in standing.backlogs if after < at <= until), None)
     if hold := obstacles.hold:

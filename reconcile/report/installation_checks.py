@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import Final
 
 NAMED: Final = 5
-"""How many of many a check names."""
+"""Maximum number of names in a check."""
 CLOCK_WARNS: Final = 1.0
 CLOCK_FAILS: Final = 60.0
-"""Seconds that a machine's clock may be off the database's."""
+"""Tolerated offset of a machine's clock from the database's, seconds."""
 HAS_TRANSACTION_TIMEOUT: Final = 17
-"""PostgreSQL's first version that ends whoever stalls inside a transaction, whatever he does there (O-08)."""
+"""First PostgreSQL version with `transaction_timeout` (O-08)."""
 
 
 class Level(StrEnum):
@@ -24,7 +24,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: how it is, and where it is not well what to do."""
+    """Result of a check, with a hint if something is wrong."""
 
     name: str
     level: Level

@@ -12,13 +12,13 @@ from revisions.ids import TriggerKey, utc_text
 from revisions.outcomes import HoldKind
 
 PATIENCE: Final = timedelta(minutes=10)
-"""How long a pending run may wait before one asks whether a runner is up."""
+"""Waiting time after which a pending run suggests that no runner is up."""
 UNANSWERED: Final = timedelta(days=1)
-"""How long a run may wait for an approval before one asks whether anybody knows."""
+"""Waiting time after which an unanswered approval is reported."""
 LATELY: Final = timedelta(days=7)
-"""How long a trigger that the system deactivated, or that missed a deadline, is told of."""
+"""Period in which automatic deactivations and missed deadlines are reported."""
 NEAR_END: Final = 0.9
-"""The share of a budget from which on one is told, here and by the alert."""
+"""Spent share of a budget from which it is reported, here and by the alert."""
 LONGEST_ERROR: Final = 200
 HUNGRIEST: Final = 3
 
@@ -108,7 +108,7 @@ def rate(asked: Mapping[TriggerKey | str, float], allowed: float) -> Check:
 
 
 def queue(count: int, oldest: datetime | None, now: datetime) -> Check:
-    """Pending runs that nobody took for long."""
+    """Report runs pending for long that no runner has claimed."""
     if not count or oldest is None:
         return ok("queue", f"no run waits for longer than {span(PATIENCE.total_seconds())}")
     waits = "has waited" if count == 1 else "have waited"
@@ -121,7 +121,7 @@ def queue(count: int, oldest: datetime | None, now: datetime) -> Check:
 
 
 def approvals(count: int, oldest: datetime | None, now: datetime) -> Check:
-    """Runs that nobody approved or rejected for long (X-14)."""
+    """Report runs that have long waited for an approval (X-14)."""
     most = f"{UNANSWERED.total_seconds() / 3600:.0f} h"
     if not count or oldest is None:
         return ok("approvals", f"no run waits for longer than {most} for an approval")
