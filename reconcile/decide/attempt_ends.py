@@ -92,14 +92,14 @@ SOONEST: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class RequestedFire:
-    """When the trigger is to fire next, None where that cannot be done; `note` is what people should know of it."""
+    """Next fire requested by a run: the instant, None if the request is invalid; `note` explains any adjustment."""
 
     at: datetime | None
     note: str = ""
 
 
 def requested_fire(output: Mapping[str, Any] | None, now: datetime) -> RequestedFire | None:
-    """What an output asks for, None when it asks for nothing; an instant that is not ahead becomes a second ahead."""
+    """Return the next fire that an output requests, or None. An instant in the past becomes one second from `now`."""
     if output is None or output.get(NEXT_FIRE_KEY) is None:
         return None
     try:

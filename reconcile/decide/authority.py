@@ -47,11 +47,11 @@ class Reach:
     projects: frozenset[str] | None
 
     def covers(self, project: str | None) -> bool:
-        """Whether a project is among them; None stands for what belongs to no project, or to all."""
+        """Return True if the reach includes the project. None is a resource of no single project."""
         return self.projects is None or (project is not None and project in self.projects)
 
     def joined(self, other: "Reach") -> "Reach":
-        """What either covers."""
+        """Return the union of both."""
         if self.projects is None or other.projects is None:
             return EVERYWHERE
         return Reach(self.projects | other.projects)
@@ -76,7 +76,7 @@ class Rights:
     grants: tuple[Grant, ...] = ()
 
     def reach(self, role: Role) -> Reach:
-        """Where somebody may do what a role may."""
+        """Return the projects in which these rights include the role."""
         found = NOWHERE
         for grant in self.grants:
             if grant.role.rank >= role.rank:
@@ -112,7 +112,7 @@ class Principal:
 
 
 def scopes_of(author: str) -> str:
-    """What a revision keeps of its author where access is controlled; his rights are asked for when they matter."""
+    """Return the text that a revision stores about its author. The author's rights are read when they are needed."""
     return canonical({"author": author})
 
 
@@ -124,7 +124,7 @@ def author_of(scopes: str) -> str | None:
 
 
 def of_run(project: str, scopes: str, authors: Mapping[str, Rights]) -> Rights:
-    """What a run may do: manage the triggers of its project, and nothing that its author may not do now (X-13)."""
+    """Return a run's rights: to manage triggers of its project, within its author's present rights (X-13)."""
     author, role = author_of(scopes), Role.DEPLOYER
     if author is not None:
         given = authors[author].role_in(project)
@@ -172,7 +172,7 @@ def grants_text(grants: Collection[Grant]) -> str:
 
 
 def rights_of(text: str) -> Rights:
-    """What `grants_text` wrote."""
+    """Parse the text that `grants_text` returns."""
     return Rights(tuple(Grant(Role(role), Reach(projects_set(projects))) for role, projects in value_of(text)))
 
 
@@ -191,7 +191,7 @@ class Sharing:
     projects: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def fault(self, scope: str | None, project: str) -> Fault | None:
-        """What is wrong with a trigger of the project that names the scope, None when nothing is."""
+        """Return the fault of a trigger that names a secret scope not open to its project, or None."""
         if scope is None or project in self.projects.get(scope, (project,)):
             return None
         hint = f"name a scope of {project}'s, or have the setting secret_scopes list {project} under {scope}"

@@ -1,4 +1,4 @@
-"""What the next revision of a trigger is to be, and what its baseline; pure, so that every case is a plain call."""
+"""Next revision of a trigger and its baseline, computed by pure functions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -149,12 +149,12 @@ def rebase(current: Trigger, watermark: datetime, now: datetime, *, reason: str)
 
 
 def next_fire(key: TriggerKey, following: NextRevision, after: datetime, calendars: Closed) -> datetime | None:
-    """When a revision fires first after a nominal instant, None for one that is inactive or has no fire left."""
+    """Return the first fire after a nominal instant; without one, the expiry. None if the revision is inactive."""
     if not following.active:
         return None
     found = terms(following.spec, following.resolved, calendars)
-    late = found.delay(str(following.key or key))
-    return next((fire.at + late for fire in fires(found.schedule, after, None, 1)), found.expires_at)
+    spread_offset = found.delay(str(following.key or key))
+    return next((fire.at + spread_offset for fire in fires(found.schedule, after, None, 1)), found.expires_at)
 
 
 def new_baseline(
@@ -183,7 +183,7 @@ def new_baseline(
 
 
 def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], calendars: Closed) -> Range | None:
-    """What is superseded; of a spec that cannot be read nobody can say, and it must be possible to be rid of it."""
+    """Return the superseded occurrences. A spec that cannot be read has none, so that its trigger can be replaced."""
     try:
         schedule = schedule_of(trigger_spec(current.spec), current.resolved, calendars)
     except ValueError:
@@ -192,7 +192,7 @@ def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], cal
 
 
 def keeps_watermark(current: Trigger | None, following: NextRevision) -> bool:
-    """Whether a change leaves the watermark where it is (R-21).
+    """Return True if a change leaves the watermark where it is (R-21).
 
     First deploy, un-delete, changed timing, resume, pause and deletion declare a baseline, and nothing else does. Under
     `catchup: {inactive: true}` inactive and deleted time has occurrences too: there only changed timing does, and to
@@ -211,19 +211,19 @@ def keeps_watermark(current: Trigger | None, following: NextRevision) -> bool:
 
 
 def moves_end(current: Trigger | None, following: NextRevision) -> bool:
-    """Whether a change lets the trigger expire at another time (X-08)."""
+    """Return True if a change moves the trigger's expiry (X-08)."""
     if current is None:
         return False
     return _expires_at(current.spec) != _expires_at(following.spec)
 
 
 def moves_budget(current: Trigger, following: NextRevision) -> bool:
-    """Whether a change lets the trigger spend another amount, in another period, or by another estimate (X-08)."""
+    """Return True if a change alters the budget: its amount, period or estimate (X-08)."""
     return budget_of(readable_trigger(current.spec)) != budget_of(readable_trigger(following.spec))
 
 
 def has_occurrences(trigger: Trigger) -> bool:
-    """Whether the time that goes by now counts: of what is inactive or deleted only where its spec says so (R-21)."""
+    """Return True if the trigger has occurrences now; inactive or deleted, only if its spec says so (R-21)."""
     return trigger.active or _counts_inactive(trigger.spec)
 
 

@@ -13,7 +13,7 @@ ASKED: Final = "next/"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long records are kept from their end on; a span of 0 keeps them for ever."""
+    """Retention periods of records, counted from their end; 0 keeps them for ever."""
 
     runs: timedelta = timedelta(days=90)
     logs: timedelta = timedelta(days=30)

@@ -48,7 +48,7 @@ class Context:
 
 
 def parse(text: str | None) -> Context | None:
-    """What a `traceparent` says, None for what is none: then there is nothing to continue."""
+    """Parse a `traceparent`; None if it is absent or malformed."""
     match = _FORM.fullmatch(text or "")
     if match is None or match[1] == "ff" or (match[1] == "00" and match[5]):
         return None
@@ -57,7 +57,7 @@ def parse(text: str | None) -> Context | None:
 
 
 def continued(source: RunSource, traceparent: str | None) -> str | None:
-    """What a run's trace goes on with, of what its request was part of."""
+    """Return the `traceparent` that a run continues, or None if its source starts many runs."""
     return None if source in MANY else traceparent
 
 

@@ -26,7 +26,6 @@ from revisions.outcomes import HoldKind
 from revisions.spec.stored import readable_task
 from revisions.store import backlogs as backlog_store
 from revisions.store import counts, expectations, holds, installations, quarantines, schema
-from revisions.store import schema as guards
 from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
@@ -104,7 +103,7 @@ def _server(database: Database, listen_url: str | None) -> Iterator[Check]:
 
 def _installation(database: Database, pace: Pace, host: Clock) -> Iterator[Check]:
     with database.read() as connection:
-        yield installation_checks.guards(guards.missing_guards(connection))
+        yield installation_checks.guards(schema.missing_guards(connection))
         yield installation_checks.clock(_offset(database, connection, host))
         now = database.clock.now(connection)
         there = installations.replicas_seen_since(connection, now - MISSED_BEATS * pace.resync_interval)
@@ -191,7 +190,7 @@ def _backlogs(connection: Connection) -> Check:
 
 
 def _left(connection: Connection, ids: list[str]) -> Iterator[int]:
-    """How many occurrences each backlog holds, a little beyond what is counted at most; none where none can be read."""
+    """Yield the size of each backlog, counted to slightly over the limit. Unreadable triggers are left out."""
     for trigger_id in ids:
         trigger = trigger_store.by_id(connection, trigger_id)
         if trigger is None:

@@ -57,35 +57,35 @@ def explain_trigger(database: Database, key: TriggerKey, at: datetime | None) ->
     with database.read() as connection:
         past = past_of(database, connection, key)
         terms = _terms(connection, past.trigger)
-        late = terms.delay(str(past.trigger.key)) if terms else timedelta(0)
-        by_hand = _by_hand(connection, past, late) if at is None else None
+        spread_offset = terms.delay(str(past.trigger.key)) if terms else timedelta(0)
+        by_hand = _by_hand(connection, past, spread_offset) if at is None else None
         run: Run | None = by_hand
         skip: Skip | None = None
         if by_hand:
             instant = replace(verdicts.look(past.periods, by_hand.created_at), fire=None, left_out=())
         else:
-            instant = verdicts.look(past.periods, at or verdicts.asked_for(past.periods, past.now - late))
+            instant = verdicts.look(past.periods, at or verdicts.asked_for(past.periods, past.now - spread_offset))
             run, skip = _recorded(connection, past, instant)
         facts = InstantFacts(
             trigger=str(key),
             now=past.now,
             standing=past.standing,
             started=started_before(connection, past, instant.at - MOMENT),
-            obstacles=_obstacles(connection, past, terms, late),
+            obstacles=_obstacles(connection, past, terms, spread_offset),
             run=_made(connection, run, past) if run else None,
             skip=left(skip) if skip else None,
-            stood=_stood(connection, instant, past) if run or skip else (),
+            past_holds=_past_holds(connection, instant, past) if run or skip else (),
         )
     return Explained(past, instant, run, skip, explain(instant, facts))
 
 
-def _by_hand(connection: Connection, past: TriggerPast, late: timedelta) -> Run | None:
+def _by_hand(connection: Connection, past: TriggerPast, spread_offset: timedelta) -> Run | None:
     """The run that somebody asked for where it is the newest there is to tell of: later than what was on schedule,
     or not begun yet."""
     run = next(iter(run_store.page(connection, None, 1, trigger_id=past.trigger.trigger_id)), None)
     if run is None or run.source == RunSource.SCHEDULE:
         return None
-    named = newest(past.periods, past.now - late)
+    named = newest(past.periods, past.now - spread_offset)
     since = named.at if named else past.trigger.changed_at
     return run if run.created_at >= since or run.status in (RunStatus.PENDING, RunStatus.PARKED) else None
 
@@ -106,7 +106,7 @@ def _made(connection: Connection, run: Run, past: TriggerPast) -> Made:
     )
 
 
-def _stood(connection: Connection, instant: InstantView, past: TriggerPast) -> list[PastHold]:
+def _past_holds(connection: Connection, instant: InstantView, past: TriggerPast) -> list[PastHold]:
     """The freezes and blackouts that were in force for a while since the instant, oldest first."""
     then = instant.period.trigger if instant.period else past.trigger
     return [
@@ -125,10 +125,10 @@ def _terms(connection: Connection, trigger: Trigger) -> Terms | None:
         return None
 
 
-def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, late: timedelta) -> Obstacles:
+def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, spread_offset: timedelta) -> Obstacles:
     """Return what currently prevents a decision about the trigger."""
     trigger, status = past.trigger, past.status
-    apart = quarantines.get(connection, [trigger.trigger_id]).get(trigger.trigger_id)
+    quarantine = quarantines.get(connection, [trigger.trigger_id]).get(trigger.trigger_id)
     holding = [
         hold
         for hold in holds.not_ended(connection, past.now)
@@ -141,10 +141,10 @@ def _obstacles(connection: Connection, past: TriggerPast, terms: Terms | None, l
         hold=HoldInForce(holding[0].kind, holding[0].owner, holding[0].reason, holding[0].until_at)
         if holding
         else None,
-        quarantine=QuarantineState(apart.since, apart.until_at, apart.error) if apart else None,
+        quarantine=QuarantineState(quarantine.since, quarantine.until_at, quarantine.error) if quarantine else None,
         asked_at=status.asked_fire_at,
         rate_waiting_since=status.rate_waiting_since,
-        late=late,
+        spread_offset=spread_offset,
         denied=denied,
     )
 
@@ -160,7 +160,7 @@ def _recorded(connection: Connection, past: TriggerPast, instant: InstantView) -
 
 
 def told(connection: Connection, run: Run, now: datetime) -> str:
-    """What it waits for, empty where only nobody has claimed it yet, and for a run that has begun or ended."""
+    """Return the reason a run waits, empty if it only has to be claimed, has begun or has ended."""
     if run.status == RunStatus.PARKED:
         return "an approval"
     if run.status != RunStatus.PENDING:

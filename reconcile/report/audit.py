@@ -63,9 +63,9 @@ class RecordedSkip:
 
 @dataclass(frozen=True, slots=True)
 class DecidedSpan:
-    """What is decided: all up to the watermark but for the backlogs, (after, until] each.
+    """Decided time of a trigger: all up to the watermark except the backlogs, (after, until] each.
 
-    Up to `forgotten_until` records were removed when their time had come (O-07).
+    Records up to `forgotten_until` may have been pruned (O-07).
     """
 
     watermark: datetime

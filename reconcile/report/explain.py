@@ -13,7 +13,7 @@ from revisions.outcomes import RunSource, SkipReason
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """In one word, and in sentences of which the first is the answer and the last says what to do next."""
+    """Verdict, and sentences: the first gives the answer, the last the next step."""
 
     verdict: Verdict
     sentences: tuple[str, ...]
@@ -102,8 +102,8 @@ def _started(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
         assert instant.fire is not None
         late = span_text(made.began.created_at - instant.fire.at)
         yield f"It fired at {_time(instant.fire)}: run {made.run_id} was made {late} after that time."
-        yield from decided_late(facts.stood, _due_at(instant), made.began.created_at)
-    yield from began_late(facts.stood, made.began)
+        yield from decided_late(facts.past_holds, _due_at(instant), made.began.created_at)
+    yield from began_late(facts.past_holds, made.began)
     found = wording.of_status(made.status)
     if made.waits_for:
         yield f"The run is {made.status}: it waits for {made.waits_for}."
@@ -117,14 +117,14 @@ def _started(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 def _skipped(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
     assert instant.fire is not None
     assert facts.skip is not None
-    left = facts.skip
-    found = wording.of_skip(left.outcome, left.reason)
+    skip = facts.skip
+    found = wording.of_skip(skip.outcome, skip.reason)
     yield f"It did not fire at {_time(instant.fire)}: {found.why}."
-    told = f" ({left.reason})" if left.reason and left.reason != SkipReason.RATE else ""
-    yield f"That was decided at {at_text(left.decided_at)}, as {left.outcome}{told}."
-    yield from decided_late(facts.stood, _due_at(instant), left.decided_at)
-    if left.until > left.at:
-        yield f"It is one of a range, from {at_text(left.at)} to {at_text(left.until)}."
+    detail = f" ({skip.reason})" if skip.reason and skip.reason != SkipReason.RATE else ""
+    yield f"That was decided at {at_text(skip.decided_at)}, as {skip.outcome}{detail}."
+    yield from decided_late(facts.past_holds, _due_at(instant), skip.decided_at)
+    if skip.until > skip.at:
+        yield f"It is one of a range, from {at_text(skip.at)} to {at_text(skip.until)}."
     yield from _in_force(instant)
     yield from _next(found, facts)
 
@@ -137,25 +137,26 @@ def _undecided(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 
 
 def _waiting_for(at: datetime, facts: InstantFacts) -> Iterator[str]:
-    """Why nothing was decided, what stands furthest before it first, and what to do."""
+    """Yield the reasons an occurrence is undecided, the most important first, and the next step."""
     standing, obstacles = facts.standing, facts.obstacles
     backlog = next(((after, until) for after, until in standing.backlogs if after < at <= until), None)
     if hold := obstacles.hold:
         ends = f"until {at_text(hold.until)}" if hold.until else "until somebody lifts it"
         yield f"A {hold.kind} by {hold.owner} is in force {ends}{because(hold.reason)}: nothing is decided meanwhile."
         yield "Wait for its end, or end it."
-    elif apart := obstacles.quarantine:
-        yield f"It could not be decided since {at_text(apart.since)}: {apart.error}."
-        yield f"It is tried again after {at_text(apart.until)}; mend what the error names."
+    elif quarantine := obstacles.quarantine:
+        yield f"It could not be decided since {at_text(quarantine.since)}: {quarantine.error}."
+        yield f"It is tried again after {at_text(quarantine.until)}; mend what the error names."
     elif backlog:
         yield f"It waits in a backlog that is worked off oldest first and has come to {at_text(backlog[0])}."
         yield "Backlogs share `max_catchup_runs_per_loop` in each `resync_interval`; raise it, or wait."
     elif obstacles.asked_at:
         yield f"A run asked for the next fire at {at_text(obstacles.asked_at)}, in place of the schedule."
         yield "What the schedule names before that is recorded as superseded then."
-    elif at + obstacles.late > facts.now:
-        yield f"`spread` gives this trigger its place {obstacles.late.total_seconds():.0f} s after its nominal times."
-        yield f"It fires at {at_text(at + obstacles.late)}."
+    elif at + obstacles.spread_offset > facts.now:
+        seconds = obstacles.spread_offset.total_seconds()
+        yield f"`spread` gives this trigger its place {seconds:.0f} s after its nominal times."
+        yield f"It fires at {at_text(at + obstacles.spread_offset)}."
     elif obstacles.rate_waiting_since:
         yield f"It waits for its turn since {at_text(obstacles.rate_waiting_since)}: `execution_qps` bounds starts."
         yield "It is tried again as soon as there is room; raise `execution_qps`, or wait."
@@ -182,7 +183,7 @@ def _missing(instant: InstantView, facts: InstantFacts) -> Iterator[str]:
 
 
 def _due_at(instant: InstantView) -> datetime:
-    """When it was to be decided: under a `spread` later than its nominal time (S-12)."""
+    """Return the instant at which it was due: its nominal time plus the offset of its `spread` (S-12)."""
     return instant.at + (instant.period.delay if instant.period else timedelta(0))
 
 

@@ -1,4 +1,4 @@
-"""What `doctor` looks at of the installation, judged: pure, facts → one check each (R-02, S-14, L-14, O-05)."""
+"""Checks of `doctor` about the installation; pure functions from facts to a check (R-02, S-14, L-14, O-05)."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import Final
 
 NAMED: Final = 5
-"""How many of many a check names."""
+"""Maximum number of names in a check."""
 CLOCK_WARNS: Final = 1.0
 CLOCK_FAILS: Final = 60.0
-"""Seconds that a machine's clock may be off the database's."""
+"""Tolerated offset of a machine's clock from the database's, seconds."""
 HAS_TRANSACTION_TIMEOUT: Final = 17
-"""PostgreSQL's first version that ends whoever stalls inside a transaction, whatever he does there (O-08)."""
+"""First PostgreSQL version with `transaction_timeout` (O-08)."""
 
 
 class Level(StrEnum):
@@ -24,7 +24,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: how it is, and where it is not well what to do."""
+    """Result of a check, with a hint if something is wrong."""
 
     name: str
     level: Level
@@ -59,16 +59,17 @@ def database(shown: str, product: str, version: str, major: int | None) -> Check
 
 
 def pooler(is_pooled: bool) -> Check:
-    """What stands between this process and the server (O-09)."""
+    """Report if a connection pooler lies between this process and the database (O-09)."""
     if not is_pooled:
         return ok("pooler", "none between this process and the database")
     return ok("pooler", "one is before the database: transactions set their timeouts, no statement is prepared")
 
 
 def notices(heard: str | None, place: str) -> Check:
-    """Whether changes are heard at once (L-04, O-09): how that was tried where `place` says, None where there are none.
+    """Report if notifications of changes arrive (L-04, O-09).
 
-    Without notices every loop and runner still looks once a second.
+    `heard` is the result of the test at `place`, None if the database has no notifications. Without them loops and
+    runners poll once a second.
     """
     match heard:
         case None:
@@ -86,7 +87,7 @@ def notices(heard: str | None, place: str) -> Check:
 
 
 def permissions(role: str | None, is_superuser: bool = False, lacking: Sequence[str] = ()) -> Check:
-    """What the database's role may do; None where there are no roles (R-02)."""
+    """Report the privileges of the database role; `role` is None if the database has no roles (R-02)."""
     if role is None:
         return ok("permissions", "who may write the file may do everything")
     if lacking:
@@ -99,12 +100,14 @@ def permissions(role: str | None, is_superuser: bool = False, lacking: Sequence[
 
 
 def launchers(troubles: Collection[tuple[str, str]], asked: int, unasked: int = 0) -> Check:
-    """What keeps this process from launching registered tasks, each (kind, why), and how many systems elsewhere that
-    tasks go to were asked, and were too many to be."""
+    """Report the launchers of registered tasks that cannot be used here, each as (kind, reason).
+
+    `asked` and `unasked` count the remote systems that were probed, and those beyond the limit of probes.
+    """
     if troubles:
-        told = named(f"{kind} ({why})" for kind, why in sorted(troubles))
+        detail = named(f"{kind} ({why})" for kind, why in sorted(troubles))
         hint = "see to it wherever a runner is; where none is, never mind"
-        return warning("launchers", f"cannot be used by this process: {told}", hint)
+        return warning("launchers", f"cannot be used by this process: {detail}", hint)
     answer = f", and {many(asked, 'system')} that they go to answer{'s' if asked == 1 else ''}" if asked else ""
     more = f"; {unasked} more {'was' if unasked == 1 else 'were'} not asked" if unasked else ""
     return ok("launchers", f"all that registered tasks need is here{answer}{more}")
@@ -118,7 +121,7 @@ def schema(found: str | None, ours: str) -> Check:
 
 
 def guards(missing: Sequence[str]) -> Check:
-    """What makes history append-only (R-02)."""
+    """Report the database triggers that make history append-only (R-02)."""
     if not missing:
         return ok("guards", "revisions cannot be updated, deleted or replaced")
     hint = "see with `triggerctl verify` whether history was changed; a new database, by export and import, has them"

@@ -1,4 +1,4 @@
-"""What lies ahead of a trigger: its next fires, what holds them, and warnings before it is deployed, fired or applied.
+"""Next fires of a trigger, the holds on them, and warnings before it is deployed, fired or applied.
 
 Warnings are about a spec (E-15, X-08), about changes that others made to a folder's triggers, and about the start rate
 after applying it (R-22, S-09, S-13, L-18).

@@ -1,7 +1,7 @@
-"""What must happen so that the server has what a folder says (U-02, R-22): pure, from documents and current rows.
+"""Plan of the changes that bring the server to the state of a folder (U-02, R-22): pure, from documents and rows.
 
-Tasks and calendars come before the triggers that need them. They bear no origin, so no drift of theirs is told, and
-they are not pruned.
+Tasks and calendars come before the triggers that need them. They have no origin, so their drift is not
+reported and they are not pruned.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _KINDS: Mapping[type, str] = {TaskKey: "Task", CalendarKey: "Calendar", TriggerK
 
 
 class Verb(StrEnum):
-    """What is to be done with one thing."""
+    """Action that a plan takes on one object."""
 
     REGISTER = "register"
     CREATE = "create"
@@ -69,7 +69,7 @@ class PlannedCalendar:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """What is there, deleted things left out: the specs of task versions, triggers, and calendars."""
+    """Objects on the server that are not deleted: specs of task versions, triggers and calendars."""
 
     tasks: Mapping[TaskKey, Mapping[str, Any]]
     triggers: Mapping[TriggerKey, PlannedTrigger]

@@ -1,4 +1,4 @@
-"""What `doctor` looks at of triggers and runs, judged: pure, facts → one check each (L-12, L-13, L-17, L-18)."""
+"""Checks of `doctor` about triggers and runs; pure functions from facts to a check (L-12, L-13, L-17, L-18)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from revisions.ids import TriggerKey, utc_text
 from revisions.outcomes import HoldKind
 
 PATIENCE: Final = timedelta(minutes=10)
-"""How long a pending run may wait before one asks whether a runner is up."""
+"""Waiting time after which a pending run suggests that no runner is up."""
 UNANSWERED: Final = timedelta(days=1)
-"""How long a run may wait for an approval before one asks whether anybody knows."""
+"""Waiting time after which an unanswered approval is reported."""
 LATELY: Final = timedelta(days=7)
-"""How long a trigger that the system deactivated, or that missed a deadline, is told of."""
+"""Period in which automatic deactivations and missed deadlines are reported."""
 NEAR_END: Final = 0.9
-"""The share of a budget from which on one is told, here and by the alert."""
+"""Spent share of a budget from which it is reported, here and by the alert."""
 LONGEST_ERROR: Final = 200
 HUNGRIEST: Final = 3
 
@@ -44,13 +44,13 @@ class ActiveHold:
     reason: str
 
 
-def quarantine(apart: Sequence[QuarantinedTrigger]) -> Check:
+def quarantine(quarantined: Sequence[QuarantinedTrigger]) -> Check:
     """Triggers that could not be decided (L-13)."""
-    if not apart:
+    if not quarantined:
         return ok("quarantine", "every trigger can be decided")
-    told = [f"{one.trigger} since {_whole(one.since)} ({_short(one.error)})" for one in apart]
+    told = [f"{one.trigger} since {_whole(one.since)} ({_short(one.error)})" for one in quarantined]
     hint = "`triggerctl rebuild --apply` mends a row changed by hand; what a newer release wrote needs that release"
-    return fault("quarantine", f"{many(len(apart), 'trigger')} cannot be decided: {named(told)}", hint)
+    return fault("quarantine", f"{many(len(quarantined), 'trigger')} cannot be decided: {named(told)}", hint)
 
 
 def watermarks(ahead: Sequence[tuple[TriggerKey | str, datetime]]) -> Check:
@@ -64,7 +64,7 @@ def watermarks(ahead: Sequence[tuple[TriggerKey | str, datetime]]) -> Check:
 
 
 def backlogs(occurrences: int, triggers: Sequence[TriggerKey | str], *, is_all: bool) -> Check:
-    """What waits to be caught up; without `is_all` there is more than was counted (L-17)."""
+    """Report the occurrences to catch up; without `is_all` the count is a lower bound (L-17)."""
     if not triggers:
         return ok("backlogs", "nothing waits to be caught up")
     number = many(occurrences, "occurrence") if is_all else f"more than {many(occurrences, 'occurrence')}"
@@ -72,7 +72,7 @@ def backlogs(occurrences: int, triggers: Sequence[TriggerKey | str], *, is_all: 
 
 
 def holds(held: Sequence[ActiveHold]) -> Check:
-    """What keeps triggers from starting just now: a blackout ends by itself, a freeze is a warning (S-13)."""
+    """Report the holds in force. A freeze is a warning; a blackout is not, since it ends by itself (S-13)."""
     if not held:
         return ok("holds", "no freeze or blackout is in force")
     detail = named(map(_holding, held))
@@ -93,7 +93,7 @@ def authors(orphans: Mapping[str, Sequence[TriggerKey]]) -> Check:
 
 
 def rate(asked: Mapping[TriggerKey | str, float], allowed: float) -> Check:
-    """What the active schedules ask for together, against `execution_qps` (L-18)."""
+    """Compare the start rate of all active schedules with `execution_qps` (L-18)."""
     total = sum(asked.values())
     if not allowed:
         return ok("rate", f"the schedules ask for {per_second(total)} starts a second, and there is no limit")
@@ -108,7 +108,7 @@ def rate(asked: Mapping[TriggerKey | str, float], allowed: float) -> Check:
 
 
 def queue(count: int, oldest: datetime | None, now: datetime) -> Check:
-    """Pending runs that nobody took for long."""
+    """Report runs pending for long that no runner has claimed."""
     if not count or oldest is None:
         return ok("queue", f"no run waits for longer than {span(PATIENCE.total_seconds())}")
     waits = "has waited" if count == 1 else "have waited"
@@ -121,7 +121,7 @@ def queue(count: int, oldest: datetime | None, now: datetime) -> Check:
 
 
 def approvals(count: int, oldest: datetime | None, now: datetime) -> Check:
-    """Runs that nobody approved or rejected for long (X-14)."""
+    """Report runs that have long waited for an approval (X-14)."""
     most = f"{UNANSWERED.total_seconds() / 3600:.0f} h"
     if not count or oldest is None:
         return ok("approvals", f"no run waits for longer than {most} for an approval")

@@ -19,14 +19,14 @@ from revisions.ids import utc_text
 from revisions.outcomes import HoldKind, RunSource, RunStatus
 
 A_WHILE: Final = timedelta(seconds=5)
-"""What is less late than this was on time."""
+"""Delay up to which a start or a decision counts as on time."""
 HOLDS_SHOWN: Final = 5
-"""The newest so many freezes and blackouts are told."""
+"""Maximum number of freezes and blackouts named; the newest are chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastHold:
-    """A freeze or a blackout that was in force for a time; None as its end where it still is."""
+    """Freeze or blackout that was in force; `until` is None if it still is."""
 
     kind: HoldKind
     owner: str
@@ -34,14 +34,14 @@ class PastHold:
     since: datetime
     until: datetime | None
 
-    def told(self) -> str:
+    def sentence(self) -> str:
         ended = f"to {at_text(self.until)}" if self.until else "on, and still is"
         return f"A {self.kind} by {self.owner} was in force from {at_text(self.since)} {ended}{because(self.reason)}."
 
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """When a run began for the first time, None where that is not known, and who approved it when, if it had to be."""
+    """First start of a run, None if unknown, and its approval if one was required."""
 
     created_at: datetime
     started_at: datetime | None
@@ -49,14 +49,14 @@ class RunStart:
     approved_by: str | None = None
 
 
-def decided_late(stood: Iterable[PastHold], due_at: datetime, decided_at: datetime) -> Iterator[str]:
-    """What held an occurrence up to its decision."""
+def decided_late(past_holds: Iterable[PastHold], due_at: datetime, decided_at: datetime) -> Iterator[str]:
+    """Yield a sentence for each hold that delayed the decision of an occurrence."""
     if decided_at - due_at > A_WHILE:
-        yield from _told(stood, due_at, decided_at)
+        yield from _hold_sentences(past_holds, due_at, decided_at)
 
 
-def began_late(stood: Iterable[PastHold], run: RunStart) -> Iterator[str]:
-    """How long it took a run to begin once it was made, and what of that is known."""
+def began_late(past_holds: Iterable[PastHold], run: RunStart) -> Iterator[str]:
+    """Yield sentences that explain the delay between a run's creation and its start."""
     if run.approved_at is not None:
         waited = span_text(run.approved_at - run.created_at)
         yield f"It waited {waited} for an approval, which {run.approved_by} gave at {at_text(run.approved_at)}."
@@ -66,20 +66,19 @@ def began_late(stood: Iterable[PastHold], run: RunStart) -> Iterator[str]:
     if run.started_at - could_begin > A_WHILE:
         since = "approved" if run.approved_at else "made"
         yield f"It began {span_text(run.started_at - could_begin)} after it was {since}, at {at_text(run.started_at)}."
-        freezes = [one for one in stood if one.kind == HoldKind.FREEZE]
-        found = list(_told(freezes, could_begin, run.started_at))
+        freezes = [hold for hold in past_holds if hold.kind == HoldKind.FREEZE]
+        found = list(_hold_sentences(freezes, could_begin, run.started_at))
         yield from found or ["What it waited for is not recorded: a limit, a key, a run before it, or a worker."]
 
 
-def _told(stood: Iterable[PastHold], after: datetime, until: datetime) -> Iterator[str]:
-    between = [one for one in stood if one.since < until and (one.until is None or after < one.until)]
-    yield from (one.told() for one in between[-HOLDS_SHOWN:])
+def _hold_sentences(past_holds: Iterable[PastHold], after: datetime, until: datetime) -> Iterator[str]:
+    between = [hold for hold in past_holds if hold.since < until and (hold.until is None or after < hold.until)]
+    yield from (hold.sentence() for hold in between[-HOLDS_SHOWN:])
 
 
 @dataclass(frozen=True, slots=True)
 class Obstruction:
-    """What goes on beside a run that waits: who holds its key, who of its trigger goes before it, how many run, and
-    who froze its project or everything."""
+    """Facts that can make a pending run wait: holder of its key, earlier run of its trigger, running count, freeze."""
 
     key_holder: str | None = None
     before: str | None = None
@@ -91,7 +90,7 @@ class Obstruction:
 
 @dataclass(frozen=True, slots=True)
 class PendingRun:
-    """A run that waits, with what bounds its start: by its trigger as it stands, and by its task version."""
+    """Pending run and the limits on its start, from its current trigger and its task version."""
 
     available_at: datetime
     overlap: str
@@ -101,7 +100,7 @@ class PendingRun:
 
 
 def waits_for(run: PendingRun, ahead: Obstruction, now: datetime) -> str:
-    """What it waits for, empty where only nobody has claimed it yet."""
+    """Return the reason a pending run waits, empty if it only has to be claimed."""
     if ahead.frozen_by:
         return f"the end of the freeze by {ahead.frozen_by}"
     if run.available_at > now:
@@ -140,9 +139,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstantView:
-    """An instant in a trigger's life: the period it belongs to, the fire named there, and the nearest ones around it.
+    """Instant in a trigger's life: its revision period, the fire at it, and the nearest fires around it.
 
-    `left_out` are wall times between those that do not fire; looked for only where the instant itself is not named.
+    `left_out` are suppressed wall times between those fires, computed only if there is no fire at the instant.
     """
 
     at: datetime
@@ -155,7 +154,7 @@ class InstantView:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A run, that of the occurrence or one by hand; `waits_for` is what keeps one that is pending from its start."""
+    """Run of the occurrence, or one started by hand; `waits_for` is the reason a pending run has not started."""
 
     run_id: str
     source: RunSource
@@ -170,7 +169,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class HoldInForce:
-    """A freeze or a blackout that is in force; one without an end lasts until somebody lifts it."""
+    """Freeze or blackout in force; without `until` it lasts until it is lifted."""
 
     kind: HoldKind
     owner: str
@@ -180,7 +179,7 @@ class HoldInForce:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineState:
-    """That a trigger could not be decided, since when, until when it is left alone, and what went wrong."""
+    """Quarantine of a trigger that could not be decided: its start, its end and the error."""
 
     since: datetime
     until: datetime
@@ -189,23 +188,26 @@ class QuarantineState:
 
 @dataclass(frozen=True, slots=True)
 class Obstacles:
-    """What may keep a trigger from being decided; `asked_at` is the next fire that a run asked for (S-08), `late` how
-    much later than its nominal times it fires (S-12). `denied` is why it may start nothing (X-15)."""
+    """Facts that can keep a trigger from being decided.
+
+    `asked_at` is the next fire that a run requested (S-08), `spread_offset` its delay by `spread` (S-12), `denied` the
+    reason it may start nothing (X-15).
+    """
 
     hold: HoldInForce | None = None
     quarantine: QuarantineState | None = None
     asked_at: datetime | None = None
     rate_waiting_since: datetime | None = None
-    late: timedelta = timedelta(0)
+    spread_offset: timedelta = timedelta(0)
     denied: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class InstantFacts:
-    """How far the trigger is decided, and what was recorded of the occurrence asked for.
+    """Facts about one occurrence: its record, and how far its trigger is decided.
 
-    `started` is how many scheduled ones had started before it, since the baseline. `stood` are the freezes and
-    blackouts that were in force meanwhile, oldest first.
+    `started` counts the scheduled runs started before it since the baseline. `past_holds` are the freezes and blackouts
+    in force meanwhile, oldest first.
     """
 
     trigger: str
@@ -215,7 +217,7 @@ class InstantFacts:
     obstacles: Obstacles = Obstacles()
     run: Made | None = None
     skip: RecordedSkip | None = None
-    stood: Sequence[PastHold] = ()
+    past_holds: Sequence[PastHold] = ()
 
 
 def asked_for(periods: Sequence[RevisionPeriod], now: datetime) -> datetime:

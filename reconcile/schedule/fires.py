@@ -17,7 +17,6 @@ from typing import Final
 from croniter import croniter
 
 from reconcile.schedule import cron, times, zones
-from reconcile.schedule import times as closed_days
 from reconcile.schedule.definition import Beat, Bounded, Closed, Cron, Every, Once, Schedule, parse
 from reconcile.schedule.times import DAY_SECONDS, Course, DayRule, Times, seconds
 from reconcile.schedule.zones import TZDATA_VERSION, Span
@@ -137,7 +136,7 @@ def left_out(schedule: Schedule, after: datetime, until: datetime | None, limit:
     """
     beat, closed, first, final = _window(schedule, after, until)
     final = final if until is not None else min(first + _HORIZON, final)
-    shut = closed_days.reasons(schedule.closed) if isinstance(schedule, Bounded) else []
+    shut = times.reasons(schedule.closed) if isinstance(schedule, Bounded) else []
     missing = [_on_closed_days(beat, reason, on, first, final) for reason, on in shut]
     if isinstance(beat, Cron):
         missing.append(_course(beat, closed).left_out(first, final))
@@ -170,7 +169,7 @@ def _window(schedule: Schedule, after: datetime, until: datetime | None) -> tupl
 
 @lru_cache(maxsize=4096)
 def _closed(closed: Closed) -> tuple[int, ...]:
-    return closed_days.numbers(closed)
+    return times.numbers(closed)
 
 
 def _text(second: int) -> str:
@@ -181,7 +180,7 @@ def _on_closed_days(beat: Beat, reason: str, on: tuple[int, ...], first: int, fi
     """Yield (wall time, reason) of the fires in [first, final] that these closed days suppress."""
     match beat:
         case Cron():
-            shut = _prepared(beat, closed_days.ClosedDays(_Walks(cron.expression(beat.expression).walks), on))
+            shut = _prepared(beat, times.ClosedDays(_Walks(cron.expression(beat.expression).walks), on))
             yield from ((wall, reason) for _, wall in shut.ascending(first, final))
         case Every():
             for day in on:
@@ -213,7 +212,7 @@ def _cron_fire(zone: str, span: Span, wall: int) -> Fire:
 def _course(beat: Cron, closed: tuple[int, ...]) -> Course:
     """Return the prepared cron schedule without its closed days."""
     walks = _Walks(cron.expression(beat.expression).walks)
-    return _prepared(beat, closed_days.OpenDays(walks, closed) if closed else walks)
+    return _prepared(beat, times.OpenDays(walks, closed) if closed else walks)
 
 
 def _prepared(beat: Cron, rule: DayRule) -> Course:

@@ -314,7 +314,7 @@ def test_backlogs(world: World) -> None:
     assert "more than 10,000 occurrences of 2 triggers" in checks_of(world)["backlogs"].detail
 
 
-def test_a_backlog_nobody_can_read(world: World) -> None:
+def test_an_unreadable_backlog_is_reported(world: World) -> None:
     """L-13: it does not keep the doctor from looking at the others."""
     world.create(catchup={"policy": "all"}, overlap="allow")
     world.advance(minutes=100)
@@ -360,7 +360,7 @@ def test_what_the_schedules_ask_for(world: World) -> None:
     assert checks_of(world)["rate"].level is OK
 
 
-def test_runs_that_nobody_takes(world: World) -> None:
+def test_unclaimed_runs_are_reported(world: World) -> None:
     """O-05: after ten minutes one asks whether a runner is up."""
     world.create()
     world.advance(minutes=1)
@@ -375,7 +375,7 @@ def test_runs_that_nobody_takes(world: World) -> None:
     assert checks_of(world)["queue"].level is OK
 
 
-def test_runs_that_nobody_approves(world: World) -> None:
+def test_unapproved_runs_are_reported(world: World) -> None:
     """X-14, O-05: after a day one asks whether anybody knows."""
     world.create(requires_approval=True)
     world.advance(minutes=1)

@@ -41,7 +41,7 @@ def told(world: World, minute: float | None = None) -> tuple[str, str]:
     return explanation.verdict.value, " ".join(explanation.sentences)
 
 
-def test_what_fired_is_told_with_its_run(world: World) -> None:
+def test_a_fired_occurrence_is_explained_with_its_run(world: World) -> None:
     """U-03: when it was made, what became of it, and by which revision."""
     world.create(overlap="allow")
     world.advance(minutes=1, seconds=3)
@@ -57,7 +57,7 @@ def test_what_fired_is_told_with_its_run(world: World) -> None:
     )
 
 
-def test_what_failed_is_told_with_its_error(world: World) -> None:
+def test_a_failed_run_is_explained_with_its_error(world: World) -> None:
     """U-03: and where to look."""
     world.create(overlap="allow")
     live(world, 1)
@@ -119,7 +119,7 @@ def test_every_outcome_has_its_words(world: World, outcome: OccurrenceOutcome) -
     assert "{" not in text.replace("{policy: all}", "")
 
 
-def test_outcomes_and_statuses_of_other_releases_are_told_as_they_stand() -> None:
+def test_unknown_outcomes_and_statuses_are_shown_unchanged() -> None:
     """U-03, R-19: and the rate's own words stand for a missed start."""
     assert set(wording.OUTCOMES) == OUTCOMES
     assert wording.of_skip(OccurrenceOutcome("moved"), "").why == "its outcome is moved"
@@ -319,7 +319,7 @@ def test_what_is_spread_waits_for_its_place(world: World) -> None:
     ],
     ids=["queue", "key", "trigger", "task", "budget"],
 )
-def test_what_keeps_a_run_from_its_start_is_told(world: World, spec: dict[str, Any], words: str) -> None:
+def test_the_reason_a_run_waits_is_reported(world: World, spec: dict[str, Any], words: str) -> None:
     """U-03, X-04, X-08: the run before it, the key's holder, the limit that is reached, or the budget."""
     world.register("v2", concurrency={"limit": 1})
     world.create(**{"overlap": "allow", **spec})
@@ -459,7 +459,7 @@ def test_a_pending_run_waits_for_the_end_of_a_freeze(world: World) -> None:
     assert "The run is pending: it waits for the end of the freeze by ann." in told(world, 1)[1]
 
 
-def test_what_max_runs_keeps_out_is_told(world: World) -> None:
+def test_a_skip_by_max_runs_is_explained(world: World) -> None:
     """U-03, X-08: that what went on may be all that is still to succeed."""
     world.create(overlap="allow", limits={"max_runs": 1})
     live(world, 2)

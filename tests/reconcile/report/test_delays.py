@@ -35,7 +35,7 @@ def stood(
         ),
     ],
 )
-def test_a_hold_is_told_with_its_time_and_reason(hold: PastHold, expected: str) -> None:
+def test_a_hold_is_reported_with_its_time_and_reason(hold: PastHold, expected: str) -> None:
     """U-03."""
     assert list(decided_late([hold], at(-1), at(30))) == [expected]
 
@@ -57,7 +57,7 @@ def test_a_late_decision_names_what_was_in_force_meanwhile(hold: PastHold, late:
     assert bool(list(decided_late([hold], DUE, at(late)))) is is_told
 
 
-def test_of_many_holds_the_newest_are_told() -> None:
+def test_only_the_newest_of_many_holds_are_reported() -> None:
     """U-03: five at most, so that the answer stays short."""
     holds = [stood(second, second + 0.5, owner=f"u{second}") for second in range(7)]
     assert [text.split(" ")[3] for text in decided_late(holds, DUE, at(60))] == ["u2", "u3", "u4", "u5", "u6"]

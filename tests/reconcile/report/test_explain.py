@@ -180,7 +180,7 @@ APART = QuarantineState(at(1), at(12), "no such zone")
         pytest.param({"standing": DecidedSpan(at(9), [(at(3), at(6))])}, "It waits in a backlog", id="a backlog"),
         pytest.param({"obstacles": Obstacles(asked_at=at(12))}, "A run asked for the next fire at", id="asked for"),
         pytest.param(
-            {"obstacles": Obstacles(late=timedelta(hours=6))},
+            {"obstacles": Obstacles(spread_offset=timedelta(hours=6))},
             "`spread` gives this trigger its place 21600 s",
             id="spread",
         ),
