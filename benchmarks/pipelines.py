@@ -20,7 +20,7 @@ import psycopg
 from benchmarks.ratio import Ratio
 from benchmarks.server import bare_url, fresh_database
 from revisions.store.database import Database
-from revisions.store.pipeline import Statement, send
+from revisions.store.sessions import Statement, send
 
 SECONDS = 1.5
 ROUNDS = 5

@@ -19,7 +19,7 @@ from reconcile.decide.authority import Role
 from reconcile.observations.observation import Progress
 from reconcile.runs.manual.backfill import Backfilled, BackfillRequest, backfill_trigger, preview_backfill
 from reconcile.runs.manual.fire import Fired, fire_trigger, fire_triggers
-from reconcile.triggers import limit_warnings
+from reconcile.triggers import append
 from revisions.ids import TriggerKey, utc_text
 from revisions.store.runs import Run
 
@@ -98,7 +98,7 @@ def fire(
 ) -> RequestedRunOut:
     """Make a run now, whatever the schedule says (X-11)."""
     run = fire_trigger(services.database, services.observations, key, request.input, caller, request.overlap)
-    warnings = limit_warnings.warnings_after_manual_start(services.database, run.trigger_id)
+    warnings = append.warnings_after_manual_start(services.database, run.trigger_id)
     return RequestedRunOut(**dict(run_out(run, {run.trigger_id: key})), warnings=warnings)
 
 
@@ -124,7 +124,7 @@ def backfill(
             done = preview_backfill(services.database, key, wish, caller)
         else:
             done = backfill_trigger(services.database, services.observations, key, wish, caller, progress)
-        warnings = limit_warnings.warnings_after_manual_start(services.database, done.trigger_id) if done.made else []
+        warnings = append.warnings_after_manual_start(services.database, done.trigger_id) if done.made else []
         return _backfill(done, key, request, warnings)
 
     return answer_long_work(accept, work)
@@ -191,5 +191,5 @@ def _fired(services: Services, fired: Fired) -> FiredOut:
         trigger=name,
         run=run,
         refused=None,
-        warnings=limit_warnings.warnings_after_manual_start(services.database, outcome.trigger_id),
+        warnings=append.warnings_after_manual_start(services.database, outcome.trigger_id),
     )

@@ -19,7 +19,7 @@ from reconcile.decide.terms import Terms, terms
 from reconcile.report import outlook
 from reconcile.report.outlook import HoldSpan, upcoming
 from reconcile.schedule.fires import Fire, LeftOut, count
-from reconcile.triggers import limit_warnings, trigger_calendars
+from reconcile.triggers import append, trigger_calendars
 from revisions.errors import Invalid, NotFound
 from revisions.history.chain import canonical
 from revisions.ids import TriggerKey, utc_text
@@ -126,7 +126,7 @@ def of_deploy(body: RawBodyDep, services: ServicesDep, reach: ReachDep) -> Warni
     manifest = _manifest(body, reach)
     with services.database.read() as connection:
         now, deployed = services.database.clock.now(connection), trigger_store.get(connection, manifest.key)
-        of_limits = limit_warnings.warnings_for_spec(connection, deployed, manifest.spec, now)
+        of_limits = append.warnings_for_spec(connection, deployed, manifest.spec, now)
     return WarningsOut(warnings=[*outlook.destructive_warnings(manifest.spec), *of_limits])
 
 

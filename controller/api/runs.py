@@ -30,7 +30,7 @@ from reconcile.decide.authority import Reach, Role
 from reconcile.observations.runs import RunCancelRequested, WaitEnded
 from reconcile.queries import explain
 from reconcile.runs.manual.orders import approve_run, retry_run
-from reconcile.triggers import limit_warnings
+from reconcile.triggers import append
 from revisions.errors import NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.outcomes import RunSource, RunStatus
@@ -244,7 +244,7 @@ def retry(id: IdPath, services: ServicesDep, reach: ReachDep, caller: CallerDep)
     with services.database.read() as connection:
         answer = named_run(connection, run)
     return RequestedRunOut(
-        **dict(answer), warnings=limit_warnings.warnings_after_manual_start(services.database, run.trigger_id)
+        **dict(answer), warnings=append.warnings_after_manual_start(services.database, run.trigger_id)
     )
 
 

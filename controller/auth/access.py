@@ -17,7 +17,7 @@ from controller.errors import TooManyFailures, Unauthenticated
 from controller.settings import Settings
 from reconcile.decide.authority import ALL_RIGHTS, Principal
 from reconcile.observations.observation import AccessRefused, AccessThrottled, Observations
-from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX, principal_of_run
+from reconcile.runs.claim import RUN_TOKEN_PREFIX, principal_of_run
 from reconcile.triggers.credentials import (
     LOCAL_ACTOR,
     TOKEN_PREFIX,

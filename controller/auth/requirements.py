@@ -16,7 +16,7 @@ from fastapi import Depends, FastAPI, Request
 from starlette.routing import compile_path
 
 from reconcile.decide.authority import Role
-from reconcile.runs.run_tokens import RUN_TOKEN_PREFIX
+from reconcile.runs.claim import RUN_TOKEN_PREFIX
 from reconcile.triggers.credentials import TOKEN_PREFIX
 from revisions.ids import is_id, name_faults
 

@@ -22,7 +22,6 @@ from controller.cli import (
     reports,
     runs,
     schedule,
-    state,
     tasks,
     tokens,
     triggers,
@@ -51,7 +50,7 @@ def _register(panel: str, *modules: ModuleType, **groups: typer.Typer) -> None:
 
 _register("Installation", installation, db=installation.schema_commands, token=tokens.app)
 _register("Tasks and triggers", triggers, folders, lifecycle, history, task=tasks.app, calendar=calendars.app)
-_register("Schedules and reports", schedule, reports, state)
+_register("Schedules and reports", schedule, reports)
 _register("Runs", fire, runs=runs.app)
 _register("Freezes and blackouts", holds, blackout=holds.blackouts)
 _register("Integrity of histories", verification)

@@ -19,7 +19,7 @@ from revisions.store import status as status_store
 from revisions.store import tasks as task_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection, Database
-from revisions.store.pipeline import write
+from revisions.store.sessions import write
 
 CLAIMS_PER_SCAN = 100
 """Lapsed claims that one scan settles; the next scan goes on."""

@@ -26,8 +26,8 @@ from revisions.store import claims, costs, expectations, logs, notices, runs, st
 from revisions.store.claims import AttemptResult
 from revisions.store.columns import storable
 from revisions.store.database import Connection, fetch_with_time
-from revisions.store.pipeline import Write, commit_with, write
 from revisions.store.runs import Run
+from revisions.store.sessions import Write, commit_with, write
 from revisions.store.status import StatusRow
 
 LONGEST_ERROR = 4_000

@@ -9,7 +9,7 @@ from reconcile.decide.automatic_stops import Stop
 from reconcile.decide.changes import NextRevision
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
-from reconcile.triggers import limit_warnings
+from reconcile.triggers import append
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
 from reconcile.triggers.locks import LockedTrigger, Selection, locked_trigger, locked_triggers
 from revisions.errors import Conflict, Fault, Invalid, NotFound, TriggerctlError
@@ -43,7 +43,7 @@ def activate_trigger(
             following = _activation(locked, current, resumed_at or locked.now, caller)
             changed = append_revision(locked, following, caller, resumed_at=resumed_at, commits=True)
     notify_change(database, observations, changed, caller, begun)
-    return limit_warnings.with_warnings(database, [changed])[0]
+    return append.with_warnings(database, [changed])[0]
 
 
 def deactivate_trigger(
@@ -118,7 +118,7 @@ def change_triggers(
             raise Conflict(f"nothing was changed: {faults[0].path}: {faults[0].message}", errors=faults)
     for change in changed:
         notify_change(database, observations, change, caller, begun)
-    return limit_warnings.with_warnings(database, changed) if action is Action.ACTIVATE else changed
+    return append.with_warnings(database, changed) if action is Action.ACTIVATE else changed
 
 
 def delete_triggers_of_task(

@@ -10,7 +10,7 @@ from reconcile.decide.authority import Caller, Sharing
 from reconcile.decide.preconditions import Expected
 from reconcile.observations.observation import Observations
 from reconcile.report import outlook
-from reconcile.triggers import credentials, limit_warnings, trigger_calendars
+from reconcile.triggers import append, credentials, trigger_calendars
 from reconcile.triggers.append import Changed, append_revision, calendar_days, earlier_change, notify_change
 from reconcile.triggers.locks import LockedTrigger, locked_trigger
 from revisions.errors import Conflict, Fault, Invalid, NotFound, few
@@ -259,4 +259,4 @@ def _with_deploy_warnings(database: Database, manifest: TriggerManifest, changed
     warned = replace(changed, warnings=tuple(outlook.destructive_warnings(manifest.spec)))
     if manifest.spec.limits == LimitsSpec():
         return warned
-    return limit_warnings.with_warnings(database, [warned])[0]
+    return append.with_warnings(database, [warned])[0]

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, select, true, update
 
 from revisions.store.columns import in_list
-from revisions.store.pipeline import Write
 from revisions.store.run_tables import catchup_backlogs, quarantines
+from revisions.store.sessions import Write
 from revisions.store.tables import triggers
 
 

@@ -17,10 +17,10 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from revisions.ids import TriggerKey
 from revisions.outcomes import RunStatus
 from revisions.store.columns import list_elements, update_many
-from revisions.store.pipeline import Write, fetch
 from revisions.store.queue import current_bound
 from revisions.store.run_tables import runs
 from revisions.store.runs import Run, from_row, in_status, run_of
+from revisions.store.sessions import Write, fetch
 from revisions.store.tables import tasks, trigger_revisions, trigger_states, trigger_status, triggers
 
 _STANDING = (runs.c.id, runs.c.claim, runs.c.cancel_requested_at, runs.c.cancel_forced)

@@ -16,9 +16,9 @@ from revisions.history.triggers import StopReason
 from revisions.outcomes import RunStatus
 from revisions.store import holds
 from revisions.store.database import fetch_with_time
-from revisions.store.pipeline import fetch
 from revisions.store.run_tables import catchup_backlogs, quarantines, runs
 from revisions.store.runs import LIVE, in_status
+from revisions.store.sessions import fetch
 from revisions.store.tables import trigger_status, triggers
 
 BY_HAND = "by_hand"

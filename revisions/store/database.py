@@ -38,8 +38,8 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from revisions.clock import Clock, HostClock
 from revisions.errors import Fault, Invalid, Unavailable
-from revisions.store import pipeline, sessions
-from revisions.store.pipeline import Query
+from revisions.store import sessions
+from revisions.store.sessions import Query
 from revisions.store.tables import SCHEMA, schema_support
 
 __all__ = ["Connection", "Database", "PoolUse", "ServerClock"]
@@ -65,7 +65,7 @@ class ServerClock(HostClock):
         The time is read by the last statement: after a wait for a lock, the transaction's own start time lies in the
         past.
         """
-        *answers, [(now,)] = pipeline.fetch(connection, *questions, (_SERVER_NOW, {}))
+        *answers, [(now,)] = sessions.fetch(connection, *questions, (_SERVER_NOW, {}))
         return answers, now.astimezone(UTC)
 
 
@@ -81,10 +81,10 @@ _SERVER_NOW = select(func.clock_timestamp().label("now"))
 
 
 def fetch_with_time(clock: Clock, connection: Connection, *questions: Query) -> tuple[list[list[Any]], datetime]:
-    """Return the rows of each query (`pipeline.fetch`), and the time after the last of them."""
+    """Return the rows of each query (`sessions.fetch`), and the time after the last of them."""
     if isinstance(clock, ServerClock):
         return clock.after(connection, *questions)
-    return pipeline.fetch(connection, *questions), clock.now(connection)
+    return sessions.fetch(connection, *questions), clock.now(connection)
 
 
 class Database:
@@ -241,15 +241,15 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
 
     @event.listens_for(engine, "connect")
     def bound(connection: psycopg.Connection[Any], record: ConnectionPoolEntry) -> None:
-        record.info[pipeline.POOLED] = is_pooled = sessions.is_pooled(connection)
+        record.info[sessions.POOLED] = is_pooled = sessions.is_pooled(connection)
         if not is_pooled and connection.info.server_version >= 170_000:
             connection.execute("SELECT set_config('transaction_timeout', %s, false)", [sessions.TRANSACTION_TIMEOUT])
         connection.commit()
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        if connection.info[pipeline.POOLED]:
-            pipeline.begin(connection)
+        if connection.info[sessions.POOLED]:
+            sessions.begin(connection)
 
     @event.listens_for(engine, "checkin")
     def note(_: Any, record: ConnectionPoolEntry) -> None:

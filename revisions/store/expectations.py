@@ -13,8 +13,8 @@ from revisions.history.triggers import Revision, Trigger
 from revisions.outcomes import DeadlineKind
 from revisions.spec.stored import readable_trigger
 from revisions.store.columns import Instant, insert_if_absent
-from revisions.store.pipeline import Write
 from revisions.store.run_tables import expectations, missed_deadlines
+from revisions.store.sessions import Write
 
 _ARM = insert(expectations)
 _DISARM = delete(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, and_, bindparam, func, or_, sele
 from revisions.history.triggers import Trigger
 from revisions.outcomes import HoldKind
 from revisions.store.columns import insert_if_absent
-from revisions.store.pipeline import Query
+from revisions.store.sessions import Query
 from revisions.store.tables import holds
 
 

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Integer, Label, Select, bindparam, func, lite
 from revisions.outcomes import RunStatus
 from revisions.run_limits import FullLimits, RunLimits, RunningRun, WaitingRun
 from revisions.store.columns import list_elements
-from revisions.store.pipeline import Query, fetch
 from revisions.store.run_tables import runs
 from revisions.store.runs import LIVE, Run, in_status
+from revisions.store.sessions import Query, fetch
 from revisions.store.tables import trigger_status, triggers
 
 _PAGE, _SPARE = 500, 20

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, Update, bindparam, update
 
 from revisions.ids import TaskKey
 from revisions.outcomes import RunStatus
-from revisions.store.pipeline import Query
 from revisions.store.run_tables import runs
 from revisions.store.runs import LIVE, Run, from_row, get, in_status, initial_status, lock, lock_queue
+from revisions.store.sessions import Query
 
 _NOW = bindparam("over_at", type_=runs.c.finished_at.type)
 _EXPIRE = (

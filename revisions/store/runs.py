@@ -22,8 +22,8 @@ from sqlalchemy import (
 
 from revisions.outcomes import RunSource, RunStatus
 from revisions.store.columns import in_list, insert_if_absent
-from revisions.store.pipeline import Query, fetch
 from revisions.store.run_tables import runs
+from revisions.store.sessions import Query, fetch
 
 _QUEUE_LOCK = 7_302_114_550_183_942_001
 """Number of the advisory lock on PostgreSQL; it must never change."""

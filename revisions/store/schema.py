@@ -16,8 +16,7 @@ from sqlalchemy import Connection, text
 
 from revisions.errors import Invalid, Unavailable
 from revisions.store.database import Database
-from revisions.store.pipeline import POOLED
-from revisions.store.sessions import SESSION_TIMEOUTS
+from revisions.store.sessions import POOLED, SESSION_TIMEOUTS
 from revisions.store.tables import schema_support
 from revisions.store.whole_tables import LEFT, MOVED, REMADE
 

@@ -16,8 +16,8 @@ from revisions.outcomes import OccurrenceOutcome
 from revisions.store import backlogs
 from revisions.store.columns import in_list, update_many
 from revisions.store.occurrences import Skip
-from revisions.store.pipeline import Query, Write
 from revisions.store.run_tables import catchup_backlogs, quarantines
+from revisions.store.sessions import Query, Write
 from revisions.store.tables import trigger_status, triggers
 
 

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from revisions.ids import TaskKey
 from revisions.store.columns import insert_if_absent
-from revisions.store.pipeline import Query, Write, fetch
+from revisions.store.sessions import Query, Write, fetch
 from revisions.store.tables import tasks, triggers
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, text, update
 
 from revisions.store.columns import in_list, insert_if_absent
-from revisions.store.pipeline import Query, fetch
+from revisions.store.sessions import Query, fetch
 from revisions.store.tables import people, tokens
 
 

@@ -34,7 +34,7 @@ from revisions.store import revisions as revision_store
 from revisions.store import tasks as task_store
 from revisions.store.columns import in_list, insert_if_absent
 from revisions.store.database import fetch_with_time
-from revisions.store.pipeline import Query, Write, commit_with, write
+from revisions.store.sessions import Query, Write, commit_with, write
 from revisions.store.status import Baseline
 from revisions.store.tables import trigger_changes, trigger_revisions, trigger_status, triggers
 

@@ -7,7 +7,7 @@ import pytest
 
 from reconcile.decide.authority import EVERYWHERE, Caller, Grant, Principal, Reach, Role, scopes_of
 from reconcile.observations.observation import Observations
-from reconcile.runs.run_tokens import principal_of_run
+from reconcile.runs.claim import principal_of_run
 from reconcile.runs.runner import Runner, RunnerSettings
 from reconcile.triggers.credentials import create_token, revoke_token
 from revisions.clock import HandClock

@@ -18,8 +18,8 @@ from revisions.outcomes import RunStatus
 from revisions.store import claims, counts, run_orders, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
-from revisions.store.pipeline import write
 from revisions.store.run_tables import runs as table
+from revisions.store.sessions import write
 from tests.rows import Rows, new_run
 
 LEASE = timedelta(seconds=60)

@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select, text
 from sqlalchemy.exc import InvalidRequestError
 
 from revisions.errors import Unavailable
-from revisions.store import pipeline
+from revisions.store import sessions
 from revisions.store.database import Connection, Database
 from revisions.store.tables import trigger_changes
 
@@ -29,7 +29,7 @@ def database(database_url: str) -> Iterator[Database]:
 
 def count(database: Database) -> int:
     with database.write() as connection:
-        [[row]] = pipeline.fetch(connection, (_COUNT, {}))
+        [[row]] = sessions.fetch(connection, (_COUNT, {}))
     found: int = row.count
     return found
 
@@ -46,7 +46,7 @@ def roll_back_after(database: Database, work: Callable[[Connection], Any]) -> No
         raise_after_work()
 
 
-@pytest.mark.parametrize("execute", [pipeline.write, pipeline.commit_with])
+@pytest.mark.parametrize("execute", [sessions.write, sessions.commit_with])
 def test_a_failed_write_leaves_nothing_of_the_transaction(database: Database, execute: Callable[..., None]) -> None:
     """The first error is raised, and the connection can be used again."""
     for _ in range(2):
@@ -59,8 +59,8 @@ def test_a_failed_write_leaves_nothing_of_the_transaction(database: Database, ex
 
 FURTHER_STATEMENTS: dict[str, Callable[[Connection], object]] = {
     "executed by SQLAlchemy": lambda connection: connection.execute(_COUNT),
-    "sent as a query": lambda connection: pipeline.fetch(connection, (_COUNT, {})),
-    "sent as a write": lambda connection: pipeline.write(connection, (_CHANGE, _SOUND)),
+    "sent as a query": lambda connection: sessions.fetch(connection, (_COUNT, {})),
+    "sent as a write": lambda connection: sessions.write(connection, (_CHANGE, _SOUND)),
 }
 
 
@@ -71,7 +71,7 @@ def test_a_committed_transaction_takes_no_further_statement(
 
     def go_on_after_commit() -> None:
         with database.write() as connection:
-            pipeline.commit_with(connection, (_CHANGE, _SOUND))
+            sessions.commit_with(connection, (_CHANGE, _SOUND))
             execute(connection)
 
     with pytest.raises((AssertionError, InvalidRequestError)):
@@ -99,10 +99,10 @@ def test_a_connection_that_the_server_ended_is_replaced(database: Database, data
 
     def ended() -> None:
         with database.write() as connection:
-            pipeline.fetch(connection, (_COUNT, {}))
+            sessions.fetch(connection, (_COUNT, {}))
             with psycopg.connect(database_url) as other:
                 other.execute(_END_THE_OTHERS)
-            pipeline.fetch(connection, (_COUNT, {}))
+            sessions.fetch(connection, (_COUNT, {}))
 
     with pytest.raises(Unavailable):
         ended()
