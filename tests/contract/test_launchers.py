@@ -165,7 +165,7 @@ CONTROLLER = """
 import json, signal, sys
 from pathlib import Path
 from reconcile import plugins
-from reconcile.protocols import Launch
+from reconcile.plugins import Launch
 kind, run, folder, root, spec, document = sys.argv[1:]
 launcher = plugins.launcher(kind)
 block = launcher.read(json.loads(spec))
