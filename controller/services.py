@@ -1,4 +1,4 @@
-"""Use cases and queries that the API and the web page call, in one value."""
+"""Settings, database, access control and condition of one process, as the API and the web page share them."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,8 @@ from reconcile.observations.observation import Observation, Observations
 from reconcile.observations.passes import LoopResynced
 from reconcile.plugins import SecretPlaces
 from reconcile.runs.attempt_secrets import Vault
-from revisions.errors import Unavailable
+from revisions.errors import Invalid, Unavailable
+from revisions.history.checkpoints import PrivateKey, PublicKey
 from revisions.store.database import Database
 
 MISSED_RESYNCS = 3
@@ -91,9 +92,31 @@ def vault(settings: Settings) -> Vault:
     return Vault(tuple(settings.secrets_from.split(",")), places, settings.sharing)
 
 
+def signing_key(settings: Settings) -> PrivateKey:
+    """Return the key that signs checkpoints. Raises Invalid if none is configured or its file cannot be read."""
+    path = settings.checkpoint_key_file
+    if path is None:
+        hint = "`triggerctl checkpoint --new-key FILE` makes one, TRIGGERCTL_CHECKPOINT_KEY_FILE=FILE names it"
+        raise Invalid.at("checkpoint_key_file", "no key signs checkpoints", hint)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        raise Invalid.at("checkpoint_key_file", f"{path} cannot be read", "name a file that can") from None
+    return PrivateKey.parse(text, "checkpoint_key_file")
+
+
+def expected_key(settings: Settings, given: str | None) -> PublicKey | None:
+    """Return the key that must have signed: the given one, else the configured one, else that of the signing key."""
+    if given is not None:
+        return PublicKey.parse(given)
+    if settings.checkpoint_public_key is not None:
+        return PublicKey.parse(settings.checkpoint_public_key, "checkpoint_public_key")
+    return signing_key(settings).public if settings.checkpoint_key_file else None
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Use cases and queries over one database. Other parts of the process subscribe to `observations`."""
+    """Everything that a request needs besides its own content. Metrics, logs and traces subscribe to `observations`."""
 
     settings: Settings
     database: Database
@@ -104,7 +127,7 @@ class Services:
 
     @classmethod
     def over(cls, database: Database, settings: Settings, observations: Observations | None = None) -> Self:
-        """Return all services over one database."""
+        """Build the services of one process over a database; without `observations` nobody subscribes to them."""
         observations = observations or Observations()
         return cls(
             settings=settings,

@@ -13,16 +13,15 @@ from controller.api.answers import NDJSON, AcceptHeader, Answer, Time, answer_lo
 from controller.api.bodies import documented_upload, upload
 from controller.api.parameters import CallerDep, ServicesDep
 from controller.auth.requirements import Projects, require
-from controller.services import Services
+from controller.services import expected_key, signing_key
 from reconcile.decide.authority import Role
 from reconcile.observations.observation import Progress
 from reconcile.triggers.history.rebuild import Replay, compare_tables, rebuild_tables
 from reconcile.triggers.history.transfer import Imported, export_database, import_database
 from reconcile.triggers.history.verify import Report, sign_checkpoint, verify_histories
-from revisions.errors import Invalid, Malformed
+from revisions.errors import Malformed
 from revisions.history import checkpoints
 from revisions.history.chain_breaks import ChainBreak
-from revisions.history.checkpoints import PrivateKey, PublicKey
 from revisions.ids import TriggerKey, name_faults, utc_text
 from revisions.spec.reading import refuse
 
@@ -159,7 +158,7 @@ def verify_against(
 ) -> Response:
     """Check the signature of a checkpoint, then walk the chains up to its heads."""
     key = _key(trigger)
-    against = checkpoints.read(_json(file), expected_key(services, public_key))
+    against = checkpoints.read(_json(file), expected_key(services.settings, public_key))
     return answer_long_work(
         accept, lambda progress: _verification(verify_histories(services.database, key, against, progress))
     )
@@ -168,7 +167,7 @@ def verify_against(
 @router.get("/checkpoint", response_model=CheckpointOut, dependencies=[_ADMIN])
 def checkpoint(services: ServicesDep, unverified: UnverifiedQuery = False, accept: AcceptHeader = "") -> Response:
     """Verify all chains, and return the newest revisions of all triggers signed with the configured key."""
-    key = signing_key(services)
+    key = signing_key(services.settings)
 
     def work(progress: Progress) -> CheckpointOut:
         document = sign_checkpoint(services.database, key, unverified=unverified, progress=progress)
@@ -199,7 +198,7 @@ def rebuild(services: ServicesDep, caller: CallerDep, accept: AcceptHeader = "")
 @router.get("/export", response_class=Response, responses={200: {"content": {NDJSON: {}}}}, dependencies=[_ADMIN])
 def export(services: ServicesDep, unverified: UnverifiedQuery = False) -> StreamingResponse:
     """Verify all chains, and stream everything that is true as lines; the last line says that it is complete."""
-    key = signing_key(services) if services.settings.checkpoint_key_file else None
+    key = signing_key(services.settings) if services.settings.checkpoint_key_file else None
     lines = export_database(services.database, key, unverified=unverified)
     first = next(lines)  # so that a refusal is answered before the status line is sent
     return StreamingResponse(chain([first], lines), media_type=NDJSON)
@@ -219,7 +218,7 @@ def import_export(
     accept: AcceptHeader = "",
 ) -> Response:
     """Import an export into an empty database."""
-    expected = expected_key(services, public_key)
+    expected = expected_key(services.settings, public_key)
 
     def work(progress: Progress) -> ImportOut:
         must_be_signed = public_key is not None
@@ -235,28 +234,6 @@ def import_export(
         return _imported(result)
 
     return answer_long_work(accept, work)
-
-
-def signing_key(services: Services) -> PrivateKey:
-    """Return the key that signs checkpoints. Raises Invalid without one, with the way to make it."""
-    path = services.settings.checkpoint_key_file
-    if path is None:
-        hint = "`triggerctl checkpoint --new-key FILE` makes one, TRIGGERCTL_CHECKPOINT_KEY_FILE=FILE names it"
-        raise Invalid.at("checkpoint_key_file", "no key signs checkpoints", hint)
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError):
-        raise Invalid.at("checkpoint_key_file", f"{path} cannot be read", "name a file that can") from None
-    return PrivateKey.parse(text, "checkpoint_key_file")
-
-
-def expected_key(services: Services, given: str | None) -> PublicKey | None:
-    """Return the key that must have signed: the given one, else the configured one, else the own key's."""
-    if given is not None:
-        return PublicKey.parse(given)
-    if services.settings.checkpoint_public_key is not None:
-        return PublicKey.parse(services.settings.checkpoint_public_key, "checkpoint_public_key")
-    return signing_key(services).public if services.settings.checkpoint_key_file else None
 
 
 def _key(trigger: str | None) -> TriggerKey | None:

@@ -26,12 +26,11 @@ from controller.auth.requirements import Projects, require
 from controller.services import Services
 from reconcile.decide.authority import Role
 from revisions.errors import NotFound
+from revisions.history import triggers
 from revisions.history.triggers import FieldDifference, Revision, Trigger
-from revisions.history.triggers import diff as differences
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import expectations, occurrences
-from revisions.store import revisions as feed
-from revisions.store import revisions as store
+from revisions.store import revisions as revision_store
 from revisions.store.database import Connection
 from revisions.store.expectations import MissedDeadline
 from revisions.store.occurrences import Occurrence
@@ -129,7 +128,7 @@ def list_revisions(services: Services, key: TriggerKey, limit: int, cursor: str 
     before = number_in(cursor)
     with services.database.read() as connection:
         trigger = existing(connection, key)
-        rows = store.page(connection, trigger.trigger_id, before, limit + 1)
+        rows = revision_store.page(connection, trigger.trigger_id, before, limit + 1)
     return page(ListOut[RevisionOut], rows, limit, revision_out, lambda row: pack(str(row.revision)))
 
 
@@ -156,7 +155,9 @@ def diff(
     with services.database.read() as connection:
         trigger = existing(connection, key)
         before, after = (_existing_revision(connection, trigger, number) for number in (first, second))
-    return DiffOut(first=first, second=second, differences=[_difference(one) for one in differences(before, after)])
+    return DiffOut(
+        first=first, second=second, differences=[_difference(field) for field in triggers.diff(before, after)]
+    )
 
 
 @router.get(f"{ONE}/occurrences", dependencies=[_VIEW])
@@ -213,14 +214,14 @@ def changes(
     `next_cursor` is always there: continue from it, now or at any later time. A page with fewer than `limit` items is
     the last for now.
     """
-    position = feed.Position.parse(after) if after is not None else feed.BEGINNING
+    position = revision_store.Position.parse(after) if after is not None else revision_store.BEGINNING
     with services.database.read() as connection:
-        part = feed.read(connection, position, limit, projects=reach.projects)
+        part = revision_store.read(connection, position, limit, projects=reach.projects)
     return ListOut[ChangeOut](items=[_change(change) for change in part.items], next_cursor=str(part.position))
 
 
 def _existing_revision(connection: Connection, trigger: Trigger, number: int) -> Revision:
-    row = store.get(connection, trigger.trigger_id, number) if 0 < number <= LARGEST_NUMBER else None
+    row = revision_store.get(connection, trigger.trigger_id, number) if 0 < number <= LARGEST_NUMBER else None
     if row is None:
         raise NotFound.revision(trigger.key, number, trigger.revision)
     return row

@@ -13,12 +13,12 @@ from controller.api.parameters import CallerDep, IdPath, ReachDep, ServicesDep, 
 from controller.auth.requirements import require
 from controller.services import Services
 from reconcile.decide.authority import Reach, Role
-from reconcile.triggers import holds as use_cases
+from reconcile.triggers import holds
 from reconcile.triggers.holds import HOLDS_HINT, BlackoutScope
 from revisions.errors import Invalid, NotFound
 from revisions.ids import TriggerKey, utc_text
 from revisions.outcomes import HoldKind
-from revisions.store import holds as store
+from revisions.store import holds as hold_store
 from revisions.store import triggers as trigger_store
 from revisions.store.database import Connection
 from revisions.store.holds import Hold
@@ -102,7 +102,7 @@ def freeze(
 ) -> HoldOut:
     """Freeze a project, or everything. A freeze in force gets the new end and reason."""
     refuse_outside(reach, request.project)
-    hold = use_cases.freeze(
+    hold = holds.freeze(
         services.database, services.observations, request.project, request.until, with_reason(caller, request.reason)
     )
     if hold.revision == 1:
@@ -116,7 +116,7 @@ def unfreeze(
 ) -> ListOut[HoldOut]:
     """Lift the freeze of a project, or that of everything."""
     refuse_outside(reach, request.project)
-    ended = use_cases.unfreeze(
+    ended = holds.unfreeze(
         services.database, services.observations, request.project, with_reason(caller, request.reason)
     )
     return ListOut[HoldOut](items=_answers(services, ended), next_cursor=None)
@@ -131,7 +131,7 @@ def black_out(
     refuse_outside(reach, scope.trigger.project if scope.trigger else scope.project)
     mode = request.mode if request.mode is not None else "drop"
     asking = with_reason(caller, request.reason)
-    hold = use_cases.start_blackout(
+    hold = holds.start_blackout(
         services.database, services.observations, scope, request.since, request.until, mode, asking
     )
     return _answers(services, [hold])[0]
@@ -149,7 +149,7 @@ def end_blackout(
     _refuse_outside(services, reach, id)
     return _answers(
         services,
-        [use_cases.end_blackout(services.database, services.observations, id, with_reason(caller, request.reason))],
+        [holds.end_blackout(services.database, services.observations, id, with_reason(caller, request.reason))],
     )[0]
 
 
@@ -166,7 +166,7 @@ def listing(
     with services.database.read() as connection:
         now = services.database.clock.now(connection)
         since = None if all else now
-        rows = store.page(connection, before, limit + 1, since=since, projects=reach.projects)
+        rows = hold_store.page(connection, before, limit + 1, since=since, projects=reach.projects)
         names = _trigger_names(connection, rows)
     return page(ListOut[HoldOut], rows, limit, lambda hold: _hold(hold, now, names), lambda hold: pack(hold.hold_id))
 
@@ -176,7 +176,7 @@ def _refuse_outside(services: Services, reach: Reach, hold_id: str) -> None:
     if reach.projects is None:
         return
     with services.database.read() as connection:
-        hold = store.get(connection, hold_id)
+        hold = hold_store.get(connection, hold_id)
     if hold is not None and hold.project is None:
         refuse_outside(reach, None)
     if hold is None or not reach.covers(hold.project):
@@ -194,15 +194,15 @@ def _scope(request: BlackoutIn) -> BlackoutScope:
     return BlackoutScope(trigger=request.trigger)
 
 
-def _answers(services: Services, holds: Sequence[Hold]) -> list[HoldOut]:
+def _answers(services: Services, rows: Sequence[Hold]) -> list[HoldOut]:
     with services.database.read() as connection:
         now = services.database.clock.now(connection)
-        names = _trigger_names(connection, holds)
-    return [_hold(hold, now, names) for hold in holds]
+        names = _trigger_names(connection, rows)
+    return [_hold(hold, now, names) for hold in rows]
 
 
-def _trigger_names(connection: Connection, holds: Sequence[Hold]) -> dict[str, TriggerKey]:
-    return trigger_store.keys(connection, [hold.trigger_id for hold in holds if hold.trigger_id])
+def _trigger_names(connection: Connection, rows: Sequence[Hold]) -> dict[str, TriggerKey]:
+    return trigger_store.keys(connection, [hold.trigger_id for hold in rows if hold.trigger_id])
 
 
 def _hold(hold: Hold, now: datetime, triggers: dict[str, TriggerKey]) -> HoldOut:

@@ -8,9 +8,20 @@ from typing import Any
 import structlog
 
 from reconcile.decide import trace_context
-from reconcile.observations import observation as process
 from reconcile.observations import passes, runs, specs
-from reconcile.observations.observation import Observation, RunObservation
+from reconcile.observations.observation import (
+    AccessRefused,
+    ControllerStarted,
+    ControllerStopped,
+    ControllerStopping,
+    Observation,
+    RunnerFailed,
+    RunnerUnavailable,
+    RunObservation,
+    SettingUnknown,
+    TokenCreated,
+    TokenRevoked,
+)
 from revisions.ids import CalendarKey, TaskKey, TriggerKey, utc_text
 
 LEVELS: dict[type[Observation], str] = {
@@ -56,15 +67,15 @@ LEVELS: dict[type[Observation], str] = {
     specs.TriggersRebuilt: "warning",
     specs.HistoryImported: "info",
     passes.LoopFailed: "error",
-    process.RunnerFailed: "error",
-    process.RunnerUnavailable: "error",
-    process.TokenCreated: "info",
-    process.TokenRevoked: "info",
-    process.AccessRefused: "warning",
-    process.SettingUnknown: "warning",
-    process.ControllerStarted: "info",
-    process.ControllerStopping: "info",
-    process.ControllerStopped: "info",
+    RunnerFailed: "error",
+    RunnerUnavailable: "error",
+    TokenCreated: "info",
+    TokenRevoked: "info",
+    AccessRefused: "warning",
+    SettingUnknown: "warning",
+    ControllerStarted: "info",
+    ControllerStopping: "info",
+    ControllerStopped: "info",
 }
 """Log levels of the observations that get a line; the others are for metrics and traces alone."""
 

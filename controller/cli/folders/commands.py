@@ -42,16 +42,16 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `apply` would change. Nothing is changed."""
-    from controller.cli.folders import steps as rendering
+    from controller.cli.folders import steps
 
     session = current_session(context)
     folder = _read_folder(path, prune=prune, origin=origin)
     with session.client() as client:
         made = make_plan(client, folder, prune=prune, origin=origin)
     if session.output is OutputFormat.table:
-        rendering.print_plan(made)
+        steps.print_plan(made)
     else:
-        output.print_document(session, rendering.plan_document(made))
+        output.print_document(session, steps.plan_document(made))
     if exit_code and made.changes:
         raise typer.Exit(CHANGES_PENDING)
 
@@ -66,7 +66,6 @@ def apply(
 ) -> None:
     """Apply a folder of manifests: show the plan, ask, then carry out each step."""
     from controller.cli.folders import steps
-    from controller.cli.folders import steps as rendering
 
     session = current_session(context)
     is_table = session.output is OutputFormat.table
@@ -74,7 +73,7 @@ def apply(
     with session.client() as client:
         made = make_plan(client, folder, prune=prune, origin=origin)
         with nullcontext() if is_table else redirect_stdout(sys.stderr):
-            rendering.print_plan(made)
+            steps.print_plan(made)
         if made.changes and not yes:
             _confirm(len(made.changes))
         results = []
@@ -101,13 +100,13 @@ def make_plan(client: "Client", folder: "ManifestFolder", *, prune: bool, origin
     """
     from controller.cli.folders import server_state
     from reconcile.report import outlook
-    from reconcile.report import plan as rules
+    from reconcile.report.plan import Verb, check, decide
 
     name = origin or folder.origin
     state = server_state.read(client, folder.declared, name)
-    rules.check(folder.declared, state)
-    made = rules.decide(folder.declared, state, name, prune=prune)
-    deletions = sum(change.verb is rules.Verb.DELETE for change in made.changes)
+    check(folder.declared, state)
+    made = decide(folder.declared, state, name, prune=prune)
+    deletions = sum(change.verb is Verb.DELETE for change in made.changes)
     if deletions and not folder.has_triggers and origin is None:
         _fail_usage(
             f"{folder.path} holds no trigger any more, and --prune would delete all {deletions} of {name}",

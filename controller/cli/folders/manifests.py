@@ -13,8 +13,7 @@ from reconcile.report.plan import Declared, twice
 from reconcile.triggers.tasks import launcher_faults
 from revisions.errors import Fault, Invalid, TriggerctlError
 from revisions.ids import name_faults
-from revisions.spec import documents
-from revisions.spec import manifest as manifests
+from revisions.spec import documents, manifest
 from revisions.spec.manifest import CalendarManifest, Manifest
 from revisions.spec.task import TaskManifest
 from revisions.spec.trigger import TriggerManifest
@@ -113,24 +112,24 @@ def _read_manifests(path: Path, faults: list[Fault]) -> Iterator[Declared]:
     for number, (line, document) in enumerate(loaded, 1):
         place = f"{path}, document {number}, line {line}" if len(loaded) > 1 else str(path)
         try:
-            manifest = manifests.read(document)
-            manifest_faults = _manifest_faults(manifest)
+            parsed = manifest.read(document)
+            manifest_faults = _manifest_faults(parsed)
         except Invalid as error:
             manifest_faults = list(error.errors)
         faults += [Fault(f"{place}: {fault.path}", fault.message, fault.hint) for fault in manifest_faults]
         if not manifest_faults:
-            yield Declared(place, document, manifest)
+            yield Declared(place, document, parsed)
 
 
-def _manifest_faults(manifest: Manifest) -> list[Fault]:
+def _manifest_faults(parsed: Manifest) -> list[Fault]:
     """Return the faults for which a registration or a deploy would refuse the manifest, whatever the server has."""
-    match manifest:
+    match parsed:
         case TaskManifest():
-            return launcher_faults(manifest)
+            return launcher_faults(parsed)
         case CalendarManifest():
             return []
         case TriggerManifest():
-            return changes.faults(manifest)
+            return changes.faults(parsed)
 
 
 def _read_documents(path: Path, faults: list[Fault]) -> list[tuple[int, Any]]:
