@@ -174,5 +174,5 @@ def _readable_terms(connection: Connection, trigger: Trigger) -> Terms | None:
 
 def _users(connection: Connection, key: CalendarKey) -> list[Trigger]:
     """Return the triggers that name a calendar; also deleted ones, whose time may count once they return (R-21)."""
-    mentioning = trigger_store.mentioning_calendars(connection, key.project)
+    mentioning = store.mentioning_calendars(connection, key.project)
     return [trigger for trigger in mentioning if key.name in readable_trigger(trigger.spec).schedule.calendars]

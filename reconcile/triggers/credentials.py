@@ -30,7 +30,7 @@ from revisions import ids
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey, utc_text
-from revisions.store import tokens, triggers
+from revisions.store import tokens
 from revisions.store import tokens as store
 from revisions.store.database import Connection, Database
 from revisions.store.tokens import Person, Token
@@ -48,13 +48,13 @@ def author_lost_rights(connection: Connection, scopes: str, project: str, now: d
 
 def triggers_without_rights(connection: Connection, now: datetime) -> Mapping[str, list[TriggerKey]]:
     """Return, by author, the active triggers that start nothing because the author may no longer start them."""
-    pairs = triggers.active_scopes(connection)
+    pairs = store.active_scopes(connection)
     rights = rights_of_authors(connection, [scopes for _, scopes in pairs], now)
     keys: dict[str, list[TriggerKey]] = {}
     for project, scopes in pairs:
         author = author_of(scopes)
         if author is not None and refusal((RUN_START,), scopes, project, rights) is not None:
-            keys.setdefault(author, []).extend(triggers.active_keys_with_scopes(connection, project, scopes))
+            keys.setdefault(author, []).extend(store.active_keys_with_scopes(connection, project, scopes))
     return keys
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, func, select, tuple_
 
+from revisions.history.triggers import Trigger
 from revisions.ids import CalendarKey
 from revisions.store.columns import insert_if_absent
-from revisions.store.tables import calendars
+from revisions.store.tables import calendars, triggers
+from revisions.store.triggers import from_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +98,12 @@ def _newest() -> Select[Any]:
     )
     same = and_(*(calendars.c[name] == newest.c[name] for name in ("project", "name", "revision")))
     return select(calendars).join(newest, same).order_by(calendars.c.project, calendars.c.name)
+
+
+def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
+    """Return triggers of a project that may name calendars, deleted ones included; the caller reads the spec."""
+    statement = select(triggers).where(
+        triggers.c.project == project,
+        triggers.c.spec.contains('"calendars":', autoescape=True),
+    )
+    return [from_row(row) for row in connection.execute(statement)]

@@ -1,4 +1,4 @@
-"""Bearer tokens, stored as hashes, and people as their issuer last described them (O-06).
+"""Bearer tokens, stored as hashes, people as their issuer last described them, and the authors of triggers (O-06).
 
 Grants are a canonical text that `reconcile.decide.authority` reads.
 """
@@ -7,11 +7,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, false, insert, or_, select, text, true, update
 
+from revisions.ids import TriggerKey
 from revisions.store.columns import in_list, insert_if_absent
 from revisions.store.sessions import Query, fetch
-from revisions.store.tables import people, tokens
+from revisions.store.tables import people, tokens, triggers
+
+_IS_ACTIVE = and_(triggers.c.active == true(), triggers.c.deleted == false())
+_KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +129,15 @@ def granted_to_people(connection: Connection, names: Collection[str], now: datet
 
 def _live(now: datetime) -> ColumnElement[bool]:
     return and_(tokens.c.revoked_at.is_(None), or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now))
+
+
+def active_scopes(connection: Connection) -> list[tuple[str, str]]:
+    """Return the distinct (project, scopes) of active triggers."""
+    statement = select(triggers.c.project, triggers.c.scopes).where(_IS_ACTIVE).distinct()
+    return [(row[0], row[1]) for row in connection.execute(statement.order_by(triggers.c.project, triggers.c.scopes))]
+
+
+def active_keys_with_scopes(connection: Connection, project: str, scopes: str) -> list[TriggerKey]:
+    """Return the names of a project's active triggers whose author has these scopes."""
+    statement = select(*_KEY).where(_IS_ACTIVE, triggers.c.project == project, triggers.c.scopes == scopes)
+    return [TriggerKey(*row) for row in connection.execute(statement.order_by(*_KEY))]

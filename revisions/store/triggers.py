@@ -276,27 +276,6 @@ def stopped_since(connection: Connection, at: datetime, reason: StopReason) -> l
     return [from_row(row) for row in connection.execute(statement.order_by(triggers.c.changed_at.desc(), *_KEY))]
 
 
-def active_scopes(connection: Connection) -> list[tuple[str, str]]:
-    """Return the distinct (project, scopes) of active triggers."""
-    statement = select(triggers.c.project, triggers.c.scopes).where(_IS_ACTIVE).distinct()
-    return [(row[0], row[1]) for row in connection.execute(statement.order_by(triggers.c.project, triggers.c.scopes))]
-
-
-def active_keys_with_scopes(connection: Connection, project: str, scopes: str) -> list[TriggerKey]:
-    """Return the names of a project's active triggers whose author has these scopes."""
-    statement = select(*_KEY).where(_IS_ACTIVE, triggers.c.project == project, triggers.c.scopes == scopes)
-    return [TriggerKey(*row) for row in connection.execute(statement.order_by(*_KEY))]
-
-
-def mentioning_calendars(connection: Connection, project: str) -> list[Trigger]:
-    """Return triggers of a project that may name calendars, deleted ones included; the caller reads the spec."""
-    statement = select(triggers).where(
-        triggers.c.project == project,
-        triggers.c.spec.contains('"calendars":', autoescape=True),
-    )
-    return [from_row(row) for row in connection.execute(statement)]
-
-
 def announce_again(connection: Connection, trigger_id: str, revision: int) -> None:
     """Repeat a revision in the feed, because the trigger's next fire was moved."""
     write(connection, _announcement(connection, trigger_id, revision))
