@@ -32,7 +32,7 @@ SAFE = ("GET", "HEAD")
 
 
 class Guard:
-    """Refuses requests for routes that do not exist, and requests without the right that the route requires."""
+    """Middleware that refuses requests for unknown routes, and callers without the role that a route requires."""
 
     def __init__(self, app: ASGIApp, services: Services, routes: RouteTable) -> None:
         self._app = app

@@ -42,7 +42,7 @@ _RANKS = {role: rank for rank, role in enumerate(Role)}
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The projects within which something is allowed; None: all there are, and what belongs to none."""
+    """Projects in which something is allowed. None: in every project, and for resources of no project."""
 
     projects: frozenset[str] | None
 
@@ -100,9 +100,9 @@ class CausingRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: `actor` is what histories call it, `scopes` the text that its revisions keep of its rights.
+    """Sender of a request: `actor` is its name in histories, `scopes` its identity as revisions store it.
 
-    `cause` is the run whose token it is; only that one it may complete.
+    `cause` is the run whose token was sent; a run's token completes no other run.
     """
 
     actor: str

@@ -194,9 +194,9 @@ def _undecided(current: Trigger, spans: Sequence[tuple[datetime, datetime]], cal
 def keeps_watermark(current: Trigger | None, following: NextRevision) -> bool:
     """Return True if a change leaves the watermark where it is (R-21).
 
-    First deploy, un-delete, changed timing, resume, pause and deletion declare a baseline, and nothing else does. Under
-    `catchup: {inactive: true}` inactive and deleted time has occurrences too: there only changed timing does, and to
-    begin or to end with that while inactive.
+    Only these changes set a new baseline: the first deploy, bringing a deleted trigger back, a changed timing,
+    activation, deactivation, deletion and rebase. With `catchup: {inactive: true}`, inactive and deleted time has occurrences
+    too, so only a changed timing does, and turning `inactive` on or off while the trigger is inactive.
     """
     if current is None or following.rebases:
         return False

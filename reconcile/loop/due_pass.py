@@ -42,9 +42,9 @@ def take_for_live(
 ) -> list[int]:
     """Take tokens for the starts of a due pass, and return the number for each plan.
 
-    While triggers wait for a token, only a pass `in_turn`, over the head of their queue, gets any: else those that
-    happen to be due would overtake. `waiting` is how many triggers of this batch wait. The share of the backlogs is
-    left in the bucket while there is a backlog. The caller holds the status rows.
+    While triggers outside this batch wait for a token, only a pass with `in_turn` gets any, because it serves the head
+    of their queue; other triggers would overtake them. `waiting` is the number of triggers of this batch that wait.
+    While there is a backlog, its share is left in the bucket. The caller holds the status rows.
     """
     wanted = sum(len(plan.starts) for _, plan in wants)
     if wanted == 0 or pace.execution_qps == 0:
@@ -108,7 +108,7 @@ OPEN_FREEZE_DELAY = timedelta(days=1)
 
 
 class NextAlarm(NamedTuple):
-    """Time until a trigger is due again, None when no fire is left; it holds for this revision of the trigger only."""
+    """Time until a trigger is due again, None when no fire is left; valid for this revision of the trigger only."""
 
     trigger_id: str
     revision: int
@@ -117,7 +117,7 @@ class NextAlarm(NamedTuple):
 
 @dataclass(slots=True)
 class PassResult:
-    """Result of a pass, for the loop to act on; losing it loses nothing, because the database holds what counts.
+    """Result of a pass, for the loop to act on. If it is lost, resync and scan find the same in the database.
 
     `busy` are triggers whose status row was locked by another transaction. `stops` has the reason to deactivate a
     trigger, `unreadable` the error of one that could not be decided, both by trigger id. `started` counts the starts

@@ -172,7 +172,7 @@ class Loop:
                 return result.rate_limited
 
     def wake(self) -> None:
-        """Have the thread resync soon, because something changed. Any thread may call this, and once too often."""
+        """Have the thread resync soon, because something changed. Any thread may call this, also needlessly."""
         self.due_queue.request_resync()
 
     def start(self) -> None:
@@ -196,7 +196,7 @@ class Loop:
             self._replica.leave()
 
     def _run_pass(self, kind: PassKind, ids: Sequence[str], *, in_turn: bool = False) -> PassResult:
-        """Run a pass over one batch; if it fails on data, halve it until the culprit stands alone (L-13)."""
+        """Run a pass over one batch. If data makes it fail, run its halves, down to a single trigger (L-13)."""
         database, observations, pace, guard = self._database, self._observations, self._pace, self._clock_guard
         try:
             if kind is PassKind.CATCH_UP:
@@ -212,7 +212,7 @@ class Loop:
         return first.joined(self._run_pass(kind, ids[middle:], in_turn=in_turn))
 
     def _follow_up(self, result: PassResult) -> None:
-        """Do what a pass leaves to be done after its commit; a kill before that leaves it to resync or scan."""
+        """Act on the result of a pass after its commit. If the process is killed first, resync or scan does it."""
         jobs = self.timers.jobs()
         for trigger_id, revision, delay in result.alarms:
             if jobs.get(trigger_id) == revision:  # else a change came between, and its own alarm is set or will be

@@ -95,7 +95,7 @@ STATUSES: Final[Mapping[RunStatus, Advice]] = {
     RunStatus.CANCELLED: Advice("was cancelled", "`triggerctl fire {trigger}` makes another one"),
     RunStatus.EXPIRED: Advice("waited for longer than `start_within`", "`triggerctl fire {trigger}` makes another one"),
 }
-"""What became of a run."""
+"""Explanations of the statuses of runs, by status."""
 
 DEACTIVATED: Final[Mapping[str, Advice]] = {
     StopReason.COMPLETED: Advice("its schedule had no fire left", "deploy it with a schedule that has one"),

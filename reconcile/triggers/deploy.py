@@ -167,7 +167,7 @@ def _refuse_faults(manifest: TriggerManifest, caller: Caller, sharing: Sharing) 
 
 
 def _deploy_request(manifest: TriggerManifest, caller: Caller, origin: str | None) -> Mapping[str, object]:
-    """Return the fields of the revision that this deploy determines; it leaves what it does not name (R-04)."""
+    """Return the fields of the revision that this deploy sets; fields it does not name stay as they are (R-04)."""
     request: dict[str, object] = {
         "action": Action.DEPLOY,
         "reason": caller.reason,

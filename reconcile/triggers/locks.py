@@ -23,7 +23,7 @@ class LockedTrigger:
     """A name under the locks of a change, read after they were taken.
 
     `trigger` and `status` are None for a name that was never used. `tasks` are the locked task versions. `now` was
-    read after the last lock, because the clock of a transaction that waited lies in the past (invariant 6).
+    read after the last lock, because a time read before the transaction waited lies in the past (invariant 6).
     """
 
     connection: Connection

@@ -201,8 +201,8 @@ def append(
 
     Every change of a trigger goes through here. The caller holds the locks, tasks first. Without a baseline the
     watermark and the next fire stay. `commits` commits the transaction in the same round trip. `traceparent` is the
-    trace of the request; runs are held back until `over_budget_until`. Raises AlreadyThere when the name was taken
-    meanwhile.
+    trace of the request; waiting runs are held back until `over_budget_until`. Raises AlreadyThere when another
+    transaction created the name first.
     """
     current = apply(previous, revision)
     row = current_row(current)

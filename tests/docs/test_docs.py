@@ -193,12 +193,49 @@ def test_every_manifest_field_is_documented() -> None:
 
 
 def test_every_dependency_is_documented() -> None:
-    """U-05: decisions.md names each dependency of the product, its tests and its checks."""
-    page = pages.text("docs/decisions.md").lower()
+    """U-05: the tables of decisions.md name each dependency of the product, its tests and its checks."""
+    rows = "\n".join(re.findall(r"^\| ([^|]+) \|", pages.text("docs/decisions.md"), re.MULTILINE)).lower()
     project = tomllib.loads(pages.text("pyproject.toml"))["project"]
     needed = project["dependencies"] + [name for extra in project["optional-dependencies"].values() for name in extra]
     names = [re.split(r"[\[<>=~! ]", line)[0].lower() for line in needed]
-    assert [name for name in names if name not in page] == []
+    assert [name for name in names if name not in rows and name != project["name"]] == []
+
+
+def test_the_architecture_names_only_existing_code() -> None:
+    """U-05: every path, module and name of code in architecture.md is in the tree."""
+    assert pages.missing_code(pages.text("docs/architecture.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("loop/alarms.py", "loop/alarm.py"),
+        ("reconcile/triggers/append.py", "controller/triggers/append.py"),
+        ("revisions/spec/", "revisions/specs/"),
+        ("append_revision", "append_revision_now"),
+        ("trigger_status.next_fire_at", "trigger_status.next_fires_at"),
+        ("reconcile/launchers/<kind>.py", "reconcile/launcher/<kind>.py"),
+        ("guard.py", "guards.py"),
+    ],
+)
+def test_a_wrong_name_in_the_architecture_is_noticed(right: str, wrong: str) -> None:
+    """U-05: a renamed module or function fails the test above."""
+    page = pages.text("docs/architecture.md")
+    assert f"`{right}`" in page
+    assert wrong in pages.missing_code(page.replace(f"`{right}`", f"`{wrong}`"))
+
+
+def test_a_wrong_name_in_the_drawing_is_noticed() -> None:
+    """U-05: the drawing of a manifest's path names modules, too."""
+    page = pages.text("docs/architecture.md")
+    wrong = page.replace('["7 reconcile/triggers/locks.py"]', '["7 reconcile/triggers/lock.py"]')
+    assert pages.missing_code(wrong) == ["reconcile/triggers/lock.py"]
+
+
+@pytest.mark.parametrize("name", ["reconcile.loop.timers", "controller.guard"])
+def test_a_wrong_dotted_module_is_noticed(name: str) -> None:
+    """U-05: dotted names are modules of the packages."""
+    assert pages.missing_code(f"`reconcile.loop.alarms` and `{name}`") == [name]
 
 
 def commands_in_blocks() -> Iterator[tuple[str, str]]:
