@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer of the tests' own: a real server with discovery and keys, and the tokens it signs."""
+"""OpenID Connect issuer for tests: a real HTTP server with discovery and keys, and the tokens it signs."""
 
 import json
 import threading
@@ -13,13 +13,13 @@ AUDIENCE = "triggerctl"
 
 
 class Issuer:
-    """Serves between `with` and its end; `asked` counts what was asked for. Its keys can be rotated.
+    """Issuer that serves while its `with` block lasts; `requests` lists the paths requested. Its keys can be rotated.
 
-    `status` other than 200 is what it answers to everything; `keys_at` is where it says that its keys are.
+    `status` is the status of every answer; `keys_at` is the address of the keys in the discovery document.
     """
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.keys: dict[str, ec.EllipticCurvePrivateKey] = {}
         self.kid = ""
         self.status = 200
@@ -28,7 +28,7 @@ class Issuer:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                issuer.asked.append(self.path)
+                issuer.requests.append(self.path)
                 content = json.dumps(issuer.documents[self.path]).encode()
                 self.send_response(issuer.status)
                 self.send_header("Content-Length", str(len(content)))
@@ -36,7 +36,7 @@ class Issuer:
                 self.wfile.write(content)
 
             def log_message(self, *_: Any) -> None:
-                """Says nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -52,15 +52,22 @@ class Issuer:
         return {"/.well-known/openid-configuration": discovery, "/keys": {"keys": public}}
 
     def rotate(self, kid: str) -> None:
-        """Only the new key counts from now on."""
+        """Replace all keys by a new one."""
         self.kid, self.keys = kid, {kid: ec.generate_private_key(ec.SECP256R1())}
 
     def token(self, now: datetime, *, headers: dict[str, Any] | None = None, key: Any = None, **claims: Any) -> str:
-        """Of ann, good for an hour, unless the claims say otherwise; None takes one out."""
-        usual = {"iss": self.url, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + timedelta(hours=1)}
-        said = {name: value for name, value in (usual | claims).items() if value is not None}
-        stated = {name: value for name, value in {"kid": self.kid, **(headers or {})}.items() if value is not None}
-        return jwt.encode(said, key or self.keys[self.kid], algorithm=stated.pop("alg", "ES256"), headers=stated)
+        """Return a token of ann that expires in an hour; `claims` and `headers` override it, None removes a claim."""
+        default_claims = {"iss": self.url, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + timedelta(hours=1)}
+        sent_claims = {name: value for name, value in (default_claims | claims).items() if value is not None}
+        sent_headers = {
+            name: value for name, value in {"kid": self.kid, **(headers or {})}.items() if value is not None
+        }
+        return jwt.encode(
+            sent_claims,
+            key or self.keys[self.kid],
+            algorithm=sent_headers.pop("alg", "ES256"),
+            headers=sent_headers,
+        )
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
