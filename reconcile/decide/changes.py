@@ -195,8 +195,9 @@ def keeps_watermark(current: Trigger | None, following: NextRevision) -> bool:
     """Return True if a change leaves the watermark where it is (R-21).
 
     Only these changes set a new baseline: the first deploy, bringing a deleted trigger back, a changed timing,
-    activation, deactivation, deletion and rebase. With `catchup: {inactive: true}`, inactive and deleted time has occurrences
-    too, so only a changed timing does, and turning `inactive` on or off while the trigger is inactive.
+    activation, deactivation, deletion and rebase. With `catchup: {inactive: true}`, inactive and deleted time has
+    occurrences too. Then only the first deploy, a changed timing and a rebase do, and turning `inactive` on or off
+    while the trigger is inactive.
     """
     if current is None or following.rebases:
         return False
