@@ -14,19 +14,19 @@ from reconcile.observations.passes import LoopResynced
 from revisions.clock import HandClock
 from revisions.errors import Unavailable
 from revisions.store.database import Database
-from tests.controller.test_serve import Up
+from tests.controller.test_serve import RunningProcess
 from tests.waiting import eventually
 
 
 @pytest.fixture
-def up(database_url: str, tmp_path: Path) -> Iterator[Up]:
+def up(database_url: str, tmp_path: Path) -> Iterator[RunningProcess]:
     with Database(database_url) as database:
-        process = Up(database, tmp_path / "work")
+        process = RunningProcess(database, tmp_path / "work")
         yield process
         process.stop()
 
 
-def probes(up: Up) -> tuple[int, int]:
+def probes(up: RunningProcess) -> tuple[int, int]:
     return up.client.get("/healthz").status_code, up.client.get("/readyz").status_code
 
 
@@ -36,13 +36,13 @@ def a_loop_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("a_loop_that_ends")
-def test_a_loop_that_has_ended(up: Up) -> None:
+def test_a_loop_that_has_ended(up: RunningProcess) -> None:
     """O-05, L-16: nothing fires any more, so it is neither alive nor ready, and says why."""
     eventually(lambda: probes(up) == (503, 503))
     assert "has ended by itself: loop" in up.client.get("/healthz").json()["detail"]
 
 
-def test_a_schema_that_is_too_old(up: Up) -> None:
+def test_a_schema_that_is_too_old(up: RunningProcess) -> None:
     """O-05, R-19: it lives, and is not ready."""
     with up.database.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
@@ -83,7 +83,7 @@ def test_parts_that_end_because_they_were_told_to(clock: HandClock) -> None:
         condition.check_ready()
 
 
-def test_a_stopped_process_ends(up: Up) -> None:
+def test_a_stopped_process_ends(up: RunningProcess) -> None:
     """O-05: the route that says so is there until the last."""
     up.process.stop()
     eventually(lambda: probes(up) == (200, 503))

@@ -13,7 +13,7 @@ from reconcile.triggers.credentials import create_token
 from revisions.store.database import Database
 from tests.contract.service import Service
 from tests.controller.asking import BY_HAND, IS_NEW, T, manifest, task_manifest
-from tests.controller.test_serve import Up
+from tests.controller.test_serve import RunningProcess
 from tests.waiting import eventually
 
 SCRIPT = """
@@ -43,7 +43,7 @@ class Guarded:
     def __init__(self, database: Database, work_dir: Path, port: int) -> None:
         grant = Grant(Role.DEPLOYER, Reach(frozenset({"acme"})))
         ci = create_token(database, Observations(), "ci", grant, None, EVERYWHERE, Caller("root"))
-        self.up = Up(database, work_dir, listen=f"127.0.0.1:{port}")
+        self.up = RunningProcess(database, work_dir, listen=f"127.0.0.1:{port}")
         self.up.client.headers["Authorization"] = f"Bearer {ci.secret}"
 
     def run_of(self, task: dict[str, Any]) -> dict[str, Any]:

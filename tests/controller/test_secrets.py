@@ -1,4 +1,4 @@
-"""Secrets of tasks: where they are found, who gets them, and that they are written nowhere."""
+"""Secrets of tasks: their sources, the runs that get them, and masking wherever something is stored or logged."""
 
 import json
 import sys
@@ -34,14 +34,14 @@ import json, os, subprocess, sys, time
 from pathlib import Path
 seen = json.load(sys.stdin)
 key = seen["secrets"]["GA_TOKEN"]
-here = Path(__file__).parent
-told = " ".join(sys.argv) + json.dumps(dict(os.environ)) + Path("/proc/self/cmdline").read_text()
-(here / "ways").write_text(json.dumps([key, key in told]))
+folder = Path(__file__).parent
+visible = " ".join(sys.argv) + json.dumps(dict(os.environ)) + Path("/proc/self/cmdline").read_text()
+(folder / "key_and_leak").write_text(json.dumps([key, key in visible]))
 json.dump({"state": {"cursor": key}, "echo": seen, key: [key]}, open(os.environ["TRIGGERCTL_OUTPUT"], "w"))
 half = len(key) // 2
 print("begin", key[:half], end="", flush=True)
-(here / "half").touch()
-while not (here / "go").exists():
+(folder / "half").touch()
+while not (folder / "go").exists():
     time.sleep(0.002)
 print(key[half:], json.dumps(key), flush=True)
 sys.exit(f"cannot log in with {key}")
@@ -49,7 +49,7 @@ sys.exit(f"cannot log in with {key}")
 
 
 class Scene:
-    """Runners of one machine, with a folder of secrets."""
+    """Runners of one machine, and a folder of secrets."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world, self.folder = world, folder
@@ -61,14 +61,14 @@ class Scene:
         (self.secrets / path).write_text(value)
 
     def runner(self, **vault: Any) -> Runner:
-        chosen = RunnerSettings(
+        settings = RunnerSettings(
             self.folder / "work", self.folder, vault=Vault(places=SecretPlaces(self.secrets), **vault)
         )
         world = self.world
-        return Runner(world.database, world.observations, launchers(), settings=chosen)
+        return Runner(world.database, world.observations, launchers(), settings=settings)
 
     def run(self, runner: Runner) -> Run:
-        """A run fired now and ended."""
+        """Fire a run now, wait until it has ended, and return it."""
         self.world.advance(minutes=1)
         self.world.resync()
         runner.run_pass()
@@ -85,8 +85,8 @@ def scene(api: Api, world: World, tmp_path: Path) -> Scene:
     return Scene(world, tmp_path)
 
 
-def written(database: Database, api: Api) -> str:
-    """Every row of every table, and what the API tells of the trigger and its runs."""
+def stored_text(database: Database, api: Api) -> str:
+    """Return every row of every table, and the API's answers about the trigger and its runs."""
     parts: list[str] = []
     with database.read() as connection:
         for table in metadata.sorted_tables:
@@ -103,21 +103,21 @@ def written(database: Database, api: Api) -> str:
 
 
 @pytest.fixture
-def all_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    """Everything that any library logs, on standard error."""
+def full_logging(capsys: pytest.CaptureFixture[str]) -> None:
+    """Log everything, from all libraries, to standard error."""
     logs.configure("debug", "json")
 
 
-def is_clean(text: str) -> bool:
+def has_no_secret(text: str) -> bool:
     return not any(form in text for form in (KEY, json.dumps(KEY)[1:-1], KEY[:12]))
 
 
-def test_the_task_gets_a_secret_that_is_written_nowhere(
-    scene: Scene, api: Api, database: Database, all_logged: None, capsys: pytest.CaptureFixture[str]
+def test_a_secret_is_passed_to_the_task_and_stored_nowhere(
+    scene: Scene, api: Api, database: Database, full_logging: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """X-12: in its document alone; not in a table, a log, an error, an answer, a command line or an environment.
+    """X-12: only in the task document; not in tables, logs, errors, answers, command lines or environments.
 
-    The task prints it in two halves, answers it, keeps it as state and dies with it, under a controller that logs all.
+    The task prints it in two halves, returns it, keeps it as state and fails with it, while everything is logged.
     """
     scene.put("client-7/GA_TOKEN")
     scene.task("GA_TOKEN")
@@ -129,26 +129,26 @@ def test_the_task_gets_a_secret_that_is_written_nowhere(
     runner.run_pass()
     eventually(lambda: (scene.folder / "half").exists())
     scene.world.advance(seconds=1)
-    runner.run_pass()  # stores what was printed until now
+    runner.run_pass()  # stores the first half
     (scene.folder / "go").touch()
     eventually(lambda: runner.run_pass().live == 0)
     [run] = scene.world.runs()
-    said = capsys.readouterr().err
-    assert json.loads((scene.folder / "ways").read_text()) == [KEY, False]
+    logged = capsys.readouterr().err
+    assert json.loads((scene.folder / "key_and_leak").read_text()) == [KEY, False]
     assert (run.status, run.error) == ("failed", "exited with code 1: cannot log in with ***")
     assert json.loads(run.output or "")["echo"]["secrets"] == {"GA_TOKEN": "***"}
-    assert "run.settled" in said
+    assert "run.settled" in logged
     stars = "*" * len(KEY.encode())
-    printed = api.get(f"/runs/{run.id}/logs").text
-    assert printed.startswith(f'begin {stars} "{"*" * (len(json.dumps(KEY)) - 2)}"\ncannot log in with {stars}')
+    log = api.get(f"/runs/{run.id}/logs").text
+    assert log.startswith(f'begin {stars} "{"*" * (len(json.dumps(KEY)) - 2)}"\ncannot log in with {stars}')
     assert api.get(f"{T}/state").json()["state"] == {"cursor": "***"}
-    for text in (written(database, api), said, repr(scene.world.observed)):
-        assert is_clean(text)
+    for text in (stored_text(database, api), logged, repr(scene.world.observed)):
+        assert has_no_secret(text)
     assert {path.name for path in (scene.folder / "work").iterdir()} == {"instances", "installation"}
 
 
-def test_a_missing_secret_ends_the_run_at_once(scene: Scene) -> None:
-    """X-12: in its first attempt; the error names the secret, its scope and where it was looked for."""
+def test_a_missing_secret_fails_the_run_without_a_retry(scene: Scene) -> None:
+    """X-12: the error names the secret, its scope and the places that were searched."""
     scene.task("GA_TOKEN")
     scene.world.create(task_version="v2", secret_scope="client-7")
     run = scene.run(scene.runner())
@@ -158,11 +158,11 @@ def test_a_missing_secret_ends_the_run_at_once(scene: Scene) -> None:
         f"files ({scene.secrets}/client-7/GA_TOKEN), environment (TRIGGERCTL_SECRET__GA_TOKEN), "
         f"files ({scene.secrets}/GA_TOKEN)"
     )
-    assert not (scene.folder / "ways").exists()
+    assert not (scene.folder / "key_and_leak").exists()
 
 
-def test_a_source_that_cannot_tell_is_asked_again_by_the_next_attempt(scene: Scene) -> None:
-    """X-12, X-07: unlike one that has nothing."""
+def test_an_unreadable_source_is_read_again_by_the_next_attempt(scene: Scene) -> None:
+    """X-12, X-07: unlike a source without the secret."""
     (scene.secrets / "GA_TOKEN").mkdir(parents=True)
     (scene.secrets / "GA_TOKEN").rmdir()
     (scene.secrets / "GA_TOKEN").write_bytes(b"\xff")
@@ -173,21 +173,21 @@ def test_a_source_that_cannot_tell_is_asked_again_by_the_next_attempt(scene: Sce
     assert run.error == f"secret GA_TOKEN (no scope): files: {scene.secrets}/GA_TOKEN is not UTF-8"
 
 
-ORDER: Mapping[str, tuple[dict[str, str], dict[str, str], tuple[str, ...], str]] = {
-    "the scope before none": ({"GA_TOKEN": "e"}, {"client-7/GA_TOKEN": "fs"}, ("environment", "files"), "fs"),
+SOURCE_ORDERS: Mapping[str, tuple[dict[str, str], dict[str, str], tuple[str, ...], str]] = {
+    "scoped before unscoped": ({"GA_TOKEN": "e"}, {"client-7/GA_TOKEN": "fs"}, ("environment", "files"), "fs"),
     "the first source": ({"GA_TOKEN": "e"}, {"GA_TOKEN": "f"}, ("environment", "files"), "e"),
-    "the other way round": ({"GA_TOKEN": "e"}, {"GA_TOKEN": "f"}, ("files", "environment"), "f"),
-    "an empty one is none": ({"GA_TOKEN": ""}, {"GA_TOKEN": "f"}, ("environment", "files"), "f"),
-    "only what is named": ({"CLIENT_7__GA_TOKEN": "es"}, {"GA_TOKEN": "f"}, ("files",), "f"),
+    "the order reversed": ({"GA_TOKEN": "e"}, {"GA_TOKEN": "f"}, ("files", "environment"), "f"),
+    "an empty value counts as missing": ({"GA_TOKEN": ""}, {"GA_TOKEN": "f"}, ("environment", "files"), "f"),
+    "only the sources of the settings": ({"CLIENT_7__GA_TOKEN": "es"}, {"GA_TOKEN": "f"}, ("files",), "f"),
 }
 
 
-@pytest.mark.parametrize("case", ORDER)
-def test_sources_are_asked_in_the_order_of_the_settings(
+@pytest.mark.parametrize("case", SOURCE_ORDERS)
+def test_sources_are_searched_in_the_order_of_the_settings(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    """X-12: `<scope>/<name>` in all of them, then `<name>`."""
-    variables, files, sources, expected = ORDER[case]
+    """X-12: `<scope>/<name>` in all sources, then `<name>`."""
+    variables, files, sources, expected = SOURCE_ORDERS[case]
     for name, value in variables.items():
         monkeypatch.setenv(f"TRIGGERCTL_SECRET__{name}", value)
     for path, value in files.items():
@@ -196,18 +196,18 @@ def test_sources_are_asked_in_the_order_of_the_settings(
     scene.task("GA_TOKEN")
     scene.world.create(task_version="v2", secret_scope="client-7", retry={"max_attempts": 1})
     scene.run(scene.runner(sources=sources))
-    assert json.loads((scene.folder / "ways").read_text())[0] == expected
+    assert json.loads((scene.folder / "key_and_leak").read_text())[0] == expected
 
 
-def test_a_callback_is_masked_too(scene: Scene, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """X-12, X-10: what a service says to the API, which never launched anything."""
+def test_secrets_in_a_callback_are_masked(scene: Scene, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-12, X-10: by the API process, which has not launched the attempt."""
     monkeypatch.setenv("TRIGGERCTL_SECRET__GA_TOKEN", KEY)
     with Service() as service:
         block = {"launcher": "http", "http": {"url": f"{service.url}/say"}, "secrets": ["GA_TOKEN"]}
         task = {"spec": block | {"timeout": "1h"}}
         assert api.put("/tasks/acme/production/report/v2", task).status_code == 201
-        given = {"status": 202, "body": "queued"}
-        answer = api.put(T, manifest(task_version="v2", input=given, retry={"max_attempts": 1}), IS_NEW)
+        response = {"status": 202, "body": "queued"}
+        answer = api.put(T, manifest(task_version="v2", input=response, retry={"max_attempts": 1}), IS_NEW)
         assert answer.status_code == 201
         runner = scene.runner()
         scene.world.advance(minutes=1)
@@ -216,19 +216,19 @@ def test_a_callback_is_masked_too(scene: Scene, api: Api, monkeypatch: pytest.Mo
         [run] = scene.world.runs()
         eventually(lambda: list((scene.folder / "work").glob("*/accepted")))
         assert json.loads(service.seen[0].body)["secrets"] == {"GA_TOKEN": KEY}
-        said = {"attempt": 1, "outcome": "failed", "error": f"no {KEY}", "output": {"k": KEY}}
-        assert api.post(f"/runs/{run.id}/complete", said).status_code == 200
+        callback = {"attempt": 1, "outcome": "failed", "error": f"no {KEY}", "output": {"k": KEY}}
+        assert api.post(f"/runs/{run.id}/complete", callback).status_code == 200
         runner.run_pass()
     [run] = scene.world.runs()
     assert (run.status, run.error, run.output) == ("failed", "no ***", '{"k":"***"}')
-    assert is_clean(written(scene.world.database, api))
+    assert has_no_secret(stored_text(scene.world.database, api))
 
 
 SCOPES = {"client-7": ["other"], "client-8": ["acme", "other"]}
 
 
-def test_a_scope_of_other_projects_is_refused_when_a_trigger_is_deployed(scene: Scene) -> None:
-    """X-12, R-18: at its field, with the way out; by a rollback too."""
+def test_a_deploy_with_the_scope_of_another_project_is_refused(scene: Scene) -> None:
+    """X-12, R-18: the error names the field and the way out; a rollback is refused too."""
     world = scene.world
     world.create(secret_scope="client-7")
     world.sharing = Sharing(SCOPES)
@@ -251,8 +251,8 @@ def test_a_scope_of_other_projects_is_refused_when_a_trigger_is_deployed(scene: 
         )
 
 
-def test_a_run_gets_nothing_of_a_scope_of_other_projects(scene: Scene) -> None:
-    """X-12: where the trigger was deployed before the scope was theirs; the run fails in its first attempt."""
+def test_a_run_gets_no_secrets_of_another_projects_scope(scene: Scene) -> None:
+    """X-12: its trigger was deployed before the scope was assigned; the run fails without a retry."""
     scene.put("client-7/GA_TOKEN")
     scene.put("GA_TOKEN")
     scene.task("GA_TOKEN")
@@ -263,11 +263,11 @@ def test_a_run_gets_nothing_of_a_scope_of_other_projects(scene: Scene) -> None:
         "secret GA_TOKEN (scope client-7): the secrets of scope client-7 are not for project acme; "
         "name a scope of acme's, or have the setting secret_scopes list acme under client-7"
     )
-    assert not (scene.folder / "ways").exists()
+    assert not (scene.folder / "key_and_leak").exists()
 
 
-def test_a_run_gets_what_is_shared_with_its_project(scene: Scene) -> None:
-    """X-12: by name, and where the scope is not listed."""
+def test_a_run_gets_secrets_of_scopes_shared_with_its_project(scene: Scene) -> None:
+    """X-12: a scope that lists the project, and a scope that is not listed at all."""
     for scope in ("client-8", "not-listed"):
         scene.put(f"{scope}/GA_TOKEN", f"of {scope}")
     (scene.folder / "go").touch()
@@ -275,27 +275,27 @@ def test_a_run_gets_what_is_shared_with_its_project(scene: Scene) -> None:
     runner = scene.runner(sharing=Sharing(SCOPES))
     scene.world.create(task_version="v2", secret_scope="client-8", retry={"max_attempts": 1})
     scene.run(runner)
-    assert json.loads((scene.folder / "ways").read_text())[0] == "of client-8"
+    assert json.loads((scene.folder / "key_and_leak").read_text())[0] == "of client-8"
     scene.world.update("tick", 1, task_version="v2", secret_scope="not-listed", retry={"max_attempts": 1})
     scene.run(runner)
-    assert json.loads((scene.folder / "ways").read_text())[0] == "of not-listed"
+    assert json.loads((scene.folder / "key_and_leak").read_text())[0] == "of not-listed"
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "", "A__B", "_A", "A_", "1A", "A-B", "x" * 129])
-def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
-    """X-12: when the task is registered; `__` would look like a scope."""
+def test_an_invalid_secret_name_is_refused(name: str) -> None:
+    """X-12: when the task is registered; it could leave the folder, and `__` could be mistaken for a scope."""
     with pytest.raises(Invalid, match=r"spec\.secrets\[0\]"):
         TaskManifest.read(task_document(secrets=[name]))
 
 
 @pytest.mark.parametrize("scope", ["../client-7", "client/7", "..", ".", "", "Client", "-a", "x" * 64])
-def test_a_scope_that_could_lead_elsewhere_is_refused(scope: str) -> None:
+def test_an_invalid_secret_scope_is_refused(scope: str) -> None:
     """X-12: when the trigger is deployed."""
     with pytest.raises(Invalid, match=r"spec\.secret_scope"):
         TriggerManifest.read(trigger_document(secret_scope=scope))
 
 
-def test_a_name_that_stands_there_twice_is_refused() -> None:
-    """X-12, R-18: with the way out."""
+def test_a_repeated_secret_name_is_refused() -> None:
+    """X-12, R-18: the error says which name."""
     with pytest.raises(Invalid, match=r"spec\.secrets\[1\]: A stands there twice"):
         TaskManifest.read(task_document(secrets=["A", "A"]))

@@ -1,4 +1,4 @@
-"""Permission of a task to destroy, from the manifest to the task document."""
+"""`allow_destructive`, from the manifest to the task document."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.world import World, task_document, trigger_document
 
 
 def test_the_task_document_has_the_permission_of_the_trigger(world: World, tmp_path: Path) -> None:
-    """E-15: by the revision that made the run. No present source of events is untrusted."""
+    """E-15: as of the revision that made the run. `untrusted` is false: no source of events exists yet."""
     launcher = ScriptedLauncher()
     runner = Runner(
         world.database, world.observations, {"process": launcher}, settings=RunnerSettings(tmp_path / "work", tmp_path)
@@ -23,11 +23,11 @@ def test_the_task_document_has_the_permission_of_the_trigger(world: World, tmp_p
     world.advance(minutes=1)
     world.resync()
     runner.run_pass()
-    said = [(work.launch.input["untrusted"], work.launch.input["allow_destructive"]) for work in launcher.works]
-    assert said == [(False, True), (False, False)]
+    flags = [(work.launch.input["untrusted"], work.launch.input["allow_destructive"]) for work in launcher.works]
+    assert flags == [(False, True), (False, False)]
 
 
-def test_a_deploy_that_allows_destruction_warns(api: Api, cli: Cli, write: Write) -> None:
+def test_a_deploy_with_allow_destructive_warns(api: Api, cli: Cli, write: Write) -> None:
     """E-15: in the answer and on standard error. Changes other than deploys do not warn."""
     answer = api.put(T, manifest(allow_destructive=True), IS_NEW).json()
     assert ["allow_destructive" in warning for warning in answer["warnings"]] == [True]
@@ -35,13 +35,13 @@ def test_a_deploy_that_allows_destruction_warns(api: Api, cli: Cli, write: Write
     assert api.post(f"{T}/rollback", {"to": 1}, at(2)).json()["warnings"] == answer["warnings"]
     assert api.put(T, manifest(), at(2)).json()["warnings"] == []
     file = write("tick.yaml", trigger_document(allow_destructive=True))
-    said = cli("--output", "json", "deploy", file, "--expected-revision", "3")
-    assert said.err == f"warning: {answer['warnings'][0]}\n"
-    assert json.loads(said.out)["revision"] == 4
+    result = cli("--output", "json", "deploy", file, "--expected-revision", "3")
+    assert result.err == f"warning: {answer['warnings'][0]}\n"
+    assert json.loads(result.out)["revision"] == 4
 
 
-def test_a_plan_that_allows_destruction_warns(cli: Cli, world: World, tmp_path: Path) -> None:
-    """E-15, U-02: for each trigger by name, as table and JSON, and again when it is applied."""
+def test_a_plan_with_allow_destructive_warns(cli: Cli, world: World, tmp_path: Path) -> None:
+    """E-15, U-02: for each trigger by name, as table and JSON, and again when the plan is applied."""
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a.json").write_text(json.dumps(trigger_document(allow_destructive=True)))
     (tmp_path / "f" / "b.json").write_text(json.dumps(trigger_document("tock")))
@@ -49,5 +49,5 @@ def test_a_plan_that_allows_destruction_warns(cli: Cli, world: World, tmp_path: 
     assert f"! {NAME}: spec.allow_destructive is on" in cli("plan", "f").out
     [warning] = json.loads(cli("--output", "json", "plan", "f").out)["warnings"]
     assert warning.startswith(f"{NAME}: spec.allow_destructive is on")
-    said = cli("--output", "json", "apply", "f", "--yes")
-    assert f"warning: {warning}\n" in said.err
+    result = cli("--output", "json", "apply", "f", "--yes")
+    assert f"warning: {warning}\n" in result.err

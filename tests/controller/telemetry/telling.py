@@ -1,4 +1,4 @@
-"""A controller that tells its spans to a test, as one process does to its collector."""
+"""Spans of a controller, collected in memory for tests."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,22 +18,22 @@ from revisions.store.database import Database
 from tests.world import World
 
 
-class Telling:
-    """One controller's spans; `ratio` of the traces that begin here."""
+class RecordedSpans:
+    """Spans recorded by one controller. `ratio` is the share of new traces that is recorded."""
 
     def __init__(self, ratio: float | None = None) -> None:
-        self._kept = InMemorySpanExporter()
-        self.spans = Spans(Tracing(SimpleSpanProcessor(self._kept), ratio))
+        self._exporter = InMemorySpanExporter()
+        self.spans = Spans(Tracing(SimpleSpanProcessor(self._exporter), ratio))
 
-    def hears(self, *observations: Observations) -> None:
-        for one in observations:
-            one.subscribe(self.spans.record)
+    def subscribe_to(self, *observations: Observations) -> None:
+        for source in observations:
+            source.subscribe(self.spans.record)
 
     def all(self) -> Sequence[ReadableSpan]:
-        return self._kept.get_finished_spans()
+        return self._exporter.get_finished_spans()
 
     def named(self, name: str) -> list[ReadableSpan]:
-        """In the order in which they were told."""
+        """Return the ended spans of a name, in the order in which they ended."""
         return [span for span in self.all() if span.name == name]
 
     def one(self, name: str) -> ReadableSpan:
@@ -41,33 +41,33 @@ class Telling:
         return span
 
     def runner(self, world: World, launchers: Mapping[str, Launcher], folder: Path) -> Runner:
-        """A runner of this controller, in a folder that others may have used before."""
+        """Return a runner of this controller; its folder may have been used by others before."""
         database: Database = world.database
         settings = RunnerSettings(work_dir=folder, task_root=folder, traceparent=self.spans.traceparent)
         return Runner(database, world.observations, launchers, settings=settings)
 
 
-def fact(span: ReadableSpan, name: str) -> AnyValue:
-    """What a span says of itself under a name. Raises KeyError where it says nothing."""
+def attribute(span: ReadableSpan, name: str) -> AnyValue:
+    """Return an attribute of a span. Raises KeyError if it has none of this name."""
     return (span.attributes or {})[name]
 
 
-def header(span: ReadableSpan) -> str:
-    """What somebody is told who is to be this span's child."""
+def traceparent_of(span: ReadableSpan) -> str:
+    """Return the `traceparent` header by which another span becomes the child of this one."""
     context = span.context
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
 
-def is_child(span: ReadableSpan, of: ReadableSpan) -> bool:
-    """Whether a span hangs below another one, in its trace."""
-    same = span.context.trace_id == of.context.trace_id
-    return same and span.parent is not None and span.parent.span_id == of.context.span_id
+def is_child(span: ReadableSpan, parent: ReadableSpan) -> bool:
+    """Return True if a span's parent is the other one, in the same trace."""
+    is_same_trace = span.context.trace_id == parent.context.trace_id
+    return is_same_trace and span.parent is not None and span.parent.span_id == parent.context.span_id
 
 
-def links(span: ReadableSpan) -> set[tuple[int, int]]:
-    return {place(link) for link in span.links}
+def linked_ids(span: ReadableSpan) -> set[tuple[int, int]]:
+    return {ids_of(link) for link in span.links}
 
 
-def place(of: Any) -> tuple[int, int]:
-    """Trace and span."""
-    return of.context.trace_id, of.context.span_id
+def ids_of(span_or_link: Any) -> tuple[int, int]:
+    """Return the ids of trace and span."""
+    return span_or_link.context.trace_id, span_or_link.context.span_id
