@@ -70,8 +70,8 @@ class RawBody:
         try:
             return model.model_validate({name: item for name, item in value.items() if item is not None})
         except ValidationError as error:
-            details = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
-        faults = few(fault for one in details for fault in _faults(model, one))
+            details = sorted(error.errors(include_url=False), key=lambda detail: detail["type"] != "extra_forbidden")
+        faults = few(fault for detail in details for fault in _faults(model, detail))
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
 
 
@@ -170,7 +170,7 @@ def _without_null(annotation: Any) -> Any:
     if get_origin(annotation) is Annotated:
         return _without_null(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        return _without_null(next(one for one in get_args(annotation) if one is not NoneType))
+        return _without_null(next(part for part in get_args(annotation) if part is not NoneType))
     return annotation
 
 

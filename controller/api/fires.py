@@ -162,7 +162,7 @@ def fire_many(
             progress,
             projects=reach.projects,
         )
-        return ListOut[FiredOut](items=[_fired(services, one) for one in fired], next_cursor=None)
+        return ListOut[FiredOut](items=[_fired(services, item) for item in fired], next_cursor=None)
 
     return answer_long_work(accept, work)
 

@@ -274,8 +274,10 @@ def _missed_deadline(row: MissedDeadline, key: TriggerKey) -> MissedDeadlineOut:
     )
 
 
-def _difference(one: FieldDifference) -> DifferenceOut:
-    return DifferenceOut(path=one.path, kind=one.kind.value, before=one.before, after=one.after)
+def _difference(difference: FieldDifference) -> DifferenceOut:
+    return DifferenceOut(
+        path=difference.path, kind=difference.kind.value, before=difference.before, after=difference.after
+    )
 
 
 def _change(row: FeedEntry) -> ChangeOut:

@@ -92,7 +92,9 @@ def listing(
     with services.database.read() as connection:
         now = services.database.clock.now(connection)
         tokens = _within(connection, reach, before, limit + 1)
-    return page(ListOut[TokenOut], tokens, limit, lambda one: token_out(one, now), lambda one: pack(one.token_id))
+    return page(
+        ListOut[TokenOut], tokens, limit, lambda token: token_out(token, now), lambda token: pack(token.token_id)
+    )
 
 
 @router.delete("/{id}", dependencies=[require(Role.ADMIN)])

@@ -222,7 +222,7 @@ def _change_many(
     changed = change_triggers(
         services.database, services.observations, chosen, action, asking, until=until, projects=projects
     )
-    return ListOut[BulkChangeOut](items=[_bulk_change(one) for one in changed], next_cursor=None)
+    return ListOut[BulkChangeOut](items=[_bulk_change(change) for change in changed], next_cursor=None)
 
 
 def names_or_tag(names: Sequence[Named] | None, tag: str | None) -> Sequence[Named] | str:

@@ -25,7 +25,7 @@ from controller.settings import VERSION
 from reconcile.decide.trace_context import Context
 
 SECONDS_TO_SEND = 3.0
-"""How long a stopping process waits until the remaining spans are sent."""
+"""Seconds for which a stopping process waits until the remaining spans are sent."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = 1_000
 

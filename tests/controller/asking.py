@@ -1,4 +1,4 @@
-"""Asking the API, and what is asked in most tests."""
+"""Client of the API, and the names and manifests that most tests send."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import httpx
 T = "/triggers/acme/production/report/tick"
 NAME = "acme/production/report/tick"
 IS_NEW = {"If-None-Match": "*"}
-BY_HAND: dict[str, Any] = {"schedule": {"at": "2060-01-01T00:00:00Z"}}  # on the real clock, fires when asked alone
+BY_HAND: dict[str, Any] = {"schedule": {"at": "2060-01-01T00:00:00Z"}}  # fires only by hand in tests on the real clock
 
 
 def at(revision: int) -> dict[str, str]:
@@ -20,13 +20,13 @@ def task_manifest(**spec: Any) -> dict[str, Any]:
 
 
 def manifest(tags: Any = None, **spec: Any) -> dict[str, Any]:
-    """A trigger that fires every minute, unless the spec says otherwise."""
-    written: dict[str, Any] = {"spec": {"task_version": "v1", "schedule": {"every": "1m"}, **spec}}
-    return written if tags is None else written | {"metadata": {"tags": tags}}
+    """Return the manifest of a trigger that fires every minute, unless the spec says otherwise."""
+    document: dict[str, Any] = {"spec": {"task_version": "v1", "schedule": {"every": "1m"}, **spec}}
+    return document if tags is None else document | {"metadata": {"tags": tags}}
 
 
 class Api:
-    """Requests below /api/v1."""
+    """Client for the paths below /api/v1."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client = client
@@ -46,19 +46,19 @@ class Api:
         return self.client.delete(f"/api/v1{path}", headers=headers)
 
     def send(self, method: str, path: str, content: bytes, **headers: str) -> httpx.Response:
-        """A body as bytes; a header's name is written with underscores."""
+        """Send a body as bytes. Underscores in the names of headers become hyphens."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.client.request(method, f"/api/v1{path}", content=content, headers=sent)
 
     def create(self, path: str = T, **spec: Any) -> dict[str, Any]:
-        """Creates a trigger and answers it."""
+        """Create a trigger and return it."""
         answer = self.put(path, manifest(**spec), IS_NEW)
         assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+        trigger: dict[str, Any] = answer.json()
+        return trigger
 
     def actions(self, path: str = T) -> list[str]:
-        """The actions of a trigger's history, oldest first."""
+        """Return the actions of a trigger's history, oldest first."""
         items = self.get(f"{path}/revisions").json()["items"]
         assert [item["revision"] for item in items] == list(range(len(items), 0, -1))
         return [item["action"] for item in reversed(items)]

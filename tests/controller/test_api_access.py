@@ -52,10 +52,13 @@ def app(services: Services) -> FastAPI:
 
 @pytest.fixture
 def as_role(services: Services, app: FastAPI) -> Iterator[Callable[..., Api]]:
-    """Returns the API for a caller with a token of the role, by default in `acme` only; None: without a token."""
+    """Return a function that makes the API for a caller with a token of a role, by default only in `acme`.
+
+    For the role None the caller has no token.
+    """
     clients: list[httpx.Client] = []
 
-    def made(role: Role | None, reach: Reach = ACME, name: str | None = None) -> Api:
+    def client_for(role: Role | None, reach: Reach = ACME, name: str | None = None) -> Api:
         headers = {}
         if role is not None:
             who = name or f"{role}-{'some' if reach.projects else 'all'}"
@@ -66,7 +69,7 @@ def as_role(services: Services, app: FastAPI) -> Iterator[Callable[..., Api]]:
         clients.append(httpx.Client(transport=Network(app), base_url="http://test", headers=headers))
         return Api(clients[-1])
 
-    yield made
+    yield client_for
     for client in clients:
         client.close()
 
@@ -88,12 +91,12 @@ def requirements(app: FastAPI) -> dict[tuple[str, str], Requirement]:
 
 
 def tokens_of_claimed(database: Database, number: int) -> Mapping[str, str]:
-    """Claim so many runs, and return their tokens by run id."""
+    """Claim a number of runs, and return their tokens by run id."""
     lease = timedelta(0)
-    taken = claim_runs(
+    claimed = claim_runs(
         database, Observations(), claimed_by="w", lease=lease, limit=number, max_running=number, guarded=True
     )
-    return taken.tokens
+    return claimed.tokens
 
 
 def test_every_route_declares_its_requirement(app: FastAPI) -> None:
@@ -125,23 +128,23 @@ def test_a_route_does_not_run_without_the_guard() -> None:
 def test_each_route_against_each_role(app: FastAPI, as_role: Callable[..., Api], admin: Api) -> None:
     """O-06: without a credential 401; below the role 403; otherwise the route answers."""
     fired = admin.post("/triggers/acme/production/report/tick/fire").json()["id"]
-    asking = {role: as_role(role, EVERYWHERE, f"{role}-of-all") for role in (*reversed(Role), None)}
+    callers = {role: as_role(role, EVERYWHERE, f"{role}-of-all") for role in (*reversed(Role), None)}
     declared = requirements(app)
     for method, path in sorted(declared):
         requirement = declared[method, path]
         target = re.sub(r"\{(\w+)(:path)?\}", lambda m: NAMES.get(m[1], fired if m[1] == "id" else "page.css"), path)
-        for role, api in asking.items():
+        for role, api in callers.items():
             answer = api.client.request(method, target, headers={"Origin": "http://test"})
-            told = f"{role or 'nobody'}: {method} {path}: {answer.status_code} {answer.text[:200]}"
+            context = f"{role or 'nobody'}: {method} {path}: {answer.status_code} {answer.text[:200]}"
             if requirement.role is None:
-                assert answer.status_code not in (403, 405), told
+                assert answer.status_code not in (403, 405), context
             elif role is None:
-                assert answer.status_code == 401, told
-                assert answer.headers["WWW-Authenticate"].startswith("Bearer"), told
+                assert answer.status_code == 401, context
+                assert answer.headers["WWW-Authenticate"].startswith("Bearer"), context
             elif role.rank < requirement.role.rank:
-                assert answer.status_code == 403, told
+                assert answer.status_code == 403, context
             else:
-                assert answer.status_code not in (401, 403, 405), told
+                assert answer.status_code not in (401, 403, 405), context
 
 
 def test_routes_over_all_projects_refuse_an_admin_of_one(app: FastAPI, as_role: Callable[..., Api], admin: Api) -> None:
@@ -158,8 +161,8 @@ def test_a_token_of_one_project_reads_only_that_project(as_role: Callable[..., A
     assert admin.post("/blackouts", {"project": "other", "until": "2027-01-01T00:00:00Z", "reason": "r"}).is_success
     viewer = as_role(Role.VIEWER)
     for path in ("/triggers", "/tasks", "/runs"):
-        found = viewer.get(path).json()["items"]
-        assert [item["project"] for item in found] == ["acme"], path
+        items = viewer.get(path).json()["items"]
+        assert [item["project"] for item in items] == ["acme"], path
         assert viewer.get(path, project="other").status_code == 403, path
     assert [item["trigger"] for item in viewer.get("/changes").json()["items"]] == ["acme/production/report/tick"]
     assert viewer.get("/holds").json()["items"] == []
@@ -184,11 +187,11 @@ def test_a_token_of_one_project_changes_only_that_project(as_role: Callable[...,
     until = "2027-01-01T00:00:00Z"
     hold = admin.post("/blackouts", {"project": "other", "until": until, "reason": "r"}).json()["id"]
     api = as_role(Role.DEPLOYER)
-    named = {"names": [{"trigger": "other/production/report/tick", "revision": 1}]}
+    selection = {"names": [{"trigger": "other/production/report/tick", "revision": 1}]}
     refused = [
         api.put(other, manifest(description="mine"), at(1)),
         api.post(f"{other}/fire"),
-        api.post("/triggers:deactivate", named),
+        api.post("/triggers:deactivate", selection),
         api.post("/triggers:fire", {"names": ["other/production/report/tick"]}),
         api.put("/tasks/other/production/report/v2", task_manifest()),
         api.post("/freeze", {"reason": "all"}),
@@ -220,8 +223,8 @@ def test_the_actor_is_named_by_the_credential(as_role: Callable[..., Api], admin
     """O-06: other headers are ignored."""
     api = as_role(Role.DEPLOYER, name="ci")
     path = "/triggers/acme/production/report/other"
-    lies = {"X-Actor": "root", "X-Forwarded-User": "root", "Remote-User": "root"} | IS_NEW
-    assert api.put(path, manifest(), lies).json()["changed_by"] == "ci"
+    headers = {"X-Actor": "root", "X-Forwarded-User": "root", "Remote-User": "root"} | IS_NEW
+    assert api.put(path, manifest(), headers).json()["changed_by"] == "ci"
     assert [item["actor"] for item in admin.get(f"{path}/revisions").json()["items"]] == ["ci"]
 
 
@@ -230,21 +233,21 @@ def test_diagnosis_answers_without_the_database(
 ) -> None:
     """O-05, O-06: only to callers admitted within the last hour, so that scrapes go on during an outage."""
 
-    def gone(self: Database) -> Any:
+    def raise_unavailable(self: Database) -> Any:
         raise Unavailable("the database is away")
 
-    stranger, some = as_role(Role.VIEWER, EVERYWHERE, "never-came"), as_role(Role.VIEWER)
+    never_admitted, some = as_role(Role.VIEWER, EVERYWHERE, "never-came"), as_role(Role.VIEWER)
     some.get("/triggers")
     clock.advance(timedelta(hours=1))
     revoked = as_role(Role.VIEWER, EVERYWHERE, "revoked")
     revoked.get("/triggers")
-    [token] = [one["id"] for one in admin.get("/tokens").json()["items"] if one["name"] == "revoked"]
+    [token] = [token["id"] for token in admin.get("/tokens").json()["items"] if token["name"] == "revoked"]
     admin.delete(f"/tokens/{token}")
     revoked.get("/triggers")
-    monkeypatch.setattr(Database, "read", gone)
-    asked = {"admin": admin, "stranger": stranger, "revoked": revoked, "some": some}
+    monkeypatch.setattr(Database, "read", raise_unavailable)
+    callers = {"admin": admin, "stranger": never_admitted, "revoked": revoked, "some": some}
     paths = ("/metrics", "/api/v1/doctor", "/api/v1/triggers")
-    answers = {who: [api.client.get(path).status_code for path in paths] for who, api in asked.items()}
+    answers = {who: [api.client.get(path).status_code for path in paths] for who, api in callers.items()}
     nobody = [503] * 3
     assert answers == {"admin": [200, 200, 503], "stranger": nobody, "revoked": nobody, "some": [403, 403, 503]}
     clock.advance(timedelta(seconds=1))
@@ -254,15 +257,18 @@ def test_diagnosis_answers_without_the_database(
 
 
 def test_a_read_only_database_can_be_read(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
-    """O-05, O-06: of a standby, or on a disk that is full; that somebody came is not noted then, and what would change
-    something says that it cannot now."""
-    stranger = as_role(Role.ADMIN, EVERYWHERE, "never-came")
-    only_reading = "PRAGMA query_only=ON" if database.is_sqlite else "SET TRANSACTION READ ONLY"
-    event.listen(database.engine, "begin", lambda connection: connection.exec_driver_sql(only_reading))
+    """O-05, O-06: a standby, or a full disk. The last use of a token is not recorded then; changes get 503."""
+    never_admitted = as_role(Role.ADMIN, EVERYWHERE, "never-came")
+    set_read_only = "PRAGMA query_only=ON" if database.is_sqlite else "SET TRANSACTION READ ONLY"
+    event.listen(database.engine, "begin", lambda connection: connection.exec_driver_sql(set_read_only))
     path = "/triggers/acme/production/report/tick"
-    assert [stranger.get(one).status_code for one in (path, "/runs", "/doctor")] == [200] * 3
-    wanted = (stranger.post(f"{path}/fire"), stranger.delete(path, at(1)), stranger.post("/freeze", {"reason": "r"}))
-    for refused in wanted:
+    assert [never_admitted.get(read_path).status_code for read_path in (path, "/runs", "/doctor")] == [200] * 3
+    changes = (
+        never_admitted.post(f"{path}/fire"),
+        never_admitted.delete(path, at(1)),
+        never_admitted.post("/freeze", {"reason": "r"}),
+    )
+    for refused in changes:
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
         assert "takes writes" in refused.json()["errors"][0]["hint"]
 
@@ -278,15 +284,15 @@ def test_the_first_token_turns_access_control_on_for_good(
 ) -> None:
     """O-06: revoking the token does not turn it off, neither in this process nor in one that starts later."""
     assert api.get("/triggers").status_code == 200
-    made = api.post("/tokens", {"name": "ann", "role": "admin"})
-    assert made.status_code == 201
+    created = api.post("/tokens", {"name": "ann", "role": "admin"})
+    assert created.status_code == 201
     assert api.get("/triggers").status_code == 401
-    by_ann = {"Authorization": f"Bearer {made.json()['token']}"}
-    revoked = api.client.delete(f"/api/v1/tokens/{made.json()['id']}", headers=by_ann)
+    headers = {"Authorization": f"Bearer {created.json()['token']}"}
+    revoked = api.client.delete(f"/api/v1/tokens/{created.json()['id']}", headers=headers)
     assert (revoked.status_code, revoked.json()["live"]) == (200, False)
-    assert api.client.get("/api/v1/triggers", headers=by_ann).status_code == 401
-    later = create_app(Services.over(database, settings.load(), Observations()))
-    with httpx.Client(transport=Network(later), base_url="http://test") as client:
+    assert api.client.get("/api/v1/triggers", headers=headers).status_code == 401
+    later_app = create_app(Services.over(database, settings.load(), Observations()))
+    with httpx.Client(transport=Network(later_app), base_url="http://test") as client:
         assert client.get("/api/v1/triggers").status_code == 401
 
 
@@ -314,11 +320,11 @@ def test_wrong_credentials_are_limited_per_address(as_role: Callable[..., Api], 
     """O-06: after ten from one address every request gets 429, until `Retry-After` has passed."""
     nobody = as_role(None)
     wrong = {"Authorization": "Bearer tct_wrong"}
-    asked = [nobody.client.get("/api/v1/triggers", headers=wrong) for _ in range(11)]
-    assert [answer.status_code for answer in asked] == [401] * 10 + [429]
-    assert asked[-1].json()["code"] == "too_many_failures"
+    answers = [nobody.client.get("/api/v1/triggers", headers=wrong) for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+    assert answers[-1].json()["code"] == "too_many_failures"
     assert admin.get("/triggers").status_code == 429
-    clock.advance(timedelta(seconds=int(asked[-1].headers["Retry-After"])))
+    clock.advance(timedelta(seconds=int(answers[-1].headers["Retry-After"])))
     assert admin.get("/triggers").status_code == 200
     assert KINDS["too_many_failures"].exit.value == 6
 
@@ -327,23 +333,23 @@ def test_refusals_are_logged_and_counted(
     as_role: Callable[..., Api], admin: Api, observations: Observations, database: Database
 ) -> None:
     """O-06: with address, actor, route, resource and reason, never with the credential."""
-    heard: list[Observation] = []
-    observations.subscribe(heard.append)
+    observed: list[Observation] = []
+    observations.subscribe(observed.append)
     metrics = Metrics(database, lambda: False, Settings())
     observations.subscribe(metrics.count)
     as_role(Role.VIEWER).post("/triggers/acme/production/report/tick/fire")
     as_role(None).client.get("/api/v1/runs", headers={"Authorization": "Bearer tct_guess"})
     as_role(None).client.post("/hooks/tct_guess%0aline")
-    refused = only(AccessRefused, heard)
-    told = [(one.actor, one.address, one.method, one.path, one.of) for one in refused]
-    place = "/api/v1/triggers/{project}/{domain}/{task}/{name}/fire"
-    assert told == [
-        ("viewer-some", "127.0.0.1", "POST", place, "acme/production/report/tick"),
+    refused = only(AccessRefused, observed)
+    logged = [(refusal.actor, refusal.address, refusal.method, refusal.path, refusal.of) for refusal in refused]
+    route = "/api/v1/triggers/{project}/{domain}/{task}/{name}/fire"
+    assert logged == [
+        ("viewer-some", "127.0.0.1", "POST", route, "acme/production/report/tick"),
         (None, "127.0.0.1", "GET", "/api/v1/runs", None),
         (None, "127.0.0.1", "POST", None, None),
     ]
-    assert all(one.why for one in refused)
-    assert "guess" not in str(heard)
+    assert all(refusal.why for refusal in refused)
+    assert "guess" not in str(observed)
     counted = [
         metrics.registry.get_sample_value("triggerctl_access_refused_total", {"reason": reason})
         for reason in ("forbidden", "unauthenticated")
@@ -355,27 +361,29 @@ def test_refusals_by_routes_and_of_foreign_pages_are_logged(
     as_role: Callable[..., Api], admin: Api, services: Services, observations: Observations
 ) -> None:
     """O-06: a project in a query or body, a token beyond the caller's own role, a foreign page; once each."""
-    heard: list[Observation] = []
-    observations.subscribe(heard.append)
-    some = as_role(Role.ADMIN)
-    some.get("/triggers", project="other")
-    some.post("/freeze", {"project": "other", "reason": "r"})
-    some.post("/tokens", {"name": "eve", "role": "admin"})
-    served = create_app(services)
-    pages.install(served)
-    served.add_middleware(OwnPagesOnly, settings=services.settings, access=services.access)
-    with httpx.Client(transport=Network(served), headers={"Origin": "https://evil.example"}) as page:
+    observed: list[Observation] = []
+    observations.subscribe(observed.append)
+    admin_of_acme = as_role(Role.ADMIN)
+    admin_of_acme.get("/triggers", project="other")
+    admin_of_acme.post("/freeze", {"project": "other", "reason": "r"})
+    admin_of_acme.post("/tokens", {"name": "eve", "role": "admin"})
+    served_app = create_app(services)
+    pages.install(served_app)
+    served_app.add_middleware(OwnPagesOnly, settings=services.settings, access=services.access)
+    with httpx.Client(transport=Network(served_app), headers={"Origin": "https://evil.example"}) as page:
         page.post("http://test/sign-out")
         page.get("http://test/tct_0123456789")
-    told = [(one.reason, one.actor, one.method, one.path) for one in only(AccessRefused, heard)]
-    assert told == [
+    logged = [
+        (refusal.reason, refusal.actor, refusal.method, refusal.path) for refusal in only(AccessRefused, observed)
+    ]
+    assert logged == [
         ("forbidden", "admin-some", "GET", "/api/v1/triggers"),
         ("forbidden", "admin-some", "POST", "/api/v1/freeze"),
         ("forbidden", "admin-some", "POST", "/api/v1/tokens"),
         ("forbidden", None, "POST", "/sign-out"),
         ("forbidden", None, "GET", None),
     ]
-    assert "tct_" not in str(heard)
+    assert "tct_" not in str(observed)
 
 
 @pytest.mark.parametrize(
@@ -401,16 +409,20 @@ def test_only_valid_names_of_a_path_are_logged(app: FastAPI, path: str, of: str 
 
 def test_changes_are_logged_with_their_actor(as_role: Callable[..., Api], observations: Observations) -> None:
     """O-05, O-06: changes of triggers, freezes and tokens."""
-    heard: list[Observation] = []
+    observed: list[Observation] = []
     admin = as_role(Role.ADMIN, name="root-2")
-    observations.subscribe(heard.append)
+    observations.subscribe(observed.append)
     assert admin.put("/tasks/acme/production/report/v1", task_manifest()).status_code == 201
     admin.create("/triggers/acme/production/report/mine")
     assert admin.post("/freeze", {"project": "acme", "reason": "busy"}).status_code in (200, 201)
     assert admin.post("/tokens", {"name": "eve", "role": "viewer", "projects": ["acme"]}).status_code == 201
-    assert [one.facts()["actor"] for one in heard if isinstance(one, TriggerChanged | HoldChanged)] == ["root-2"] * 2
-    made = only(TokenCreated, heard)[-1]
-    assert (made.bearer, made.role, made.projects, made.actor) == ("eve", "viewer", ["acme"], "root-2")
+    assert [
+        observation.facts()["actor"]
+        for observation in observed
+        if isinstance(observation, TriggerChanged | HoldChanged)
+    ] == ["root-2"] * 2
+    created = only(TokenCreated, observed)[-1]
+    assert (created.bearer, created.role, created.projects, created.actor) == ("eve", "viewer", ["acme"], "root-2")
 
 
 def test_a_run_that_fires_a_trigger_is_its_cause(as_role: Callable[..., Api], admin: Api, database: Database) -> None:
@@ -420,42 +432,43 @@ def test_a_run_that_fires_a_trigger_is_its_cause(as_role: Callable[..., Api], ad
     first = deployer.post(f"{path}/fire").json()
     assert first["caused_by_run_id"] is None
     token = tokens_of_claimed(database, 1)[first["id"]]
-    own = {"Authorization": f"Bearer {token}"}
+    run_headers = {"Authorization": f"Bearer {token}"}
     past = {"from": "2026-03-02T07:58:00Z", "to": "2026-03-02T07:59:00Z"}
-    fired = admin.client.post(f"/api/v1{path}/fire", json={"overlap": "allow"}, headers=own).json()
-    [filled] = admin.client.post(f"/api/v1{path}/backfill", json=past, headers=own).json()["items"]
-    for run_id in (fired["id"], filled["run_id"]):
+    fired = admin.client.post(f"/api/v1{path}/fire", json={"overlap": "allow"}, headers=run_headers).json()
+    [backfilled] = admin.client.post(f"/api/v1{path}/backfill", json=past, headers=run_headers).json()["items"]
+    for run_id in (fired["id"], backfilled["run_id"]):
         assert admin.get(f"/runs/{run_id}").json()["caused_by_run_id"] == first["id"]
         with database.read() as connection:
-            made, asking = runs.get(connection, run_id), runs.get(connection, first["id"])
-        assert made
-        assert asking
-        assert made.caused_by_trigger_id == asking.trigger_id
+            caused_run, causing_run = runs.get(connection, run_id), runs.get(connection, first["id"])
+        assert caused_run
+        assert causing_run
+        assert caused_run.caused_by_trigger_id == causing_run.trigger_id
 
 
 def test_a_run_reports_on_itself_only(
     as_role: Callable[..., Api], admin: Api, database: Database, app: FastAPI, services: Services
 ) -> None:
-    """X-13, X-10, X-14: with its token it calls back for itself, whatever its author may do now, and for no other run;
-    and it approves nothing."""
+    """X-13, X-10, X-14: its token reports on no other run and approves nothing; its author's rights do not matter."""
     deployer = as_role(Role.DEPLOYER, name="ci")
     deployer.create("/triggers/acme/production/report/mine", overlap="allow")
     ids = [deployer.post(f"/triggers/acme/production/report/{name}/fire").json()["id"] for name in ("mine", "tick")]
     token = tokens_of_claimed(database, 2)[ids[0]]
-    own = {"Authorization": f"Bearer {token}"}
+    run_headers = {"Authorization": f"Bearer {token}"}
     for id in ids:
-        refused = admin.client.post(f"/api/v1/runs/{id}/approve", headers=own)
+        refused = admin.client.post(f"/api/v1/runs/{id}/approve", headers=run_headers)
         assert refused.status_code == 403
         assert "only a person may" in refused.json()["detail"]
     [ci] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "ci"]
     admin.delete(f"/tokens/{ci['id']}")
     other, mine = (
-        admin.client.post(f"/api/v1/runs/{id}/complete", json={"attempt": 1, "outcome": "succeeded"}, headers=own)
+        admin.client.post(
+            f"/api/v1/runs/{id}/complete", json={"attempt": 1, "outcome": "succeeded"}, headers=run_headers
+        )
         for id in reversed(ids)
     )
     assert (other.status_code, other.json()["code"]) == (403, "forbidden")
     assert (mine.status_code, mine.json()["status"]) == (200, "succeeded")
-    again = admin.client.post(f"/api/v1/runs/{ids[0]}/heartbeat", json={"attempt": 1}, headers=own)
+    again = admin.client.post(f"/api/v1/runs/{ids[0]}/heartbeat", json={"attempt": 1}, headers=run_headers)
     assert again.status_code == 401
 
 
@@ -475,31 +488,33 @@ def test_every_answer_has_security_headers(as_role: Callable[..., Api], admin: A
 
 def test_an_admin_of_one_project_manages_only_its_tokens(as_role: Callable[..., Api], admin: Api) -> None:
     """O-06: creates, lists and revokes."""
-    of_acme = as_role(Role.ADMIN)
-    assert of_acme.post("/tokens", {"name": "ci", "role": "admin"}).status_code == 403
-    assert of_acme.post("/tokens", {"name": "ci", "role": "viewer", "projects": ["acme", "other"]}).status_code == 403
-    made = of_acme.post("/tokens", {"name": "ci", "role": "admin", "projects": ["acme"]})
-    assert made.status_code == 201
-    assert [item["name"] for item in of_acme.get("/tokens").json()["items"]] == ["ci", "admin-some"]
+    acme_admin = as_role(Role.ADMIN)
+    assert acme_admin.post("/tokens", {"name": "ci", "role": "admin"}).status_code == 403
+    assert (
+        acme_admin.post("/tokens", {"name": "ci", "role": "viewer", "projects": ["acme", "other"]}).status_code == 403
+    )
+    created = acme_admin.post("/tokens", {"name": "ci", "role": "admin", "projects": ["acme"]})
+    assert created.status_code == 201
+    assert [item["name"] for item in acme_admin.get("/tokens").json()["items"]] == ["ci", "admin-some"]
     [root] = [item for item in admin.get("/tokens").json()["items"] if item["name"] == "admin-all"]
-    assert of_acme.delete(f"/tokens/{root['id']}").status_code == 404
-    assert admin.delete(f"/tokens/{made.json()['id']}").json()["revoked_by"] == "admin-all"
+    assert acme_admin.delete(f"/tokens/{root['id']}").status_code == 404
+    assert admin.delete(f"/tokens/{created.json()['id']}").json()["revoked_by"] == "admin-all"
 
 
 def test_tokens_of_other_projects_are_not_revealed(as_role: Callable[..., Api], admin: Api) -> None:
     """O-06: not by a cursor, the length of a page, or a conflict of names."""
-    of_acme = as_role(Role.ADMIN)
+    acme_admin = as_role(Role.ADMIN)
     others = [
         admin.post("/tokens", {"name": f"of-{n}", "role": "viewer", "projects": ["other"]}).json() for n in range(3)
     ]
     mine = [
-        of_acme.post("/tokens", {"name": f"my-{n}", "role": "viewer", "projects": ["acme"]}).json() for n in range(2)
+        acme_admin.post("/tokens", {"name": f"my-{n}", "role": "viewer", "projects": ["acme"]}).json() for n in range(2)
     ]
-    part = of_acme.get("/tokens", limit=2).json()
-    assert [item["id"] for item in part["items"]] == [one["id"] for one in reversed(mine)]
-    rest = of_acme.get("/tokens", limit=2, cursor=part["next_cursor"]).json()
+    page = acme_admin.get("/tokens", limit=2).json()
+    assert [item["id"] for item in page["items"]] == [token["id"] for token in reversed(mine)]
+    rest = acme_admin.get("/tokens", limit=2, cursor=page["next_cursor"]).json()
     assert ([item["name"] for item in rest["items"]], rest["next_cursor"]) == (["admin-some"], None)
-    refused = of_acme.post("/tokens", {"name": "of-1", "role": "viewer", "projects": ["acme"]})
+    refused = acme_admin.post("/tokens", {"name": "of-1", "role": "viewer", "projects": ["acme"]})
     assert refused.status_code == 409
     assert others[1]["id"] not in refused.text
 
@@ -509,27 +524,27 @@ def test_a_secret_is_shown_once_and_stored_as_a_hash(admin: Api, database: Datab
     secret = admin.post("/tokens", {"name": "ci", "role": "viewer"}).json()["token"]
     assert secret not in admin.get("/tokens").text
     with database.read() as connection:
-        kept = str(list(connection.execute(text("SELECT * FROM tokens"))))
-    assert secret not in kept
-    assert secret.removeprefix("tct_") not in kept
+        stored = str(list(connection.execute(text("SELECT * FROM tokens"))))
+    assert secret not in stored
+    assert secret.removeprefix("tct_") not in stored
 
 
 def test_a_token_shows_its_creator_and_last_use(as_role: Callable[..., Api], admin: Api, clock: HandClock) -> None:
     """O-06: and it expires."""
-    said = {"name": "ci", "role": "viewer", "projects": ["acme"], "expires_at": "2026-03-02T09:00:00Z"}
-    made = admin.post("/tokens", said).json()
-    assert (made["created_by"], made["role"], made["projects"], made["last_used_at"]) == (
+    request = {"name": "ci", "role": "viewer", "projects": ["acme"], "expires_at": "2026-03-02T09:00:00Z"}
+    created = admin.post("/tokens", request).json()
+    assert (created["created_by"], created["role"], created["projects"], created["last_used_at"]) == (
         "admin-all",
         "viewer",
         ["acme"],
         None,
     )
-    mine = {"Authorization": f"Bearer {made['token']}"}
-    assert admin.client.get("/api/v1/triggers", headers=mine).status_code == 200
-    [shown] = [item for item in admin.get("/tokens").json()["items"] if item["id"] == made["id"]]
-    assert (shown["last_used_at"], shown["live"]) == ("2026-03-02T08:00:00Z", True)
+    headers = {"Authorization": f"Bearer {created['token']}"}
+    assert admin.client.get("/api/v1/triggers", headers=headers).status_code == 200
+    [listed] = [item for item in admin.get("/tokens").json()["items"] if item["id"] == created["id"]]
+    assert (listed["last_used_at"], listed["live"]) == ("2026-03-02T08:00:00Z", True)
     clock.advance(timedelta(hours=1))
-    assert admin.client.get("/api/v1/triggers", headers=mine).status_code == 401
+    assert admin.client.get("/api/v1/triggers", headers=headers).status_code == 401
 
 
 def test_tokens_of_one_name_have_the_same_rights(admin: Api) -> None:
@@ -541,7 +556,7 @@ def test_tokens_of_one_name_have_the_same_rights(admin: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "path"),
+    ("request_body", "path"),
     [
         ({"name": "Ann", "role": "viewer"}, "name"),
         ({"name": "system", "role": "viewer"}, "name"),
@@ -553,8 +568,8 @@ def test_tokens_of_one_name_have_the_same_rights(admin: Api) -> None:
         ({"role": "viewer"}, "name"),
     ],
 )
-def test_a_wrong_request_for_a_token_is_refused_by_field(api: Api, said: dict[str, Any], path: str) -> None:
+def test_a_wrong_request_for_a_token_is_refused_by_field(api: Api, request_body: dict[str, Any], path: str) -> None:
     """O-06, U-01: and no token is made, so that a mistake locks nobody out."""
-    refused = api.post("/tokens", said)
+    refused = api.post("/tokens", request_body)
     assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, path)
     assert api.get("/triggers").status_code == 200

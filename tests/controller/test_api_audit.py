@@ -1,4 +1,4 @@
-"""What should have happened against what did, and why, over HTTP."""
+"""Audits and explanations over HTTP."""
 
 from datetime import timedelta
 
@@ -21,8 +21,8 @@ def loop(database: Database, clock: HandClock) -> Loop:
 
 
 @pytest.fixture(autouse=True)
-def _lived(api: Api, loop: Loop, clock: HandClock) -> None:
-    """Ten minutes in which nothing looked, then a run; a run goes on while the next minute comes; a pause."""
+def _history(api: Api, loop: Loop, clock: HandClock) -> None:
+    """Let the trigger miss nine minutes, run once, skip a minute while that run goes on, and be inactive for two."""
     api.create()
     clock.advance(timedelta(minutes=10, seconds=5))
     loop.resync()
@@ -32,11 +32,11 @@ def _lived(api: Api, loop: Loop, clock: HandClock) -> None:
     clock.advance(timedelta(minutes=2))
 
 
-def test_an_audit_in_its_shape(api: Api) -> None:
-    """U-07: bounds, summary by kind and cause, and each occurrence with its run or its skip."""
-    found = api.get(f"{T}/audit", **{"from": BEGINNING}).json()
+def test_the_shape_of_an_audit(api: Api) -> None:
+    """U-07: bounds, summary by kind and cause, and each occurrence with its run or skip."""
+    audit = api.get(f"{T}/audit", **{"from": BEGINNING}).json()
     run = api.get("/runs").json()["items"][0]
-    assert {name: value for name, value in found.items() if name != "items"} == {
+    assert {name: value for name, value in audit.items() if name != "items"} == {
         "trigger": NAME,
         "from": BEGINNING,
         "to": "2026-03-02T08:13:05Z",
@@ -57,8 +57,8 @@ def test_an_audit_in_its_shape(api: Api) -> None:
         },
         "next_cursor": None,
     }
-    assert [item["kind"] for item in found["items"]] == ["skipped"] * 9 + ["on_time", "skipped", "inactive", "inactive"]
-    assert found["items"][0] == {
+    assert [item["kind"] for item in audit["items"]] == ["skipped"] * 9 + ["on_time", "skipped", "inactive", "inactive"]
+    assert audit["items"][0] == {
         "occurrence_id": "every/2026-03-02T08:01:00Z",
         "scheduled_at": "2026-03-02T08:01:00Z",
         "kind": "skipped",
@@ -68,39 +68,39 @@ def test_an_audit_in_its_shape(api: Api) -> None:
         "run_id": None,
         "decided_at": "2026-03-02T08:10:05Z",
     }
-    assert (found["items"][9]["run_id"], found["items"][9]["outcome"]) == (run["id"], None)
-    assert (found["items"][12]["reason"], found["items"][12]["revision"]) == ("deactivated", 2)
+    assert (audit["items"][9]["run_id"], audit["items"][9]["outcome"]) == (run["id"], None)
+    assert (audit["items"][12]["reason"], audit["items"][12]["revision"]) == ("deactivated", 2)
 
 
-def test_an_audit_in_parts(api: Api) -> None:
-    """U-07: like every list; the summary, of the whole, stands in the first part."""
+def test_an_audit_in_pages(api: Api) -> None:
+    """U-07: as other lists; only the first page has the summary, which covers the whole period."""
     whole = api.get(f"{T}/audit", **{"from": BEGINNING}).json()["items"]
     items, cursor, summaries = [], None, []
     while True:
         query = {"from": BEGINNING, "limit": 5} | ({"cursor": cursor} if cursor else {})
-        part = api.get(f"{T}/audit", **query).json()
-        items += part["items"]
-        summaries.append(part["summary"] is not None)
-        cursor = part["next_cursor"]
+        page = api.get(f"{T}/audit", **query).json()
+        items += page["items"]
+        summaries.append(page["summary"] is not None)
+        cursor = page["next_cursor"]
         if cursor is None:
             break
-        assert len(part["items"]) == 5
+        assert len(page["items"]) == 5
     assert items == whole
     assert summaries == [True, False, False]
 
 
-def test_from_is_in_and_to_is_out(api: Api) -> None:
-    """U-07."""
-    found = api.get(f"{T}/audit", **{"from": "2026-03-02T08:10:00Z", "to": "2026-03-02T08:12:00Z"}).json()
-    assert [item["scheduled_at"][14:16] for item in found["items"]] == ["10", "11"]
+def test_from_is_inclusive_and_to_exclusive(api: Api) -> None:
+    """U-07: the period of an audit."""
+    audit = api.get(f"{T}/audit", **{"from": "2026-03-02T08:10:00Z", "to": "2026-03-02T08:12:00Z"}).json()
+    assert [item["scheduled_at"][14:16] for item in audit["items"]] == ["10", "11"]
 
 
-def test_what_is_missing_makes_it_unclean(api: Api, database: Database) -> None:
-    """U-07: a run that somebody removed."""
+def test_a_missing_run_makes_an_audit_unclean(api: Api, database: Database) -> None:
+    """U-07: a run that was removed from the table."""
     with database.write() as connection:
         connection.execute(delete(runs))
-    found = api.get(f"{T}/audit", **{"from": BEGINNING}).json()
-    assert (found["summary"]["clean"], found["summary"]["missing"]) == (False, 1)
+    audit = api.get(f"{T}/audit", **{"from": BEGINNING}).json()
+    assert (audit["summary"]["clean"], audit["summary"]["missing"]) == (False, 1)
 
 
 @pytest.mark.parametrize(
@@ -116,25 +116,25 @@ def test_what_is_missing_makes_it_unclean(api: Api, database: Database) -> None:
         ({"from": BEGINNING, "until": BEGINNING}, "until"),
     ],
 )
-def test_what_no_audit_can_be_made_of_is_refused(api: Api, query: dict[str, str], path: str) -> None:
-    """U-07: naming what is wrong."""
+def test_an_invalid_audit_request_is_refused(api: Api, query: dict[str, str], path: str) -> None:
+    """U-07: the error names the parameter."""
     answer = api.get(f"{T}/audit", **query)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert path in answer.json()["detail"]
 
 
-def test_a_trigger_that_never_was_is_not_found(api: Api) -> None:
-    """U-03, U-07."""
+def test_an_unknown_trigger_is_not_found(api: Api) -> None:
+    """U-03, U-07: for audit and explanation."""
     assert api.get(f"{T}-x/audit", **{"from": BEGINNING}).status_code == 404
     assert api.get(f"{T}-x/explain").status_code == 404
 
 
-def test_an_explanation_in_its_shape(api: Api) -> None:
-    """U-03: the word, the sentences, and the facts behind them."""
-    found = api.get(f"{T}/explain", at="2026-03-02T08:03:00Z").json()
-    sentences = found.pop("sentences")
+def test_the_shape_of_an_explanation(api: Api) -> None:
+    """U-03: verdict, sentences, and the facts behind them."""
+    explanation = api.get(f"{T}/explain", at="2026-03-02T08:03:00Z").json()
+    sentences = explanation.pop("sentences")
     assert sentences[0].startswith("It did not fire at 2026-03-02T08:03:00Z")
-    assert found == {
+    assert explanation == {
         "trigger": NAME,
         "at": "2026-03-02T08:03:00Z",
         "verdict": "skipped",
@@ -157,13 +157,13 @@ def test_an_explanation_in_its_shape(api: Api) -> None:
     }
 
 
-def test_what_fired_and_what_could_not(api: Api) -> None:
-    """U-03: the run in full; inactive time with its reason, which is what now is."""
-    found = api.get(f"{T}/explain", at="2026-03-02T08:10:00Z").json()
-    assert (found["verdict"], found["run"]) == ("started", api.get("/runs").json()["items"][0])
-    found = api.get(f"{T}/explain").json()
-    assert (found["verdict"], found["at"]) == ("inactive", "2026-03-02T08:13:05Z")
-    assert found["in_force"]["deactivated_reason"] == "quiet"
+def test_explanations_of_a_run_and_of_inactive_time(api: Api) -> None:
+    """U-03: the run in full; inactive time with its reason; the default time is now."""
+    explanation = api.get(f"{T}/explain", at="2026-03-02T08:10:00Z").json()
+    assert (explanation["verdict"], explanation["run"]) == ("started", api.get("/runs").json()["items"][0])
+    explanation = api.get(f"{T}/explain").json()
+    assert (explanation["verdict"], explanation["at"]) == ("inactive", "2026-03-02T08:13:05Z")
+    assert explanation["in_force"]["deactivated_reason"] == "quiet"
     assert api.get(f"{T}/explain", at="2026-03-02T07:00:00Z").json()["in_force"] is None
 
 

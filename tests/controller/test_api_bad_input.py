@@ -112,13 +112,15 @@ MALFORMED = {
 
 
 @ON_SQLITE
-@pytest.mark.parametrize(("kind", "content", "said"), MALFORMED.values(), ids=MALFORMED)
+@pytest.mark.parametrize(("content_type", "content", "detail"), MALFORMED.values(), ids=MALFORMED)
 @pytest.mark.usefixtures("refused")
-def test_malformed_bodies_are_refused_with_line_and_column(api: Api, kind: str, content: bytes, said: str) -> None:
+def test_malformed_bodies_are_refused_with_line_and_column(
+    api: Api, content_type: str, content: bytes, detail: str
+) -> None:
     """U-01: 400 `malformed` with line and column."""
-    answer = api.send("PUT", T, content, content_type=kind, if_match='"1"')
+    answer = api.send("PUT", T, content, content_type=content_type, if_match='"1"')
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
-    assert said in answer.json()["detail"]
+    assert detail in answer.json()["detail"]
 
 
 @pytest.mark.usefixtures("refused")
@@ -265,27 +267,27 @@ def test_an_id_is_found_in_small_letters(api: Api) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2, 2**31, 10**30])
-def test_a_revision_that_is_not_there(api: Api, number: int) -> None:
-    """R-09: a number beyond the history is not found, however large."""
+def test_an_unknown_revision_is_not_found(api: Api, number: int) -> None:
+    """R-09: however large its number."""
     api.create()
     assert api.get(f"{T}/revisions/{number}").status_code == 404
 
 
-def test_a_method_that_does_not_fit(api: Api) -> None:
+def test_another_method_is_not_allowed(api: Api) -> None:
     """U-01: 405 with the allowed methods."""
     answer = api.post(T)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert "PUT" in answer.headers["Allow"] or "GET" in answer.headers["Allow"]
 
 
-def ask_slowly(app: FastAPI, *parts: Any) -> list[Any]:
+def send_slowly(app: FastAPI, *parts: Any) -> list[Any]:
     """Send these parts of a body and nothing more, and return what the application answers."""
-    coming, sent = list(parts), list[Any]()
+    unsent, sent = list(parts), list[Any]()
     headers = [(b"host", b"test"), (b"origin", b"http://test"), (b"content-length", b"100")]
     scope = {"type": "http", "method": "POST", "path": f"/api/v1{T}/fire", "query_string": b"", "headers": headers}
 
     async def receive() -> Any:
-        return coming.pop(0) if coming else await asyncio.Event().wait()
+        return unsent.pop(0) if unsent else await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -300,7 +302,7 @@ BEGUN = {"type": "http.request", "body": b"{", "more_body": True}
 def test_a_body_that_does_not_end_times_out(api: Api, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
     """U-01: an unfinished body must not hold a connection for ever."""
     monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0)
-    begins, body = ask_slowly(app, BEGUN)
+    begins, body = send_slowly(app, BEGUN)
     assert begins["status"] == 400
     assert b"was not all there after 0 s" in body["body"]
 
@@ -310,7 +312,7 @@ def test_a_client_that_leaves_during_its_body_is_not_logged(
 ) -> None:
     """O-05: there is no answer and no log line: otherwise anybody could fill the log."""
     with caplog.at_level(logging.ERROR):
-        assert ask_slowly(app, BEGUN, {"type": "http.disconnect"}) == []
+        assert send_slowly(app, BEGUN, {"type": "http.disconnect"}) == []
     assert caplog.text == ""
 
 
@@ -330,7 +332,7 @@ def test_an_unexpected_error_reveals_nothing(
     assert "secret inside" in caplog.text
 
 
-def ask(url: str) -> tuple[httpx.Response, httpx.Response, httpx.Response]:
+def probe(url: str) -> tuple[httpx.Response, httpx.Response, httpx.Response]:
     """Return the answers for triggers, readiness and health of an application over a database."""
     with Database(url) as database:
         app: FastAPI = create_app(Services.over(database, settings.load()))
@@ -339,27 +341,29 @@ def ask(url: str) -> tuple[httpx.Response, httpx.Response, httpx.Response]:
 
 
 @pytest.mark.parametrize("url", ["sqlite:///nowhere/there.db", "postgresql://nobody@127.0.0.1:1/nothing"])
-def test_a_database_that_is_not_there(url: str) -> None:
-    """O-05: 503 `unavailable`, not ready, still alive; no database is created by asking."""
-    triggers, ready, alive = ask(url)
+def test_a_missing_database_is_unavailable(url: str) -> None:
+    """O-05: 503; the process is alive but not ready, and no database is created."""
+    triggers, ready, alive = probe(url)
     for answer in (triggers, ready):
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
     assert (alive.status_code, alive.json()) == (200, {"status": "ok"})
 
 
-@pytest.mark.parametrize(("version", "way"), [("0000", "db upgrade"), ("9999", "use a release"), (None, "db upgrade")])
-def test_a_database_of_another_schema(database: Database, database_url: str, version: str | None, way: str) -> None:
-    """R-19: a schema this release does not know answers 503 and says what to do."""
+@pytest.mark.parametrize(
+    ("version", "advice"), [("0000", "db upgrade"), ("9999", "use a release"), (None, "db upgrade")]
+)
+def test_a_database_of_another_schema(database: Database, database_url: str, version: str | None, advice: str) -> None:
+    """R-19: a schema that this release does not know gets 503, and the error says what to do."""
     if version is None:
         schema.downgrade(database, "base")
     else:
         with database.write() as connection:
             connection.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
             connection.execute(text(f"UPDATE schema_support SET readable_since = '{version}'"))
-    triggers, ready, _ = ask(database_url)
+    triggers, ready, _ = probe(database_url)
     for answer in (triggers, ready):
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
-        assert way in answer.json()["detail"]
+        assert advice in answer.json()["detail"]
 
 
 def test_a_schema_that_changes_while_serving_is_noticed(api: Api, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""Many triggers in one request."""
+"""Changes of many triggers in one request."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ def named(**revisions: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def three(api: Api) -> Api:
-    """a, b and c, of which a and b bear the tag x."""
+def three_triggers(api: Api) -> Api:
+    """The API with the triggers a, b and c; a and b have the tag x."""
     for name, tags in (("a", ["x"]), ("b", ["x", "y"]), ("c", ["z"])):
         api.create(f"/triggers/{BASE}/{name}", tags=tags)
     return api
@@ -25,9 +25,9 @@ def actions(api: Api) -> list[list[str]]:
     return [api.actions(f"/triggers/{BASE}/{name}") for name in ("a", "b", "c")]
 
 
-def test_by_name_with_the_revisions_last_read(three: Api) -> None:
-    """R-16: the answer lists old and new revision of each."""
-    answer = three.post("/triggers:deactivate", {"names": named(c=1, a=1), "reason": "quiet"})
+def test_changes_by_name_and_revision(three_triggers: Api) -> None:
+    """R-16: the answer lists the old and new revision of each trigger."""
+    answer = three_triggers.post("/triggers:deactivate", {"names": named(c=1, a=1), "reason": "quiet"})
     assert answer.status_code == 200
     assert answer.json() == {
         "items": [
@@ -36,38 +36,38 @@ def test_by_name_with_the_revisions_last_read(three: Api) -> None:
         ],
         "next_cursor": None,
     }
-    assert three.get(f"/triggers/{BASE}/a").json()["status"]["deactivated_reason"] == "quiet"
-    again = three.post("/triggers:deactivate", {"names": named(a=2)}).json()["items"]
+    assert three_triggers.get(f"/triggers/{BASE}/a").json()["status"]["deactivated_reason"] == "quiet"
+    again = three_triggers.post("/triggers:deactivate", {"names": named(a=2)}).json()["items"]
     assert again == [{"trigger": f"{BASE}/a", "old_revision": 2, "new_revision": 2, "changed": False, "warnings": []}]
-    three.post("/triggers:activate", {"names": named(a=2, c=2)})
-    three.post("/triggers:delete", {"names": named(c=3)})
-    assert actions(three) == [
+    three_triggers.post("/triggers:activate", {"names": named(a=2, c=2)})
+    three_triggers.post("/triggers:delete", {"names": named(c=3)})
+    assert actions(three_triggers) == [
         ["DEPLOY", "DEACTIVATE", "ACTIVATE"],
         ["DEPLOY"],
         ["DEPLOY", "DEACTIVATE", "ACTIVATE", "DELETE"],
     ]
 
 
-def test_by_tag(three: Api) -> None:
-    """R-16: all that bear it, paused until a time; nobody is no mistake."""
-    paused = three.post("/triggers:deactivate", {"tag": "x", "until": "2026-03-03T00:00:00Z"}).json()
+def test_changes_by_tag(three_triggers: Api) -> None:
+    """R-16: all triggers with the tag, here paused until a time; a tag without triggers is no error."""
+    paused = three_triggers.post("/triggers:deactivate", {"tag": "x", "until": "2026-03-03T00:00:00Z"}).json()
     assert [item["trigger"] for item in paused["items"]] == [f"{BASE}/a", f"{BASE}/b"]
-    assert three.get(f"/triggers/{BASE}/b").json()["status"]["paused_until"] == "2026-03-03T00:00:00Z"
-    assert three.post("/triggers:delete", {"tag": "none"}).json()["items"] == []
-    assert actions(three)[2] == ["DEPLOY"]
+    assert three_triggers.get(f"/triggers/{BASE}/b").json()["status"]["paused_until"] == "2026-03-03T00:00:00Z"
+    assert three_triggers.post("/triggers:delete", {"tag": "none"}).json()["items"] == []
+    assert actions(three_triggers)[2] == ["DEPLOY"]
 
 
-def test_one_stale_name_refuses_all(three: Api) -> None:
-    """R-16: 409 with a fault for each that refuses, under its name; nothing is changed."""
-    three.post(f"/triggers/{BASE}/b/deactivate", None, at(1))
-    answer = three.post("/triggers:delete", {"names": named(a=1, b=1, c=1) + named(d=1)})
+def test_one_stale_revision_refuses_all(three_triggers: Api) -> None:
+    """R-16: 409 with a fault for each trigger that conflicts, under its name; nothing is changed."""
+    three_triggers.post(f"/triggers/{BASE}/b/deactivate", None, at(1))
+    answer = three_triggers.post("/triggers:delete", {"names": named(a=1, b=1, c=1) + named(d=1)})
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
     assert [fault["path"] for fault in answer.json()["errors"]] == [f"{BASE}/b", f"{BASE}/d"]
     assert "stands at revision 2" in answer.json()["errors"][0]["message"]
-    assert actions(three) == [["DEPLOY"], ["DEPLOY", "DEACTIVATE"], ["DEPLOY"]]
+    assert actions(three_triggers) == [["DEPLOY"], ["DEPLOY", "DEACTIVATE"], ["DEPLOY"]]
 
 
-WRONG: dict[str, tuple[Any, str]] = {
+INVALID_REQUESTS: dict[str, tuple[Any, str]] = {
     "nothing": (None, "names"),
     "both": ({"names": named(a=1), "tag": "x"}, "names"),
     "no names": ({"names": []}, "names"),
@@ -87,25 +87,25 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "where"), WRONG.values(), ids=WRONG)
-def test_a_wrong_choice_is_refused(three: Api, body: Any, where: str) -> None:
-    """R-16, R-18: either names with revisions, each once, or a tag; 422 by path, and nothing is changed."""
-    answer = three.post("/triggers:deactivate", body)
+@pytest.mark.parametrize(("body", "where"), INVALID_REQUESTS.values(), ids=INVALID_REQUESTS)
+def test_an_invalid_selection_is_refused(three_triggers: Api, body: Any, where: str) -> None:
+    """R-16, R-18: either names with revisions, each once, or a tag; the error names the path; nothing is changed."""
+    answer = three_triggers.post("/triggers:deactivate", body)
     assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, where), answer.text
-    assert actions(three) == [["DEPLOY"]] * 3
+    assert actions(three_triggers) == [["DEPLOY"]] * 3
 
 
-def test_an_end_belongs_to_a_pause(three: Api) -> None:
-    """R-18: `until` is no field of the other two."""
+def test_only_a_pause_has_an_end(three_triggers: Api) -> None:
+    """R-18: `until` is refused for the other two actions."""
     for verb in ("activate", "delete"):
-        answer = three.post(f"/triggers:{verb}", {"tag": "x", "until": "2027-01-01T00:00:00Z"})
+        answer = three_triggers.post(f"/triggers:{verb}", {"tag": "x", "until": "2027-01-01T00:00:00Z"})
         assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "until")
 
 
-def test_a_retry_by_its_key(three: Api) -> None:
-    """R-04: the same request under one key answers the same; another one is a conflict."""
+def test_a_request_repeated_under_its_key(three_triggers: Api) -> None:
+    """R-04: the same request under one key gets the same answer; another request is a conflict."""
     body, key = {"names": named(a=1, b=1)}, {"Idempotency-Key": "k"}
-    first = three.post("/triggers:delete", body, key)
-    assert three.post("/triggers:delete", body, key).json() == first.json()
-    assert three.post("/triggers:deactivate", body, key).status_code == 409
-    assert actions(three)[0] == ["DEPLOY", "DELETE"]
+    first = three_triggers.post("/triggers:delete", body, key)
+    assert three_triggers.post("/triggers:delete", body, key).json() == first.json()
+    assert three_triggers.post("/triggers:deactivate", body, key).status_code == 409
+    assert actions(three_triggers)[0] == ["DEPLOY", "DELETE"]

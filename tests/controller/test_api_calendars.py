@@ -14,21 +14,21 @@ HOLIDAYS = "/calendars/acme/holidays"
 AT_NINE = {"cron": "0 9 * * *", "calendars": ["holidays"]}
 
 
-def closing(*dates: str, **spec: Any) -> dict[str, Any]:
+def calendar(*dates: str, **spec: Any) -> dict[str, Any]:
     return {"spec": {"owner": "ann", "dates": list(dates), **spec}}
 
 
 @pytest.fixture
 def world(api: Api, database: Database, clock: HandClock) -> World:
-    """The loop over what the API has."""
+    """The loop over the API's database."""
     return World(database, clock)
 
 
-def test_a_calendar_from_first_to_last(api: Api) -> None:
-    """S-13, R-04: created, read, changed under the revision that was read, deleted, and back under the next number."""
-    made = api.put(HOLIDAYS, closing("2026-12-24/2026-12-26", reason="public holidays"), IS_NEW)
-    assert (made.status_code, made.headers["ETag"]) == (201, '"1"')
-    assert made.json() == {
+def test_the_life_of_a_calendar(api: Api) -> None:
+    """S-13, R-04: created, read, changed under its revision, deleted, and created again under the next number."""
+    created = api.put(HOLIDAYS, calendar("2026-12-24/2026-12-26", reason="public holidays"), IS_NEW)
+    assert (created.status_code, created.headers["ETag"]) == (201, '"1"')
+    assert created.json() == {
         "project": "acme",
         "name": "holidays",
         "revision": 1,
@@ -39,20 +39,20 @@ def test_a_calendar_from_first_to_last(api: Api) -> None:
         "changed": True,
     }
     shown = api.get(HOLIDAYS)
-    assert (shown.headers["ETag"], shown.json()) == ('"1"', {k: v for k, v in made.json().items() if k != "changed"})
-    same = api.put(HOLIDAYS, closing("2026-12-24/2026-12-26", reason="public holidays"), at(1))
+    assert (shown.headers["ETag"], shown.json()) == ('"1"', {k: v for k, v in created.json().items() if k != "changed"})
+    same = api.put(HOLIDAYS, calendar("2026-12-24/2026-12-26", reason="public holidays"), at(1))
     assert (same.status_code, same.json()["revision"], same.json()["changed"]) == (200, 1, False)
-    other = api.put(HOLIDAYS, closing("2026-12-25"), at(1))
-    assert (other.status_code, other.json()["revision"], other.headers["ETag"]) == (200, 2, '"2"')
-    gone = api.delete(HOLIDAYS, at(2))
-    assert (gone.status_code, gone.json()["deleted"], gone.json()["revision"]) == (200, True, 3)
+    updated = api.put(HOLIDAYS, calendar("2026-12-25"), at(1))
+    assert (updated.status_code, updated.json()["revision"], updated.headers["ETag"]) == (200, 2, '"2"')
+    deleted = api.delete(HOLIDAYS, at(2))
+    assert (deleted.status_code, deleted.json()["deleted"], deleted.json()["revision"]) == (200, True, 3)
     assert api.get(HOLIDAYS).json()["deleted"] is True
     assert api.get("/calendars").json()["items"] == []
     assert api.delete(HOLIDAYS, at(3)).status_code == 404
-    back = api.put(HOLIDAYS, closing("2026-12-25"), IS_NEW)
-    assert (back.status_code, back.json()["revision"], back.json()["deleted"]) == (201, 4, False)
+    restored = api.put(HOLIDAYS, calendar("2026-12-25"), IS_NEW)
+    assert (restored.status_code, restored.json()["revision"], restored.json()["deleted"]) == (201, 4, False)
     history = api.get(f"{HOLIDAYS}/revisions").json()["items"]
-    assert [(one["revision"], one["action"]) for one in history] == [
+    assert [(revision["revision"], revision["action"]) for revision in history] == [
         (4, "DEPLOY"),
         (3, "DELETE"),
         (2, "DEPLOY"),
@@ -68,17 +68,17 @@ def test_a_calendar_from_first_to_last(api: Api) -> None:
 
 
 def test_a_stale_revision_changes_nothing(api: Api) -> None:
-    """R-04, S-13: existing, stale and unnamed are told apart, each with what stands there and who made it."""
-    assert api.put(HOLIDAYS, closing("2026-12-25"), at(1)).status_code == 412
+    """R-04, S-13: existing, stale and missing revisions are refused, each with the current revision and its author."""
+    assert api.put(HOLIDAYS, calendar("2026-12-25"), at(1)).status_code == 412
     assert api.delete(HOLIDAYS, at(1)).status_code == 404
-    api.put(HOLIDAYS, closing("2026-12-25"), IS_NEW)
-    again = api.put(HOLIDAYS, closing(), IS_NEW)
-    stale = api.put(HOLIDAYS, closing(), at(7))
-    for answer in (again, stale, api.delete(HOLIDAYS, at(7))):
+    api.put(HOLIDAYS, calendar("2026-12-25"), IS_NEW)
+    repeated = api.put(HOLIDAYS, calendar(), IS_NEW)
+    stale = api.put(HOLIDAYS, calendar(), at(7))
+    for answer in (repeated, stale, api.delete(HOLIDAYS, at(7))):
         assert (answer.status_code, answer.json()["current_revision"]) == (412, 1)
         assert (answer.json()["changed_by"], answer.json()["changed_at"]) == ("local", "2026-03-02T08:00:00Z")
         assert "--expected-revision 1" in answer.json()["errors"][0]["hint"]
-    for unnamed in (api.put(HOLIDAYS, closing()), api.delete(HOLIDAYS)):
+    for unnamed in (api.put(HOLIDAYS, calendar()), api.delete(HOLIDAYS)):
         assert (unnamed.status_code, unnamed.json()["code"]) == (428, "precondition_required")
     assert api.get(HOLIDAYS).json()["revision"] == 1
 
@@ -97,46 +97,46 @@ def test_a_stale_revision_changes_nothing(api: Api) -> None:
     ],
     ids=["no such day", "no date", "backwards", "too long", "no list", "no instant", "nobody's", "unknown field"],
 )
-def test_what_is_no_calendar_is_refused(api: Api, spec: Any, path: str, words: str) -> None:
+def test_an_invalid_calendar_is_refused(api: Api, spec: Any, path: str, words: str) -> None:
     """R-18, S-13: each error names the field and the way out; nothing is written."""
-    answer = api.put(HOLIDAYS, closing() | {"spec": {"owner": "ann", "dates": []} | spec}, IS_NEW)
+    answer = api.put(HOLIDAYS, calendar() | {"spec": {"owner": "ann", "dates": []} | spec}, IS_NEW)
     assert answer.status_code == 422
     [fault] = [fault for fault in answer.json()["errors"] if fault["path"] == path]
     assert words in f"{fault['message']} {fault['hint']}"
     assert api.get(HOLIDAYS).status_code == 404
 
 
-def test_a_path_and_a_manifest_that_disagree(api: Api) -> None:
-    """S-13: names are judged, and must agree."""
-    assert api.put("/calendars/acme/Holidays", closing(), IS_NEW).json()["errors"][0]["path"] == "name"
-    other = closing() | {"metadata": {"name": "feasts"}}
+def test_a_manifest_must_agree_with_the_path(api: Api) -> None:
+    """S-13: names are checked, and must be those of the path."""
+    assert api.put("/calendars/acme/Holidays", calendar(), IS_NEW).json()["errors"][0]["path"] == "name"
+    other = calendar() | {"metadata": {"name": "feasts"}}
     assert api.put(HOLIDAYS, other, IS_NEW).json()["errors"][0]["path"] == "metadata.name"
 
 
-def test_calendars_in_parts(api: Api) -> None:
-    """S-13: lists come in parts, narrowed by project; so does a history."""
+def test_calendars_are_listed_in_pages(api: Api) -> None:
+    """S-13: filtered by project; so are their histories."""
     for project, name in (("acme", "a"), ("acme", "b"), ("other", "a")):
-        api.put(f"/calendars/{project}/{name}", closing(), IS_NEW)
+        api.put(f"/calendars/{project}/{name}", calendar(), IS_NEW)
     first = api.get("/calendars", limit=2).json()
     rest = api.get("/calendars", limit=2, cursor=first["next_cursor"]).json()
-    assert [(one["project"], one["name"]) for one in first["items"] + rest["items"]] == [
+    assert [(item["project"], item["name"]) for item in first["items"] + rest["items"]] == [
         ("acme", "a"),
         ("acme", "b"),
         ("other", "a"),
     ]
     assert len(api.get("/calendars", project="acme").json()["items"]) == 2
-    api.put("/calendars/acme/a", closing("2026-12-25"), at(1))
+    api.put("/calendars/acme/a", calendar("2026-12-25"), at(1))
     newest = api.get("/calendars/acme/a/revisions", limit=1).json()
     older = api.get("/calendars/acme/a/revisions", limit=1, cursor=newest["next_cursor"]).json()
-    assert [one["revision"] for one in newest["items"] + older["items"]] == [2, 1]
+    assert [item["revision"] for item in newest["items"] + older["items"]] == [2, 1]
     assert older["next_cursor"] is None
     assert api.get("/calendars/acme/a/revisions", cursor="x").status_code == 422
     assert api.get("/calendars/acme/none/revisions").status_code == 404
 
 
 def test_a_calendar_that_triggers_name_cannot_be_deleted(api: Api) -> None:
-    """S-13: the refusal names them; a trigger that is deleted or names it no more does not stand in the way."""
-    api.put(HOLIDAYS, closing("2026-12-25"), IS_NEW)
+    """S-13: the error names the triggers; deleted triggers and those that no longer name it do not count."""
+    api.put(HOLIDAYS, calendar("2026-12-25"), IS_NEW)
     api.create(schedule=AT_NINE)
     refused = api.delete(HOLIDAYS, at(1))
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
@@ -146,30 +146,30 @@ def test_a_calendar_that_triggers_name_cannot_be_deleted(api: Api) -> None:
     assert api.delete(HOLIDAYS, at(1)).status_code == 200
 
 
-def test_a_trigger_cannot_name_a_calendar_that_is_not_there(api: Api) -> None:
-    """S-13, R-18: the place is named, and what there is."""
+def test_a_trigger_cannot_name_an_unknown_calendar(api: Api) -> None:
+    """S-13, R-18: the error names the field and the calendars that exist."""
     refused = api.put(T, manifest(schedule=AT_NINE), IS_NEW)
     assert refused.json()["errors"][0]["path"] == "spec.schedule.calendars[0]"
-    api.put("/calendars/acme/feasts", closing(), IS_NEW)
+    api.put("/calendars/acme/feasts", calendar(), IS_NEW)
     refused = api.put(T, manifest(schedule=AT_NINE), IS_NEW)
     assert (refused.status_code, refused.json()["errors"][0]["hint"]) == (422, "there are feasts")
 
 
-def test_a_changed_calendar_plans_its_triggers_anew(api: Api, world: World) -> None:
-    """S-13, L-01, L-05: without a revision of theirs; the next fire moves, and back, and what was closed stays so."""
-    api.put(HOLIDAYS, closing("2026-12-25"), IS_NEW)
+def test_a_changed_calendar_reschedules_its_triggers(api: Api, world: World) -> None:
+    """S-13, L-01, L-05: without a new revision; reopening a day does not bring back occurrences of the past."""
+    api.put(HOLIDAYS, calendar("2026-12-25"), IS_NEW)
     api.create(schedule=AT_NINE)
     api.create("/triggers/acme/production/report/tock", schedule={"cron": "0 9 * * *"})
     world.resync()
     assert api.get(T).json()["status"]["next_fire_at"] == "2026-03-02T09:00:00Z"
-    api.put(HOLIDAYS, closing("2026-03-02/2026-03-04"), at(1))
+    api.put(HOLIDAYS, calendar("2026-03-02/2026-03-04"), at(1))
     world.resync()
     assert api.get(T).json()["status"]["next_fire_at"] == "2026-03-05T09:00:00Z"
     assert api.get("/triggers/acme/production/report/tock").json()["status"]["next_fire_at"] == "2026-03-02T09:00:00Z"
     world.advance(hours=1)
     world.resync()
     assert (world.runs("tick"), len(world.runs("tock"))) == ([], 1)
-    api.put(HOLIDAYS, closing(), at(2))
+    api.put(HOLIDAYS, calendar(), at(2))
     world.resync()
     assert api.get(T).json()["status"]["next_fire_at"] == "2026-03-03T09:00:00Z"
     assert api.get(T).json()["revision"] == 1
@@ -178,8 +178,8 @@ def test_a_changed_calendar_plans_its_triggers_anew(api: Api, world: World) -> N
     assert [run.scheduled_at for run in world.runs("tick")] == [world.start + timedelta(days=1, hours=1)]
 
 
-def test_a_calendar_that_ends_closes_nothing_after_it(api: Api) -> None:
-    """S-13: `until` is its end; days of it that come later are open."""
-    api.put(HOLIDAYS, closing("2026-03-02", "2026-03-03", until="2026-03-02T23:00:00Z"), IS_NEW)
+def test_a_calendar_closes_no_days_after_its_end(api: Api) -> None:
+    """S-13: `until` is its end; later days are open."""
+    api.put(HOLIDAYS, calendar("2026-03-02", "2026-03-03", until="2026-03-02T23:00:00Z"), IS_NEW)
     api.create(schedule=AT_NINE)
     assert api.get(T).json()["status"]["next_fire_at"] == "2026-03-03T09:00:00Z"

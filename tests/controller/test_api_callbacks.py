@@ -1,4 +1,4 @@
-"""Callbacks over HTTP: what is taken, what is refused, what is answered."""
+"""Callbacks and heartbeats over HTTP."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,33 +22,33 @@ def run(api: Api, database: Database, clock: HandClock) -> str:
     return run
 
 
-def test_success_with_an_output(api: Api, run: str) -> None:
-    """X-10: the answer is the run as it is now stored; another callback is a conflict that says what holds."""
+def test_a_callback_with_success_and_output(api: Api, run: str) -> None:
+    """X-10: the answer is the run as stored; another callback is a conflict that names the run's status."""
     answer = api.post(f"/runs/{run}/complete", {"attempt": 1, "outcome": "succeeded", "output": {"rows": 7}})
     assert answer.status_code == 200
     assert answer.json() | {"waits_for": None} == api.get(f"/runs/{run}").json()
     assert (answer.json()["status"], answer.json()["output"]) == ("succeeded", {"rows": 7})
-    again = api.post(f"/runs/{run}/complete", {"attempt": 1, "outcome": "failed"})
-    assert (again.status_code, again.json()["code"]) == (409, "conflict")
-    assert "the run is succeeded in attempt 1" in again.json()["detail"]
-    assert again.json()["errors"][0]["hint"]
+    repeated = api.post(f"/runs/{run}/complete", {"attempt": 1, "outcome": "failed"})
+    assert (repeated.status_code, repeated.json()["code"]) == (409, "conflict")
+    assert "the run is succeeded in attempt 1" in repeated.json()["detail"]
+    assert repeated.json()["errors"][0]["hint"]
 
 
-def test_failure_with_its_error(api: Api, run: str) -> None:
-    """X-06, X-07: error and output are kept, the run waits for its next attempt."""
-    sent = {"attempt": 1, "outcome": "failed", "error": "out of paper", "output": {"state": 1}}
-    answer = api.post(f"/runs/{run}/complete", sent).json()
+def test_a_callback_with_failure_and_error(api: Api, run: str) -> None:
+    """X-06, X-07: error and output are stored, and the run waits for its next attempt."""
+    body = {"attempt": 1, "outcome": "failed", "error": "out of paper", "output": {"state": 1}}
+    answer = api.post(f"/runs/{run}/complete", body).json()
     assert (answer["status"], answer["error"], answer["output"]) == ("pending", "out of paper", {"state": 1})
     assert api.post(f"/runs/{run}/heartbeat", {"attempt": 1}).status_code == 409
 
 
 def test_a_success_needs_no_output(api: Api, run: str) -> None:
-    """X-10: it is an empty one then."""
+    """X-10: the output is then an empty object."""
     assert api.post(f"/runs/{run}/complete", {"attempt": 1, "outcome": "succeeded"}).json()["output"] == {}
 
 
-def test_a_sign_of_life_hears_whether_to_stop(api: Api, run: str) -> None:
-    """X-05, X-11: the service learns of a cancellation."""
+def test_a_heartbeat_is_answered_with_a_requested_cancellation(api: Api, run: str) -> None:
+    """X-05, X-11: so that the service can stop."""
     beat = {"id": run, "status": "running", "attempt": 1, "cancel_requested": False}
     answer = api.post(f"/runs/{run}/heartbeat", {"attempt": 1})
     assert (answer.status_code, answer.json()) == (200, beat)
@@ -56,7 +56,7 @@ def test_a_sign_of_life_hears_whether_to_stop(api: Api, run: str) -> None:
     assert api.post(f"/runs/{run}/heartbeat", {"attempt": 1}).json() == beat | {"cancel_requested": True}
 
 
-WRONG: dict[str, tuple[str, Any, str]] = {
+INVALID_BODIES: dict[str, tuple[str, Any, str]] = {
     "no attempt": ("complete", {"outcome": "succeeded"}, "attempt"),
     "no outcome": ("complete", {"attempt": 1}, "outcome"),
     "attempt as text": ("complete", {"attempt": "1", "outcome": "failed"}, "attempt"),
@@ -65,14 +65,14 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "output that is no object": ("complete", {"attempt": 1, "outcome": "succeeded", "output": [1]}, "output"),
     "unknown field": ("complete", {"attempt": 1, "outcome": "failed", "reason": "x"}, "reason"),
     "NUL": ("complete", {"attempt": 1, "outcome": "succeeded", "output": {"a": "\0"}}, "output.a"),
-    "heart without a number": ("heartbeat", {}, "attempt"),
-    "true is no number": ("heartbeat", {"attempt": True}, "attempt"),
+    "heartbeat without an attempt": ("heartbeat", {}, "attempt"),
+    "true as an attempt": ("heartbeat", {"attempt": True}, "attempt"),
 }
 
 
-@pytest.mark.parametrize(("route", "body", "path"), WRONG.values(), ids=WRONG)
-def test_a_wrong_body_changes_nothing(api: Api, run: str, route: str, body: Any, path: str) -> None:
-    """R-18: 422, by field."""
+@pytest.mark.parametrize(("route", "body", "path"), INVALID_BODIES.values(), ids=INVALID_BODIES)
+def test_an_invalid_body_changes_nothing(api: Api, run: str, route: str, body: Any, path: str) -> None:
+    """R-18: 422, and the error names the field."""
     before = api.get(f"/runs/{run}").json()
     answer = api.post(f"/runs/{run}/{route}", body)
     assert answer.status_code == 422, answer.text
@@ -81,14 +81,14 @@ def test_a_wrong_body_changes_nothing(api: Api, run: str, route: str, body: Any,
 
 
 @pytest.mark.parametrize("id", ["01KJ0000000000000000000000", "x", "01KJ00000000000000000000%00"])
-def test_a_run_that_is_not_there(api: Api, id: str) -> None:
-    """R-18: 404."""
+def test_an_unknown_run_is_not_found(api: Api, id: str) -> None:
+    """R-18: also for an id that cannot exist."""
     assert api.post(f"/runs/{id}/complete", {"attempt": 1, "outcome": "failed"}).status_code == 404
     assert api.post(f"/runs/{id}/heartbeat", {"attempt": 1}).status_code == 404
 
 
-def test_a_run_that_waits_cannot_be_called_back(api: Api) -> None:
-    """X-05: nobody works on it."""
+def test_a_pending_run_refuses_callbacks(api: Api) -> None:
+    """X-05: no attempt of it is running."""
     api.create()
     run = api.post(f"{T}/fire").json()["id"]
     assert api.post(f"/runs/{run}/complete", {"attempt": 0, "outcome": "succeeded"}).status_code == 409

@@ -1,4 +1,4 @@
-"""What was and what became of it, over HTTP."""
+"""Revisions and occurrences over HTTP."""
 
 from datetime import timedelta
 
@@ -9,8 +9,8 @@ from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest
 from tests.world import World
 
 
-def test_the_history_newest_first_in_parts(api: Api) -> None:
-    """R-03, R-09: every change is a whole revision, chained to the one before; lists come in parts."""
+def test_the_history_is_listed_newest_first_in_pages(api: Api) -> None:
+    """R-03, R-09: each revision is complete, and contains the hash of the one before."""
     api.create(tags=["x"])
     api.post(f"{T}/deactivate", {"reason": "quiet", "until": "2026-03-03T00:00:00Z"}, at(1))
     api.put(T, manifest(description="other"), at(2))
@@ -38,26 +38,26 @@ def test_the_history_newest_first_in_parts(api: Api) -> None:
     assert deploy["previous_hash"] == ORIGIN
 
 
-def test_the_resolved_instant_of_an_in_is_shown(api: Api) -> None:
-    """R-10, S-15: `resolved` holds what the deploy worked out."""
+def test_a_revision_shows_the_resolved_instant_of_in(api: Api) -> None:
+    """R-10, S-15: in `resolved`."""
     api.create(schedule={"in": "48h"})
     assert api.get(f"{T}/revisions/1").json()["resolved"] == {"at": "2026-03-04T08:00:00Z"}
 
 
-def test_runs_and_skips_in_one_ledger(api: Api, database: Database, clock: HandClock) -> None:
-    """E-05, L-06: what fired, what was missed as one range, what was fired by hand, newest first and in parts."""
+def test_runs_and_skips_are_listed_together(api: Api, database: Database, clock: HandClock) -> None:
+    """E-05, L-06: runs of the schedule, runs by hand and missed ranges, newest first and in pages."""
     api.create(overlap="allow")
     loop = World(database, clock).loop
     clock.advance(timedelta(minutes=10, seconds=5))
     loop.resync()
     assert api.post(f"{T}/fire", None, {"Idempotency-Key": "by-hand"}).status_code == 409
-    fired = api.post(f"{T}/fire", {"overlap": "allow"}, {"Idempotency-Key": "by-hand"}).json()
-    found = api.get(f"{T}/occurrences").json()["items"]
-    assert [item["outcome"] for item in found] == ["started", "started", "missed"]
-    assert found[0]["run_id"] == fired["id"]
-    assert found[0]["occurrence_id"] == "manual/by-hand"
-    assert found[1]["occurrence_id"] == "every/2026-03-02T08:10:00Z"
-    assert found[2] == {
+    run = api.post(f"{T}/fire", {"overlap": "allow"}, {"Idempotency-Key": "by-hand"}).json()
+    items = api.get(f"{T}/occurrences").json()["items"]
+    assert [item["outcome"] for item in items] == ["started", "started", "missed"]
+    assert items[0]["run_id"] == run["id"]
+    assert items[0]["occurrence_id"] == "manual/by-hand"
+    assert items[1]["occurrence_id"] == "every/2026-03-02T08:10:00Z"
+    assert items[2] == {
         "trigger": NAME,
         "occurrence_id": "every/2026-03-02T08:01:00Z",
         "scheduled_at": "2026-03-02T08:01:00Z",
@@ -75,11 +75,11 @@ def test_runs_and_skips_in_one_ledger(api: Api, database: Database, clock: HandC
         paged += page["items"]
         if (cursor := page["next_cursor"]) is None:
             break
-    assert paged == found
+    assert paged == items
 
 
-def test_a_deleted_triggers_past_can_be_read(api: Api) -> None:
-    """R-08: deleting is soft; history and ledger stay."""
+def test_the_past_of_a_deleted_trigger_can_be_read(api: Api) -> None:
+    """R-08: a deletion keeps revisions and occurrences."""
     api.create()
     api.delete(T, at(1))
     assert len(api.get(f"{T}/revisions").json()["items"]) == 2

@@ -1,4 +1,4 @@
-"""Between two revisions, and as of a time, over HTTP."""
+"""Differences between revisions, and triggers as of a time, over HTTP."""
 
 from datetime import timedelta
 
@@ -8,8 +8,8 @@ from revisions.clock import HandClock
 from tests.controller.asking import Api, T, at, manifest
 
 
-def test_what_differs_between_two_revisions(api: Api) -> None:
-    """R-09: added, removed and changed by path, forwards and backwards."""
+def test_differences_between_two_revisions(api: Api) -> None:
+    """R-09: added, removed and changed, by path, in either direction."""
     api.create(tags=["a"], description="x", input={"n": 1, "a.b": 1})
     api.put(T, manifest(tags=["a", "b"], schedule={"cron": "0 8 * * *"}, input={"n": 2, "a.b": 1}), at(1))
     answer = api.get(f"{T}/diff", **{"from": 1, "to": 2})
@@ -25,13 +25,19 @@ def test_what_differs_between_two_revisions(api: Api) -> None:
             {"path": "tags[1]", "kind": "added", "before": None, "after": "b"},
         ],
     }
-    back = api.get(f"{T}/diff", **{"from": 2, "to": 1}).json()["differences"]
-    assert [one["kind"] for one in back] == ["added", "changed", "removed", "added", "removed"]
+    reversed_differences = api.get(f"{T}/diff", **{"from": 2, "to": 1}).json()["differences"]
+    assert [difference["kind"] for difference in reversed_differences] == [
+        "added",
+        "changed",
+        "removed",
+        "added",
+        "removed",
+    ]
     assert api.get(f"{T}/diff", **{"from": 2, "to": 2}).json()["differences"] == []
 
 
-def test_toggling_renaming_and_deleting_are_differences_too(api: Api) -> None:
-    """R-09: everything a revision says, not its spec alone."""
+def test_differences_outside_the_spec(api: Api) -> None:
+    """R-09: a pause, a rename and a deletion."""
     api.create()
     api.post(f"{T}/deactivate", {"until": "2026-03-03T00:00:00Z"}, at(1))
     api.post(f"{T}/rename", {"name": "tock"}, at(2))
@@ -39,8 +45,8 @@ def test_toggling_renaming_and_deleting_are_differences_too(api: Api) -> None:
     api.delete(tock, at(3))
 
     def paths(first: int, second: int) -> list[str]:
-        found = api.get(f"{tock}/diff", **{"from": first, "to": second}).json()["differences"]
-        return [one["path"] for one in found]
+        differences = api.get(f"{tock}/diff", **{"from": first, "to": second}).json()["differences"]
+        return [difference["path"] for difference in differences]
 
     assert paths(1, 2) == ["active", "until"]
     assert paths(2, 3) == ["trigger"]
@@ -58,15 +64,15 @@ def test_toggling_renaming_and_deleting_are_differences_too(api: Api) -> None:
         ("first=1&to=1", 422, ["first"]),
     ],
 )
-def test_a_diff_of_what_is_not_there(api: Api, query: str, status: int, where: list[str]) -> None:
-    """R-09: both revisions must be named, and exist."""
+def test_a_diff_needs_two_existing_revisions(api: Api, query: str, status: int, where: list[str]) -> None:
+    """R-09: both must be named, and exist."""
     api.create()
     answer = api.get(f"{T}/diff?{query}")
     assert (answer.status_code, [fault["path"] for fault in answer.json()["errors"]]) == (status, where)
 
 
 def test_a_trigger_as_of_a_time(api: Api, clock: HandClock) -> None:
-    """R-09: the shape of a trigger as it stood; what it had done by then is not known, and null."""
+    """R-09: spec and pause as they were; the parts of the status that come from runs are null."""
     api.create(description="first")
     clock.advance(timedelta(hours=1))
     api.post(f"{T}/deactivate", {"reason": "quiet", "until": "2026-03-03T00:00:00Z"}, at(1))
@@ -88,13 +94,13 @@ def test_a_trigger_as_of_a_time(api: Api, clock: HandClock) -> None:
     assert api.get(T, as_of="2030-01-01T00:00:00Z").json() == now
 
 
-def test_as_of_before_it_was(api: Api) -> None:
-    """R-09: 404 before the first revision, and for what never was; 422 for what is no instant."""
+def test_as_of_before_the_first_revision_is_not_found(api: Api) -> None:
+    """R-09: so is an unknown trigger; a text that is no instant is invalid."""
     api.create()
     early = api.get(T, as_of="2026-03-02T07:59:59.999999Z")
     assert (early.status_code, early.json()["code"]) == (404, "not_found")
     assert api.get(T, as_of="2026-03-02T08:00:00Z").status_code == 200
     assert api.get(T.replace("tick", "tock"), as_of="2026-03-02T09:00:00Z").status_code == 404
     for text in ("yesterday", "2026-03-02", "", "2026-03-02T08:00:00"):
-        wrong = api.get(T, as_of=text)
-        assert (wrong.status_code, wrong.json()["errors"][0]["path"]) == (422, "as_of")
+        refused = api.get(T, as_of=text)
+        assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, "as_of")

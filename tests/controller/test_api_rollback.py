@@ -1,4 +1,4 @@
-"""Going back and taking another name, over HTTP."""
+"""Rollbacks and renames over HTTP."""
 
 from typing import Any
 
@@ -10,19 +10,24 @@ TOCK = T.replace("tick", "tock")
 
 
 def test_a_rollback_answers_the_new_revision(api: Api) -> None:
-    """R-09: revision `to` as a new one, with ETag and `changed`; the reason names it and says why."""
+    """R-09: with ETag and `changed`; its reason names the revision that was deployed again."""
     api.create(tags=["a"], description="first")
     api.put(T, manifest(description="second"), at(1))
     answer = api.post(f"{T}/rollback", {"to": 1, "reason": "too early"}, at(2))
     assert (answer.status_code, answer.headers["ETag"]) == (200, '"3"')
-    back = answer.json()
-    assert (back["revision"], back["changed"], back["spec"]["description"], back["tags"]) == (3, True, "first", ["a"])
+    trigger = answer.json()
+    assert (trigger["revision"], trigger["changed"], trigger["spec"]["description"], trigger["tags"]) == (
+        3,
+        True,
+        "first",
+        ["a"],
+    )
     assert api.get(f"{T}/revisions/3").json()["reason"] == "rollback to revision 1: too early"
     assert api.post(f"{T}/rollback", {"to": 1}, at(3)).json()["changed"] is False
 
 
-def test_a_rollback_needs_the_revision_too(api: Api) -> None:
-    """R-04: without it 428 that tells the current one, with a stale one 412."""
+def test_a_rollback_needs_the_expected_revision(api: Api) -> None:
+    """R-04: without it 428 with the current one, with a stale one 412."""
     api.create()
     missing = api.post(f"{T}/rollback", {"to": 1})
     assert (missing.status_code, missing.json()["code"]) == (428, "precondition_required")
@@ -31,17 +36,17 @@ def test_a_rollback_needs_the_revision_too(api: Api) -> None:
     assert api.post(f"{TOCK}/rollback", {"to": 1}, at(1)).status_code == 404
 
 
-def test_a_deleted_trigger_comes_back(api: Api) -> None:
-    """R-22: un-deleting is a rollback to the revision before."""
+def test_a_rollback_restores_a_deleted_trigger(api: Api) -> None:
+    """R-22: by deploying the revision before the deletion."""
     api.create()
     api.delete(T, at(1))
-    back = api.post(f"{T}/rollback", {"to": 1}, at(2)).json()
-    assert (back["revision"], back["deleted"], back["active"], back["changed"]) == (3, False, True, True)
+    trigger = api.post(f"{T}/rollback", {"to": 1}, at(2)).json()
+    assert (trigger["revision"], trigger["deleted"], trigger["active"], trigger["changed"]) == (3, False, True, True)
     assert [item["name"] for item in api.get("/triggers").json()["items"]] == ["tick"]
 
 
-def test_a_rollback_to_a_version_that_is_gone(api: Api) -> None:
-    """R-14: 422, naming the versions there are; the trigger is as it was."""
+def test_a_rollback_to_a_deleted_task_version_is_refused(api: Api) -> None:
+    """R-14: the error names the versions there are; the trigger is unchanged."""
     api.put("/tasks/acme/production/report/v2", {"spec": {"launcher": "process", "process": {"command": ["true"]}}})
     api.create()
     api.put(T, manifest(task_version="v2"), at(1))
@@ -52,7 +57,7 @@ def test_a_rollback_to_a_version_that_is_gone(api: Api) -> None:
 
 
 def test_a_rename_keeps_history_and_runs(api: Api) -> None:
-    """R-22: one more revision under the new name; the runs there are show it too, and the old name is not found."""
+    """R-22: it is one more revision. Existing runs show the new name, and the old name is free again."""
     api.create()
     run = api.post(f"{T}/fire").json()
     answer = api.post(f"{T}/rename", {"name": "tock", "reason": "clearer"}, at(1))
@@ -64,15 +69,15 @@ def test_a_rename_keeps_history_and_runs(api: Api) -> None:
         (1, "DEPLOY", ""),
     ]
     assert api.get(f"/runs/{run['id']}").json()["trigger"] == "acme/production/report/tock"
-    assert [found["id"] for found in api.get("/runs", trigger="acme/production/report/tock").json()["items"]] == [
+    assert [item["id"] for item in api.get("/runs", trigger="acme/production/report/tock").json()["items"]] == [
         run["id"]
     ]
     assert api.get(T).status_code == 404
     assert api.put(T, manifest(), IS_NEW).json()["revision"] == 1
 
 
-def test_a_name_that_is_held(api: Api) -> None:
-    """R-22: 409, whether the other is live or deleted; a stale revision 412, none 428."""
+def test_a_name_in_use_is_refused(api: Api) -> None:
+    """R-22: 409, whether its trigger is live or deleted; 412 for a stale revision, 428 without one."""
     api.create()
     api.create(TOCK)
     assert api.post(f"{T}/rename", {"name": "tock"}).status_code == 428
@@ -100,8 +105,8 @@ def test_a_name_that_is_held(api: Api) -> None:
         ("rename", {"name": 7}, 422, "name"),
     ],
 )
-def test_a_wrong_field_is_refused(api: Api, path: str, body: Any, status: int, where: str) -> None:
-    """R-18: fields are judged by name; a revision there never was is not found."""
+def test_an_invalid_field_is_refused(api: Api, path: str, body: Any, status: int, where: str) -> None:
+    """R-18: the error names the field; an unknown revision is not found."""
     api.create()
     answer = api.post(f"{T}/{path}", body, at(1))
     assert answer.status_code == status, answer.text

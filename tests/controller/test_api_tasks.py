@@ -6,7 +6,7 @@ V1, V2 = "/tasks/acme/production/report/v1", "/tasks/acme/production/report/v2"
 
 
 def test_a_task_with_the_summary_of_its_triggers(api: Api) -> None:
-    """R-12: name and automation stand there only when exactly one trigger is attached."""
+    """R-12: name and automation are set only if exactly one trigger is bound to the version."""
     api.create()
     assert api.get(V1).json() == {
         "project": "acme",
@@ -26,17 +26,17 @@ def test_a_task_with_the_summary_of_its_triggers(api: Api) -> None:
 
 
 def test_a_version_is_immutable(api: Api) -> None:
-    """R-23: the same spec again is 200 and no change, another is a conflict saying who and when."""
-    again = api.put(V1, task_manifest())
-    assert (again.status_code, again.json()["changed"]) == (200, False)
+    """R-23: the same spec again changes nothing; another spec is a conflict with author and time."""
+    repeated = api.put(V1, task_manifest())
+    assert (repeated.status_code, repeated.json()["changed"]) == (200, False)
     other = api.put(V1, task_manifest(timeout="5m"))
     assert (other.status_code, other.json()["code"]) == (409, "conflict")
     assert (other.json()["changed_by"], other.json()["changed_at"]) == ("local", "2026-03-02T08:00:00Z")
     assert api.put(V2, task_manifest(timeout="5m")).status_code == 201
 
 
-def test_a_wrong_task_is_refused(api: Api) -> None:
-    """R-18, R-12: fields, launcher and spans are judged; an unknown field names the nearest."""
+def test_an_invalid_task_is_refused(api: Api) -> None:
+    """R-18, R-12: fields, launcher and spans are checked; for an unknown field the nearest is suggested."""
     answer = api.put(V2, task_manifest(timout="5m"))
     assert (answer.status_code, answer.json()["errors"][0]["hint"]) == (422, "did you mean timeout?")
     assert api.put(V2, {"spec": {"launcher": "proces", "proces": {}}}).status_code == 422
@@ -45,7 +45,7 @@ def test_a_wrong_task_is_refused(api: Api) -> None:
 
 
 def test_deleting_a_version_deletes_its_triggers(api: Api) -> None:
-    """R-14: each by a revision of its own, pending runs cancelled; the version may return with the same spec only."""
+    """R-14: each by its own revision; pending runs are cancelled. The version can return only with the same spec."""
     api.create()
     run = api.post(f"{T}/fire").json()
     deleted = api.delete(V1)
@@ -60,8 +60,8 @@ def test_deleting_a_version_deletes_its_triggers(api: Api) -> None:
     assert api.put(V1, task_manifest()).status_code == 201
 
 
-def test_tasks_in_parts(api: Api) -> None:
-    """U-01: lists come in parts, narrowed by name."""
+def test_tasks_are_listed_in_pages(api: Api) -> None:
+    """U-01: filtered by name."""
     api.put(V2, task_manifest())
     api.put("/tasks/acme/production/env.Main/v1", task_manifest())
     first = api.get("/tasks", limit=2).json()
@@ -71,12 +71,12 @@ def test_tasks_in_parts(api: Api) -> None:
     assert len(api.get("/tasks", name="report").json()["items"]) == 2
 
 
-def test_what_a_new_version_leaves_out_is_warned_of(api: Api) -> None:
-    """R-15: `warnings` beside `changed` name the active triggers that rely on the state."""
+def test_a_version_without_an_output_in_use_warns(api: Api) -> None:
+    """R-15: `warnings` names the output and the active triggers that use it."""
     assert api.put(V2, task_manifest(outputs={"state": {"type": "object"}})).json()["warnings"] == []
     api.create(task_version="v2")
-    made = api.put("/tasks/acme/production/report/v3", task_manifest())
-    assert made.status_code == 201
-    (warning,) = made.json()["warnings"]
+    answer = api.put("/tasks/acme/production/report/v3", task_manifest())
+    assert answer.status_code == 201
+    (warning,) = answer.json()["warnings"]
     assert "'state'" in warning
     assert "acme/production/report/tick" in warning

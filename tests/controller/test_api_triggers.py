@@ -1,4 +1,4 @@
-"""Triggers over HTTP: deploying, reading, changing."""
+"""Triggers over HTTP: deploying, reading, pausing, deleting, listing."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from tests.controller.asking import IS_NEW, NAME, Api, T, at, manifest
 from tests.world import key
 
 
-def test_a_new_trigger_is_answered_whole(api: Api) -> None:
-    """R-01, R-03: creating answers 201 with revision 1, its ETag, and the shape that others rely on."""
+def test_a_new_trigger_is_returned_in_full(api: Api) -> None:
+    """R-01, R-03: 201 with revision 1, its ETag, and the documented shape."""
     answer = api.put(T, manifest(tags=["b", "a"], description="ticks"), IS_NEW)
     assert answer.status_code == 201
     assert answer.headers["ETag"] == '"1"'
@@ -48,8 +48,8 @@ def test_a_new_trigger_is_answered_whole(api: Api) -> None:
     }
 
 
-def test_creating_what_exists_is_refused_with_who_made_it(api: Api) -> None:
-    """R-04, R-05: `If-None-Match: *` on an existing trigger answers 412 with revision, author and time."""
+def test_creating_an_existing_trigger_is_refused(api: Api) -> None:
+    """R-04, R-05: `If-None-Match: *` gets 412 with revision, author and time."""
     api.create()
     answer = api.put(T, manifest(), IS_NEW)
     assert answer.status_code == 412
@@ -58,8 +58,8 @@ def test_creating_what_exists_is_refused_with_who_made_it(api: Api) -> None:
     assert (conflict["changed_by"], conflict["changed_at"]) == ("local", "2026-03-02T08:00:00Z")
 
 
-def test_a_change_needs_the_revision_last_read(api: Api) -> None:
-    """R-04: without a revision 428, with a stale one or 0 412, even if nothing would change, and nothing is changed."""
+def test_a_change_needs_the_expected_revision(api: Api) -> None:
+    """R-04: without one 428; with a stale one or 0 412, even if nothing would change."""
     api.create()
     assert api.put(T, manifest()).status_code == 428
     assert api.put(T, manifest(), at(0)).status_code == 412
@@ -69,32 +69,32 @@ def test_a_change_needs_the_revision_last_read(api: Api) -> None:
     assert api.actions() == ["DEPLOY", "DEPLOY"]
 
 
-def test_naming_no_precondition_creates_what_is_not_there(api: Api) -> None:
-    """R-05: without a precondition only a new trigger is made."""
+def test_a_new_trigger_needs_no_precondition(api: Api) -> None:
+    """R-05: without a precondition only a new trigger is created."""
     assert api.put(T, manifest()).status_code == 201
 
 
-def test_a_revision_of_what_is_not_there_is_a_conflict(api: Api) -> None:
-    """R-04: `If-Match` on a trigger that never was answers 412."""
+def test_an_expected_revision_of_an_unknown_trigger_is_a_conflict(api: Api) -> None:
+    """R-04: `If-Match` gets 412."""
     assert api.put(T, manifest(), at(1)).status_code == 412
 
 
-def test_deploying_the_same_appends_nothing(api: Api) -> None:
-    """R-06: an identical deploy with the right revision answers 200, `changed: false`."""
+def test_an_identical_deploy_appends_nothing(api: Api) -> None:
+    """R-06: with the right revision it is answered 200, `changed: false`."""
     api.create()
     answer = api.put(T, manifest(), at(1))
     assert (answer.status_code, answer.json()["changed"], answer.json()["revision"]) == (200, False, 1)
     assert api.actions() == ["DEPLOY"]
 
 
-def test_a_manifest_in_full_is_taken_too(api: Api) -> None:
-    """R-01: apiVersion, kind and metadata may stand in the body when they agree with the path."""
-    full = manifest() | {
+def test_a_full_manifest_is_accepted(api: Api) -> None:
+    """R-01: with apiVersion, kind and metadata that agree with the path."""
+    full_manifest = manifest() | {
         "apiVersion": "triggerctl/v1",
         "kind": "Trigger",
         "metadata": {"project": "acme", "domain": "production", "task": "report", "name": "tick"},
     }
-    assert api.put(T, full, IS_NEW).status_code == 201
+    assert api.put(T, full_manifest, IS_NEW).status_code == 201
 
 
 def test_metadata_that_disagrees_with_the_path_is_refused(api: Api) -> None:
@@ -106,18 +106,18 @@ def test_metadata_that_disagrees_with_the_path_is_refused(api: Api) -> None:
 
 
 def test_a_manifest_may_be_yaml(api: Api) -> None:
-    """U-01: YAML is taken by its content type."""
+    """U-01: by its content type."""
     text = b"spec:\n  task_version: v1\n  schedule: {every: 1m}\n"
     answer = api.send("PUT", T, text, content_type="application/yaml", if_none_match="*")
     assert answer.status_code == 201
 
 
-def test_a_retry_with_its_key_answers_what_the_first_made(api: Api) -> None:
-    """R-04: the same Idempotency-Key and body answer the first result; another body is a conflict, 409."""
+def test_a_repeated_request_with_its_key_gets_the_first_answer(api: Api) -> None:
+    """R-04: for a creation and an update; another body under the same key is a conflict."""
     headers = IS_NEW | {"Idempotency-Key": "first"}
     first = api.put(T, manifest(), headers)
-    again = api.put(T, manifest(), headers)
-    assert (again.status_code, again.json()) == (201, first.json())
+    repeated = api.put(T, manifest(), headers)
+    assert (repeated.status_code, repeated.json()) == (201, first.json())
     other = api.put(T, manifest(description="other"), headers)
     assert (other.status_code, other.json()["code"]) == (409, "conflict")
     update = at(1) | {"Idempotency-Key": "second"}
@@ -126,13 +126,13 @@ def test_a_retry_with_its_key_answers_what_the_first_made(api: Api) -> None:
     assert api.actions() == ["DEPLOY", "DEPLOY"]
 
 
-def test_an_empty_key_is_no_key(api: Api) -> None:
-    """R-04: an Idempotency-Key that cannot tell requests apart is refused."""
+def test_an_empty_key_is_refused(api: Api) -> None:
+    """R-04: it could not tell requests apart."""
     assert api.put(T, manifest(), IS_NEW | {"Idempotency-Key": ""}).status_code == 422
 
 
 def test_pausing_and_resuming(api: Api, clock: HandClock) -> None:
-    """R-03, R-08, R-20: a pause has a reason and may have an end; repeating either appends nothing."""
+    """R-03, R-08, R-20: a pause has a reason and may have an end; repeating a change appends nothing."""
     api.create()
     paused = api.post(f"{T}/deactivate", {"reason": "quiet", "until": "2026-03-03T08:00:00+01:00"}, at(1))
     assert paused.status_code == 200
@@ -148,8 +148,8 @@ def test_pausing_and_resuming(api: Api, clock: HandClock) -> None:
     assert api.actions() == ["DEPLOY", "DEACTIVATE", "ACTIVATE"]
 
 
-def test_a_deploy_leaves_a_pause_alone(api: Api) -> None:
-    """R-20: a deploy that does not name `active` does not un-pause."""
+def test_a_deploy_does_not_end_a_pause(api: Api) -> None:
+    """R-20: unless its manifest has `active`."""
     api.create()
     api.post(f"{T}/deactivate", {"reason": "by hand"}, at(1))
     assert api.put(T, manifest(description="ci"), at(2)).json()["active"] is False
@@ -157,8 +157,8 @@ def test_a_deploy_leaves_a_pause_alone(api: Api) -> None:
 
 
 @pytest.mark.parametrize("verb", ["activate", "deactivate"])
-def test_a_toggle_needs_the_revision_too(api: Api, verb: str) -> None:
-    """R-04: activate and deactivate without a revision answer 428, with a stale one 412."""
+def test_activation_needs_the_expected_revision(api: Api, verb: str) -> None:
+    """R-04: activate and deactivate get 428 without one, 412 with a stale one."""
     api.create()
     assert api.post(f"{T}/{verb}").status_code == 428
     assert api.post(f"{T}/{verb}", None, at(7)).status_code == 412
@@ -166,7 +166,7 @@ def test_a_toggle_needs_the_revision_too(api: Api, verb: str) -> None:
 
 
 def test_a_deleted_trigger(api: Api) -> None:
-    """R-05, R-08: it can be read and says so, lists leave it out, changes answer 404 and `If-Match` on PUT 412."""
+    """R-05, R-08: it can be read, lists leave it out; changes get 404, and a PUT with `If-Match` 412."""
     api.create()
     assert api.delete(T).status_code == 428
     deleted = api.delete(T, at(1))
@@ -182,15 +182,15 @@ def test_a_deleted_trigger(api: Api) -> None:
 
 
 def test_deploying_a_deleted_trigger_creates_it_again(api: Api) -> None:
-    """R-05: it counts as a creation, 201, and its numbering goes on."""
+    """R-05: answered 201, and its numbering continues."""
     api.create()
     api.delete(T, at(1))
     answer = api.put(T, manifest(), IS_NEW)
     assert (answer.status_code, answer.json()["revision"], answer.json()["active"]) == (201, 3, True)
 
 
-def test_listing_by_part_by_tag_and_by_activation(api: Api) -> None:
-    """U-01: lists come in parts by an opaque cursor, and can be narrowed."""
+def test_triggers_are_listed_in_pages_and_filtered(api: Api) -> None:
+    """U-01: by tag, activation, and parts of the name."""
     for name in ("a", "b", "c"):
         api.create(f"/triggers/acme/production/report/{name}", tags=[f"tag-{name}", "all"])
     api.post("/triggers/acme/production/report/b/deactivate", None, at(1))
@@ -211,8 +211,8 @@ def test_listing_by_part_by_tag_and_by_activation(api: Api) -> None:
     assert names(project="other") == []
 
 
-def test_the_header_of_a_stranger_names_nobody(api: Api, database: Database) -> None:
-    """R-03: over HTTP the actor is `local`, whatever headers say."""
+def test_the_actor_cannot_be_set_by_a_header(api: Api, database: Database) -> None:
+    """R-03: over HTTP without access control it is `local`."""
     answer = api.put(T, manifest(), IS_NEW | {"X-Actor": "root", "triggerctl.actor": "root", "Triggerctl-Actor": "x"})
     assert answer.json()["changed_by"] == "local"
     assert str(key("tick")) == NAME

@@ -1,4 +1,4 @@
-"""What probes are told of a process whose parts do not do what they should (O-05)."""
+"""Liveness and readiness of a process whose parts have failed, hang or stop (O-05)."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -19,39 +19,39 @@ from tests.waiting import eventually
 
 
 @pytest.fixture
-def up(database_url: str, tmp_path: Path) -> Iterator[RunningProcess]:
+def running(database_url: str, tmp_path: Path) -> Iterator[RunningProcess]:
     with Database(database_url) as database:
         process = RunningProcess(database, tmp_path / "work")
         yield process
         process.stop()
 
 
-def probes(up: RunningProcess) -> tuple[int, int]:
-    return up.client.get("/healthz").status_code, up.client.get("/readyz").status_code
+def probe(running: RunningProcess) -> tuple[int, int]:
+    return running.client.get("/healthz").status_code, running.client.get("/readyz").status_code
 
 
 @pytest.fixture
-def a_loop_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def loop_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops.Loop, "_run", lambda loop: None)
 
 
-@pytest.mark.usefixtures("a_loop_that_ends")
-def test_a_loop_that_has_ended(up: RunningProcess) -> None:
-    """O-05, L-16: nothing fires any more, so it is neither alive nor ready, and says why."""
-    eventually(lambda: probes(up) == (503, 503))
-    assert "has ended by itself: loop" in up.client.get("/healthz").json()["detail"]
+@pytest.mark.usefixtures("loop_ends_at_once")
+def test_a_process_whose_loop_has_ended_is_not_alive(running: RunningProcess) -> None:
+    """O-05, L-16: neither alive nor ready, because nothing fires any more; the answer names the loop."""
+    eventually(lambda: probe(running) == (503, 503))
+    assert "has ended by itself: loop" in running.client.get("/healthz").json()["detail"]
 
 
-def test_a_schema_that_is_too_old(up: RunningProcess) -> None:
-    """O-05, R-19: it lives, and is not ready."""
-    with up.database.write() as connection:
+def test_a_process_over_an_old_schema_is_not_ready(running: RunningProcess) -> None:
+    """O-05, R-19: but it is alive."""
+    with running.database.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    assert probes(up) == (200, 503)
-    assert "db upgrade" in up.client.get("/readyz").json()["detail"]
+    assert probe(running) == (200, 503)
+    assert "db upgrade" in running.client.get("/readyz").json()["detail"]
 
 
-def test_a_loop_that_does_not_look(clock: HandClock) -> None:
-    """O-05: not ready once three intervals, and a minute, have gone by without a resync; the next one mends it."""
+def test_a_process_whose_loop_hangs_is_not_ready(clock: HandClock) -> None:
+    """O-05: after three resync intervals, and at least a minute, without a resync; ready again with the next one."""
     condition = Condition(clock.monotonic, timedelta(seconds=30))
     condition.begin({"loop": lambda: True})
     condition.check_ready()
@@ -65,16 +65,16 @@ def test_a_loop_that_does_not_look(clock: HandClock) -> None:
     condition.check_ready()
 
 
-def test_without_a_loop_nobody_waits_for_one(clock: HandClock) -> None:
-    """O-05: of an API alone, or with `enabled: false`."""
+def test_a_process_without_a_loop_needs_no_resync(clock: HandClock) -> None:
+    """O-05: with the API alone, or with `enabled: false`."""
     condition = Condition(clock.monotonic, timedelta(seconds=30))
     condition.begin({"runner": lambda: True})
     clock.advance(timedelta(days=1))
     condition.check_ready()
 
 
-def test_parts_that_end_because_they_were_told_to(clock: HandClock) -> None:
-    """O-05: while it stops it is alive and not ready."""
+def test_a_stopping_process_is_alive_and_not_ready(clock: HandClock) -> None:
+    """O-05: its parts may end."""
     condition = Condition(clock.monotonic, timedelta(seconds=30))
     condition.begin({"loop": lambda: False})
     condition.leave()
@@ -83,7 +83,7 @@ def test_parts_that_end_because_they_were_told_to(clock: HandClock) -> None:
         condition.check_ready()
 
 
-def test_a_stopped_process_ends(up: RunningProcess) -> None:
-    """O-05: the route that says so is there until the last."""
-    up.process.stop()
-    eventually(lambda: probes(up) == (200, 503))
+def test_probes_are_answered_until_the_server_stops(running: RunningProcess) -> None:
+    """O-05: after the other parts have stopped."""
+    running.process.stop()
+    eventually(lambda: probe(running) == (200, 503))

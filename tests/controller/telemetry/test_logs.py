@@ -1,4 +1,4 @@
-"""What stands in a log line."""
+"""Format of log lines."""
 
 import json
 import logging
@@ -14,8 +14,8 @@ from revisions.outcomes import HoldKind
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_an_instant_is_written_as_everywhere_else(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """O-05: RFC 3339 in UTC, not what Python calls it."""
+def test_instants_and_names_are_written_as_in_the_api(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """O-05: instants as RFC 3339 in UTC, names as text."""
     logs.configure("info", form)
     until = datetime(2026, 3, 2, 8, 0, 2, tzinfo=UTC)
     logs.write(TriggerQuarantined(TriggerKey("a", "b", "c", "d"), "01KJ", until, "cannot be read"))
@@ -27,8 +27,8 @@ def test_an_instant_is_written_as_everywhere_else(form: str, capsys: pytest.Capt
         assert {"event", "trigger", "trigger_id", "until", "error"} <= set(json.loads(line))
 
 
-def test_what_is_none_gets_no_key(capsys: pytest.CaptureFixture[str]) -> None:
-    """O-05: a freeze of everything names no project and has no end."""
+def test_facts_without_a_value_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """O-05: a freeze of everything has no project and no end."""
     logs.configure("info", "json")
     logs.write(HoldChanged(HoldKind.FREEZE, None, None, None, "ann"))
     line = json.loads(capsys.readouterr().err)
@@ -36,15 +36,15 @@ def test_what_is_none_gets_no_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert not {"project", "tag", "until", "trace_id"} & set(line)
 
 
-def test_what_nobody_reads_gets_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """O-05: it is for metrics and traces alone."""
+def test_an_observation_without_a_level_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    """O-05: it is for metrics and traces only."""
     logs.configure("debug", "json")
     logs.write(FeedRead(0.0))
     assert capsys.readouterr().err == ""
 
 
-def test_no_client_writes_what_it_was_answered(capsys: pytest.CaptureFixture[str]) -> None:
-    """X-12: the Kubernetes client would, with every secret in it, where everything is logged."""
+def test_clients_do_not_log_the_answers_they_get(capsys: pytest.CaptureFixture[str]) -> None:
+    """X-12: at level debug the Kubernetes client would log every secret in them."""
     logs.configure("debug", "json")
     logging.getLogger("kubernetes.client.rest").debug("response body: c2VjcmV0")
     assert capsys.readouterr().err == ""

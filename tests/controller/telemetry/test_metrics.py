@@ -1,4 +1,4 @@
-"""What a scrape gets of things that happen rarely."""
+"""Metrics of rare situations: backlogs, quarantine, late and inactive triggers, budgets, freezes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +22,7 @@ from tests.world import World, key
 
 @pytest.fixture
 def metrics(world: World) -> Metrics:
-    """They hear what happens in the world."""
+    """Metrics that subscribe to the world's observations."""
     metrics = Metrics(world.database, lambda: False, Settings())
     world.observations.subscribe(metrics.count)
     return metrics
@@ -32,8 +32,8 @@ def value(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"triggerctl_{metric}", labels)
 
 
-def test_a_backlog_that_was_given_up_counts_as_missed(world: World, metrics: Metrics) -> None:
-    """L-17, O-02: by how many occurrences it held."""
+def test_a_dropped_backlog_counts_as_missed(world: World, metrics: Metrics) -> None:
+    """L-17, O-02: with the number of its occurrences."""
     world.create(overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
     world.another_loop_without_catch_up().resync()
@@ -42,13 +42,13 @@ def test_a_backlog_that_was_given_up_counts_as_missed(world: World, metrics: Met
 
 
 @pytest.mark.parametrize("outcome", ["missed", "superseded", "concurrency", "blackout", "budget", "denied", "rate"])
-def test_skips_are_counted_from_0_on(metrics: Metrics, outcome: str) -> None:
-    """O-02: so that the first is an increase, whatever the outcome."""
+def test_counters_of_skips_begin_at_zero(metrics: Metrics, outcome: str) -> None:
+    """O-02: so that the first skip is an increase, whatever its outcome."""
     assert value(metrics, "skips_total", reason=outcome) == 0
 
 
-def test_runs_that_are_cancelled_before_they_begin_have_ended_too(world: World, metrics: Metrics) -> None:
-    """O-02: for another one, by a schedule or by hand, and with their task."""
+def test_runs_cancelled_while_pending_are_counted(world: World, metrics: Metrics) -> None:
+    """O-02: replaced by another run, of the schedule or by hand, or deleted with their task."""
     world.create(overlap="cancel")
     ended = []
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_runs_that_are_cancelled_before_they_begin_have_ended_too(world: World, 
     assert value(metrics, "runs_total", outcome="cancelled", source="manual") == 1
 
 
-def test_how_long_a_start_waited_for_its_token(world: World, metrics: Metrics) -> None:
+def test_the_wait_for_a_rate_token(world: World, metrics: Metrics) -> None:
     """L-09, O-02: from the first refusal to the start."""
     for name in ("a", "b"):
         world.create(name, overlap="allow")
@@ -77,7 +77,7 @@ def test_how_long_a_start_waited_for_its_token(world: World, metrics: Metrics) -
 
 
 def test_replicas_demand_and_findings(world: World, metrics: Metrics) -> None:
-    """L-14, L-16, L-18, O-02: counted at each resync and scan."""
+    """L-14, L-16, L-18, O-02: updated at each resync and scan."""
     world.create(schedule={"every": "10s"}, overlap="allow")
     world.resync()
     assert value(metrics, "asked_rate") == 0.1
@@ -89,8 +89,8 @@ def test_replicas_demand_and_findings(world: World, metrics: Metrics) -> None:
     assert value(metrics, "findings_total", kind="overdue") == 1
 
 
-def test_what_is_in_quarantine_is_read_from_the_database(world: World, metrics: Metrics) -> None:
-    """L-13, O-02: the same on every replica; what was deactivated since is not among it."""
+def test_quarantines_are_counted_in_the_database(world: World, metrics: Metrics) -> None:
+    """L-13, O-02: with the same result on every replica; inactive triggers are not counted."""
     world.create()
     assert value(metrics, "quarantined") == 0
     with world.database.write() as connection:
@@ -100,73 +100,73 @@ def test_what_is_in_quarantine_is_read_from_the_database(world: World, metrics: 
     assert value(metrics, "quarantined") == 0
 
 
-def late(metrics: Metrics, project: str = "acme") -> dict[str, tuple[float, float]]:
-    """How many triggers of a project are late and for how long, by cause; causes that hold none are left out."""
-    found = {}
+def late_triggers(metrics: Metrics, project: str = "acme") -> dict[str, tuple[float, float]]:
+    """Return number of late triggers of a project and their delay in seconds, by cause, without empty causes."""
+    delays = {}
     for cause in DelayCause:
         number = value(metrics, "late_triggers", project=project, cause=cause)
         seconds = value(metrics, "late_seconds", project=project, cause=cause)
         assert number is not None
         assert seconds is not None
         if number:
-            found[cause.value] = (number, seconds)
-    return found
+            delays[cause.value] = (number, seconds)
+    return delays
 
 
-def test_what_is_due_and_undecided_is_told_by_its_cause(world: World, metrics: Metrics) -> None:
-    """O-02: nobody came; there is no token; it cannot be decided; the project is frozen, whatever else there is."""
+def test_late_triggers_are_counted_by_cause(world: World, metrics: Metrics) -> None:
+    """O-02: not decided yet, no rate token, quarantined; a freeze takes precedence over the others."""
     for name in ("a", "b", "c"):
         world.create(name, overlap="allow")
-    assert late(metrics) == {}
+    assert late_triggers(metrics) == {}
     world.advance(seconds=70)
-    assert late(metrics) == {"undecided": (3, 10)}
+    assert late_triggers(metrics) == {"undecided": (3, 10)}
     with world.database.write() as connection:
         quarantines.put(connection, world.id("c"), "unreadable", world.clock.now(connection))
     world.another_loop(Pace(execution_qps=0.001, execution_burst=1)).due([world.id(name) for name in "ab"])
     world.advance(seconds=1)
-    assert late(metrics) == {"rate": (1, 11), "quarantine": (1, 11)}
+    assert late_triggers(metrics) == {"rate": (1, 11), "quarantine": (1, 11)}
     holds.freeze(world.database, world.observations, "acme", None, Caller("ann", "x"))
-    assert late(metrics) == {"freeze": (2, 11)}
+    assert late_triggers(metrics) == {"freeze": (2, 11)}
     assert value(metrics, "frozen", project="acme") == 1
 
 
-def test_a_freeze_that_is_over_or_of_others_holds_nothing(world: World, metrics: Metrics) -> None:
-    """O-02: one of everything holds everything, until its end."""
+def test_only_a_freeze_in_force_is_a_cause(world: World, metrics: Metrics) -> None:
+    """O-02: a freeze of another project is none; a freeze of everything is one until its end."""
     world.create(overlap="allow")
     holds.freeze(world.database, world.observations, "other", None, Caller("ann", "x"))
     holds.freeze(world.database, world.observations, None, world.start + timedelta(seconds=90), Caller("ann", "x"))
     world.advance(seconds=80)
-    assert late(metrics) == {"freeze": (1, 20)}
+    assert late_triggers(metrics) == {"freeze": (1, 20)}
     assert value(metrics, "frozen", project="(everything)") == 1
     world.advance(seconds=20)
-    assert late(metrics) == {"undecided": (1, 40)}
+    assert late_triggers(metrics) == {"undecided": (1, 40)}
     assert value(metrics, "frozen", project="other") == 1
     assert value(metrics, "frozen", project="(everything)") is None
 
 
-def test_what_is_inactive_is_not_late(world: World, metrics: Metrics) -> None:
-    """O-02: and its project, when nothing else of it is active, has no series any more."""
+def test_inactive_triggers_are_not_late(world: World, metrics: Metrics) -> None:
+    """O-02: a project without active triggers has no series."""
     world.create()
     world.deactivate("tick", 1)
     world.advance(minutes=5)
     assert value(metrics, "late_triggers", project="acme", cause="undecided") is None
 
 
-def test_projects_beyond_the_bound_are_told_together() -> None:
-    """O-02: whatever their number, 50 bear a name and the others one together; those late the longest go first."""
+def test_projects_beyond_the_bound_share_one_series() -> None:
+    """O-02: the 50 projects that are late the longest have their own series."""
     now = datetime(2026, 3, 2, 8, tzinfo=UTC)
-    found = [
+    late_by_project = [
         LateTriggers(f"p{age:02}", DelayCause.UNDECIDED, 2, now - timedelta(seconds=age)) for age in range(PROJECTS + 5)
     ]
-    numbers, seconds = lateness(["quiet"], found, now)
-    named = {project for project, _ in numbers} - {OTHERS}
-    assert named == {f"p{age:02}" for age in range(5, PROJECTS + 5)}
+    numbers, seconds = lateness(["quiet"], late_by_project, now)
+    projects = {project for project, _ in numbers} - {OTHERS}
+    assert projects == {f"p{age:02}" for age in range(5, PROJECTS + 5)}
     assert numbers[OTHERS, "undecided"] == 2 * 5
     assert seconds[OTHERS, "undecided"] == 4
 
 
-def test_why_triggers_rest(world: World, metrics: Metrics) -> None:
-    """O-02: what the system stopped by its reasons; what people stopped together, even where they say the same."""
+def test_deactivated_triggers_are_counted_by_reason(world: World, metrics: Metrics) -> None:
+    """O-02: by reason if the system deactivated them; together if people did, even with the same reason."""
     for name in ("fails", "by-hand", "named-so", "active", "gone"):
         world.create(name, overlap="allow", deactivate_after=1, retry={"max_attempts": 1})
     world.deactivate("by-hand", 1, "holidays")
@@ -180,8 +180,8 @@ def test_why_triggers_rest(world: World, metrics: Metrics) -> None:
     assert value(metrics, "triggers_deactivated", reason="budget") == 0
 
 
-def test_how_much_of_a_budget_is_used(world: World, metrics: Metrics) -> None:
-    """X-08, O-02: the highest share of a project, what is set aside included; looked at on start and by each scan."""
+def test_the_highest_used_share_of_a_budget(world: World, metrics: Metrics) -> None:
+    """X-08, O-02: by project, estimates of live runs included; computed at the start and by each scan."""
     world.create("small", overlap="allow", limits={"max_cost": 10, "estimate": 1})
     world.create("large", overlap="allow", limits={"max_cost": 100, "estimate": 1})
     world.create("none", overlap="allow")
@@ -197,8 +197,8 @@ def test_how_much_of_a_budget_is_used(world: World, metrics: Metrics) -> None:
     assert value(metrics, "budget_used_ratio", project="acme") == 0.5
 
 
-def test_a_budget_that_is_used_up_is_still_told(world: World, metrics: Metrics) -> None:
-    """X-08, O-02: while the trigger rests for it; a deleted one's is not."""
+def test_a_budget_stays_visible_when_it_is_used_up(world: World, metrics: Metrics) -> None:
+    """X-08, O-02: while the trigger is inactive because of it, but not after its deletion."""
     world.create(overlap="allow", limits={"max_cost": 4, "estimate": 1})
     world.fire(key("tick"), None, Caller("ann"))
     world.finish(cost=5)
@@ -210,8 +210,8 @@ def test_a_budget_that_is_used_up_is_still_told(world: World, metrics: Metrics) 
     assert value(metrics, "budget_used_ratio", project="acme") is None
 
 
-def test_what_a_backlog_comes_to_is_not_late(world: World, metrics: Metrics) -> None:
-    """L-06, O-02: it is counted apart, and how far back it goes is told until it is done."""
+def test_caught_up_runs_do_not_count_as_late(world: World, metrics: Metrics) -> None:
+    """L-06, O-02: they have a counter of their own, and the age of the backlog is shown until it is empty."""
     world.create(overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
     world.another_loop_without_catch_up().resync()
@@ -223,8 +223,8 @@ def test_what_a_backlog_comes_to_is_not_late(world: World, metrics: Metrics) -> 
     assert value(metrics, "catchup_oldest_seconds") == 0
 
 
-def test_a_frozen_backlog_is_nobodys_fault(world: World, metrics: Metrics) -> None:
-    """L-17, O-02: it is counted, but does not grow old."""
+def test_a_frozen_backlog_has_no_age(world: World, metrics: Metrics) -> None:
+    """L-17, O-02: it is counted, but does not raise an alert by its age."""
     world.create(overlap="allow", catchup={"policy": "all"})
     world.advance(minutes=12)
     world.another_loop_without_catch_up().resync()
@@ -233,8 +233,8 @@ def test_a_frozen_backlog_is_nobodys_fault(world: World, metrics: Metrics) -> No
     assert value(metrics, "catchup_oldest_seconds") == 0
 
 
-def test_how_long_ago_the_last_resync_was(world: World, metrics: Metrics) -> None:
-    """O-02: by a clock that nobody sets; nothing is told before the first, for there may be no loop."""
+def test_the_age_of_the_last_resync(world: World, metrics: Metrics) -> None:
+    """O-02: by the monotonic clock; absent before the first resync, because there may be no loop."""
     assert value(metrics, "resync_age_seconds") is None
     world.resync()
     world.advance(seconds=40)
@@ -242,13 +242,13 @@ def test_how_long_ago_the_last_resync_was(world: World, metrics: Metrics) -> Non
 
 
 def test_counters_begin_at_zero(world: World, metrics: Metrics) -> None:
-    """O-02: so that the first failure is an increase, which a rule can see."""
+    """O-02: so that an alert sees the first failure as an increase."""
     assert value(metrics, "runs_total", outcome="failed", source="schedule") == 0
     assert value(metrics, "pass_failures_total", part="runner") == 0
 
 
 def test_transactions_and_connections(world: World, metrics: Metrics) -> None:
-    """O-02: deciding, claiming and settling are timed; the connections of this process are counted."""
+    """O-02: deciding, claiming and settling are timed; connections of the process are counted."""
     world.create(overlap="allow")
     world.advance(minutes=1)
     world.resync()
@@ -260,16 +260,14 @@ def test_transactions_and_connections(world: World, metrics: Metrics) -> None:
         assert value(metrics, "pool_connections", state="used") == (pool["used"] or 0) + 1
 
 
-def test_what_others_are_measured_against(world: World, metrics: Metrics) -> None:
-    """O-02: settings as numbers, spans in seconds."""
+def test_settings_are_metrics(world: World, metrics: Metrics) -> None:
+    """O-02: as numbers, spans in seconds, for alerts to compare with."""
     assert value(metrics, "setting", name="execution_qps") == 10
     assert value(metrics, "setting", name="resync_interval") == 30
 
 
-def test_budgets_are_looked_at_a_part_at_a_time(
-    world: World, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """X-08, O-02: so that alarms are not kept waiting; nothing is told before the last part."""
+def test_budgets_are_computed_in_parts(world: World, metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-08, O-02: so that alarms do not wait; the metric is absent until the last part is done."""
     monkeypatch.setattr(surveys, "PART", 2)
     for name, most in (("a", 10), ("b", 20), ("c", 40)):
         world.create(name, overlap="allow", limits={"max_cost": most, "estimate": 1})
