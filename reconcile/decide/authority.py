@@ -111,6 +111,36 @@ class Principal:
     cause: CausingRun | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """`projects` of each scope that is kept to some; a scope that is not listed is open to all."""
+
+    projects: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def fault(self, scope: str | None, project: str) -> Fault | None:
+        """Return the fault of a trigger that names a secret scope not open to its project, or None."""
+        if scope is None or project in self.projects.get(scope, (project,)):
+            return None
+        hint = f"name a scope of {project}'s, or have the setting secret_scopes list {project} under {scope}"
+        return Fault("spec.secret_scope", f"the secrets of scope {scope} are not for project {project}", hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Author of a change, with the reason given and the key by which a retry is recognised (R-04).
+
+    `scopes` names the author in canonical JSON, so that the author's rights can be read later (X-15). `traceparent` is
+    the W3C trace context of the request (O-04). `cause` is the run that makes the request, if one does (X-02).
+    """
+
+    actor: str = SYSTEM
+    reason: str = ""
+    idempotency_key: str | None = None
+    scopes: str = UNLIMITED
+    traceparent: str | None = None
+    cause: CausingRun | None = None
+
+
 def scopes_of(author: str) -> str:
     """Return the text that a revision stores about its author. The author's rights are read when they are needed."""
     return canonical({"author": author})
@@ -182,33 +212,3 @@ def projects_list(reach: Reach) -> list[str] | None:
 
 def projects_set(projects: Collection[str] | None) -> frozenset[str] | None:
     return None if projects is None else frozenset(projects)
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """`projects` of each scope that is kept to some; a scope that is not listed is open to all."""
-
-    projects: Mapping[str, Collection[str]] = field(default_factory=dict)
-
-    def fault(self, scope: str | None, project: str) -> Fault | None:
-        """Return the fault of a trigger that names a secret scope not open to its project, or None."""
-        if scope is None or project in self.projects.get(scope, (project,)):
-            return None
-        hint = f"name a scope of {project}'s, or have the setting secret_scopes list {project} under {scope}"
-        return Fault("spec.secret_scope", f"the secrets of scope {scope} are not for project {project}", hint)
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Author of a change, with the reason given and the key by which a retry is recognised (R-04).
-
-    `scopes` names the author in canonical JSON, so that the author's rights can be read later (X-15). `traceparent` is
-    the W3C trace context of the request (O-04). `cause` is the run that makes the request, if one does (X-02).
-    """
-
-    actor: str = SYSTEM
-    reason: str = ""
-    idempotency_key: str | None = None
-    scopes: str = UNLIMITED
-    traceparent: str | None = None
-    cause: CausingRun | None = None

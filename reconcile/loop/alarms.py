@@ -24,6 +24,10 @@ SHORTEST_DELAY = timedelta(milliseconds=10)
 """Alarms are set no nearer than this, so that a host clock ahead of the server's cannot make the loop spin."""
 LONGEST_DELAY = timedelta(days=3650)
 """Alarms are set no farther than this; the due pass sets one that goes off too early again."""
+StoredAlarm = tuple[str, int, datetime | None]
+"""Trigger id, revision and next fire of an active trigger."""
+PAGE = 1_000
+"""Entries of the change feed that are read at once."""
 
 
 class DueQueue:
@@ -140,13 +144,6 @@ class Timers:
     def stop(self) -> None:
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
-
-
-StoredAlarm = tuple[str, int, datetime | None]
-"""Trigger id, revision and next fire of an active trigger."""
-
-PAGE = 1_000
-"""Entries of the change feed that are read at once."""
 
 
 class Alarms:

@@ -32,9 +32,46 @@ STARTS = "starts"
 """Bucket that every scheduled or caught-up start takes a token from."""
 CATCHUP = "catchup"
 """Bucket that measures the share kept for backlogs; their starts take a token from both."""
-
+OPEN_FREEZE_DELAY = timedelta(days=1)
+"""Time until a trigger is due again whose freeze has no end; lifting the freeze makes it due at once."""
 Wants = Sequence[tuple[str, CatchupPlan]]
 """Plans, each with the project of its trigger."""
+
+
+class NextAlarm(NamedTuple):
+    """Time until a trigger is due again, None when no fire is left; valid for this revision of the trigger only."""
+
+    trigger_id: str
+    revision: int
+    delay: timedelta | None
+
+
+@dataclass(slots=True)
+class PassResult:
+    """Result of a pass, for the loop to act on. If it is lost, resync and scan find the same in the database.
+
+    `busy` are triggers whose status row was locked by another transaction. `stops` has the reason to deactivate a
+    trigger, `unreadable` the error of one that could not be decided, both by trigger id. `started` counts the starts
+    decided. `rate_limited`: at least one start is waiting for a rate token.
+    """
+
+    alarms: list[NextAlarm] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
+    stops: dict[str, Stop] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    started: int = 0
+    rate_limited: bool = False
+
+    def joined(self, other: "PassResult") -> "PassResult":
+        """Return one result for both passes."""
+        return PassResult(
+            alarms=self.alarms + other.alarms,
+            busy=self.busy + other.busy,
+            stops=self.stops | other.stops,
+            unreadable=self.unreadable | other.unreadable,
+            started=self.started + other.started,
+            rate_limited=self.rate_limited or other.rate_limited,
+        )
 
 
 def take_for_live(
@@ -101,46 +138,6 @@ def _take(
         return admission.bucket(empty_until, now, wanted, per_second=per_second, burst=burst, reserve=reserve)
 
     return rates.take_tokens(connection, name, now, decide)
-
-
-OPEN_FREEZE_DELAY = timedelta(days=1)
-"""Time until a trigger is due again whose freeze has no end; lifting the freeze makes it due at once."""
-
-
-class NextAlarm(NamedTuple):
-    """Time until a trigger is due again, None when no fire is left; valid for this revision of the trigger only."""
-
-    trigger_id: str
-    revision: int
-    delay: timedelta | None
-
-
-@dataclass(slots=True)
-class PassResult:
-    """Result of a pass, for the loop to act on. If it is lost, resync and scan find the same in the database.
-
-    `busy` are triggers whose status row was locked by another transaction. `stops` has the reason to deactivate a
-    trigger, `unreadable` the error of one that could not be decided, both by trigger id. `started` counts the starts
-    decided. `rate_limited`: at least one start is waiting for a rate token.
-    """
-
-    alarms: list[NextAlarm] = field(default_factory=list)
-    busy: list[str] = field(default_factory=list)
-    stops: dict[str, Stop] = field(default_factory=dict)
-    unreadable: dict[str, str] = field(default_factory=dict)
-    started: int = 0
-    rate_limited: bool = False
-
-    def joined(self, other: "PassResult") -> "PassResult":
-        """Return one result for both passes."""
-        return PassResult(
-            alarms=self.alarms + other.alarms,
-            busy=self.busy + other.busy,
-            stops=self.stops | other.stops,
-            unreadable=self.unreadable | other.unreadable,
-            started=self.started + other.started,
-            rate_limited=self.rate_limited or other.rate_limited,
-        )
 
 
 def run_due_pass(

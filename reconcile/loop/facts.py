@@ -12,8 +12,7 @@ from reconcile.decide.budget import Spending, affordable, expected, is_used_up
 from reconcile.decide.catchup import Situation
 from reconcile.decide.terms import Terms
 from reconcile.schedule.fires import Fire
-from reconcile.triggers import credentials, trigger_calendars
-from reconcile.triggers import spending as budget_spending
+from reconcile.triggers import credentials, spending, trigger_calendars
 from revisions.history.chain import value_of
 from revisions.history.triggers import StopReason
 from revisions.outcomes import HoldKind, HoldMode
@@ -137,7 +136,7 @@ def _cases(
 ) -> list[TriggerCase]:
     """Return the cases, with what they have spent and the runs under way, one statement for all that need it."""
     limits = {trigger.status.trigger_id: budget for trigger in readable if (budget := trigger.terms.budget)}
-    spendings = budget_spending.read(connection, limits, now)
+    spendings = spending.read(connection, limits, now)
     limited = [trigger.status.trigger_id for trigger in readable if trigger.terms.spec.limits.max_runs]
     live = runs.count_live(connection, limited)
     return [
@@ -146,9 +145,7 @@ def _cases(
     ]
 
 
-def _case(
-    trigger: _ReadableTrigger, spending: Spending | None, live: int, now: datetime, grace: timedelta
-) -> TriggerCase:
+def _case(trigger: _ReadableTrigger, spent: Spending | None, live: int, now: datetime, grace: timedelta) -> TriggerCase:
     status, facts, terms, own_holds, denied = trigger
     max_runs = terms.spec.limits.max_runs
     delay = terms.delay("/".join((facts.project, facts.domain, facts.task, facts.name)))
@@ -164,12 +161,12 @@ def _case(
         rate_waiting_since=status.rate_waiting_since - delay if status.rate_waiting_since else None,
         remaining=None if terms.count is None else max(0, terms.count - status.started_count),
         asked=requested,
-        affordable=affordable(terms.budget, spending) if terms.budget and spending else None,
+        affordable=affordable(terms.budget, spent) if terms.budget and spent else None,
         wanted=None if max_runs is None else still_wanted(max_runs, status.success_count, live, terms.overlap),
         denied=denied,
         blackouts=tuple(blackout.earlier(delay) for blackout in _blackouts(own_holds)),
     )
-    return TriggerCase(status, facts, terms, situation, delay, spending)
+    return TriggerCase(status, facts, terms, situation, delay, spent)
 
 
 def _blackouts(own_holds: Sequence[Hold]) -> list[Blackout]:

@@ -20,6 +20,8 @@ MISSED_BEATS = 3
 """Resync intervals without a beat after which a replica is not counted any more."""
 FORGOTTEN_AFTER = timedelta(days=7)
 """Time without a beat after which the row of a replica is deleted."""
+TOLERANCE: Final = timedelta(minutes=5)
+"""How far `now` may run ahead of the time that went by on the monotonic clock."""
 
 
 class Replica:
@@ -64,10 +66,6 @@ class Replica:
         if self._row is not None:
             with self._database.write() as connection:
                 store.remove_replica(connection, self._row.replica_id)
-
-
-TOLERANCE: Final = timedelta(minutes=5)
-"""How far `now` may run ahead of the time that went by on the monotonic clock."""
 
 
 class ClockReading(NamedTuple):

@@ -21,6 +21,10 @@ from revisions.store.claims import Claimed
 _SUFFIX = ".secrets"
 
 
+class SecretMissing(LaunchError):
+    """No source holds the secret for this run, or its project may not use it; another attempt would end the same."""
+
+
 def write(folder: Path, values: Iterable[str]) -> None:
     """Write the values for the attempt of a folder, which has not started yet. Raises OSError."""
     remove(folder)
@@ -49,14 +53,6 @@ def remove(folder: Path) -> None:
 def folders(root: Path) -> Iterator[Path]:
     """Yield the attempt folders for which values are stored; the folders themselves may be gone."""
     return (path.with_name(path.name.removesuffix(_SUFFIX)) for path in root.glob(f"*{_SUFFIX}"))
-
-
-def _file(folder: Path) -> Path:
-    return folder.with_name(folder.name + _SUFFIX)
-
-
-class SecretMissing(LaunchError):
-    """No source holds the secret for this run, or its project may not use it; another attempt would end the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +103,10 @@ class Vault:
                     return value
                 searched.append(f"{kind} ({source.place(self.places, searched_scope, name)})")
         raise SecretMissing(f"secret {_label(scope, name)} is missing: looked in {', '.join(searched)}")
+
+
+def _file(folder: Path) -> Path:
+    return folder.with_name(folder.name + _SUFFIX)
 
 
 def _label(scope: str | None, name: str) -> str:

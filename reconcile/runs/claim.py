@@ -31,6 +31,10 @@ from revisions.store.runs import NewRun, Run
 from revisions.store.sessions import fetch
 from revisions.store.trigger_facts import TriggerFacts
 
+RUN_TOKEN_PREFIX: Final = "tcr_"
+AFTER_TIMEOUT: Final = timedelta(minutes=1)
+"""Validity of a run's token beyond the task's timeout, so that the run can still report its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRuns:
@@ -175,11 +179,6 @@ def new_run(
 def outcome_of(new: NewRun) -> OccurrenceOutcome:
     """Return the outcome of an occurrence that has this run (E-05)."""
     return OccurrenceOutcome.PARKED if new.parked else OccurrenceOutcome.STARTED
-
-
-RUN_TOKEN_PREFIX: Final = "tcr_"
-AFTER_TIMEOUT: Final = timedelta(minutes=1)
-"""Validity of a run's token beyond the task's timeout, so that the run can still report its end."""
 
 
 def create_run_tokens(connection: Connection, claimed: Sequence[Claimed]) -> Mapping[str, str]:

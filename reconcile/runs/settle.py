@@ -93,10 +93,6 @@ class UnconfirmedEnds:
             self._written.pop(_key(attempt.run), None)
 
 
-def _key(run: Run) -> ClaimKey:
-    return run.id, run.claim
-
-
 def settle(
     database: Database, observations: Observations, run: Run, ended: Ended, printed: Sequence[logs.LogPiece] = ()
 ) -> Settled:
@@ -155,56 +151,6 @@ def apply_stop(
         observations.emit(DeactivationFailed(run, trigger, error.detail))
 
 
-def _write_end(
-    endings: Endings, attempt: EndedAttempt, state: ProducedState | None, unconfirmed: UnconfirmedEnds
-) -> WrittenEnd:
-    run = endings.run(attempt.run)
-    ended = _with_state_fault(attempt.ended, state)
-    if run is not None and attempt.may_settle(run):
-        return WrittenEnd(attempt, ended, endings.add(run, ended, state, attempt.printed), endings.now)
-    if committed := unconfirmed.committed(run, attempt.run):
-        return committed
-    if _was_settled(run, attempt.run):
-        endings.add_log(attempt.run, attempt.printed)
-    return WrittenEnd(attempt, ended, Settled(None), endings.now)
-
-
-def _was_settled(run: Run | None, attempted: Run) -> bool:
-    """Return whether this claim was settled (by a callback, the scanner, this worker) and nobody claimed since."""
-    if run is None or run.status == RunStatus.RUNNING:
-        return False
-    return (run.claim, run.attempt) == (attempted.claim, attempted.attempt)
-
-
-def _with_state_fault(ended: Ended, state: ProducedState | None) -> Ended:
-    """Add the fault of a state that cannot be stored to the result; a success becomes a failure."""
-    if state is None or not state.fault:
-        return ended
-    error = f"{attempt_ends.STATE_KEY} {state.fault}"
-    outcome = AttemptOutcome.FAILED if ended.outcome is AttemptOutcome.SUCCEEDED else ended.outcome
-    return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
-
-
-def _emit(observations: Observations, end: WrittenEnd, current: Run | None, seconds: float) -> None:
-    """Emit the consequence of one attempt's end; `current` is its run as it was locked."""
-    run, trigger, ended, settled = end.attempt.run, end.attempt.trigger, end.ended, end.settled
-    if settled.decision is None:
-        too_late = AttemptOver if _was_settled(current, run) else ClaimLost
-        observations.emit(too_late(run, trigger, run.claim))
-        return
-    observations.emit(AttemptEnded(run, trigger, ended.outcome, ended.error, settled.decision, end.at, seconds))
-    match settled.decision:
-        case AnotherAttempt(at):
-            observations.emit(RunRetried(run, trigger, ended.outcome, ended.error, at))
-        case HandBack():
-            observations.emit(RunHandedBack(run, trigger))
-        case RunEnd(status):
-            duration = max(0.0, (end.at - (run.started_at or end.at)).total_seconds())
-            observations.emit(RunSettled(run, trigger, status, ended.error, duration))
-    if settled.requested_fire:
-        observations.emit(FireRequested(run, trigger, settled.requested_fire.at, settled.requested_fire.note))
-
-
 def complete_run(
     database: Database,
     observations: Observations,
@@ -257,6 +203,60 @@ def record_heartbeat(
         observations.emit(ClaimLost(reported, claimed.trigger, reported.claim))
         raise _over(claimed.run, attempt)
     return claimed.run
+
+
+def _key(run: Run) -> ClaimKey:
+    return run.id, run.claim
+
+
+def _write_end(
+    endings: Endings, attempt: EndedAttempt, state: ProducedState | None, unconfirmed: UnconfirmedEnds
+) -> WrittenEnd:
+    run = endings.run(attempt.run)
+    ended = _with_state_fault(attempt.ended, state)
+    if run is not None and attempt.may_settle(run):
+        return WrittenEnd(attempt, ended, endings.add(run, ended, state, attempt.printed), endings.now)
+    if committed := unconfirmed.committed(run, attempt.run):
+        return committed
+    if _was_settled(run, attempt.run):
+        endings.add_log(attempt.run, attempt.printed)
+    return WrittenEnd(attempt, ended, Settled(None), endings.now)
+
+
+def _was_settled(run: Run | None, attempted: Run) -> bool:
+    """Return whether this claim was settled (by a callback, the scanner, this worker) and nobody claimed since."""
+    if run is None or run.status == RunStatus.RUNNING:
+        return False
+    return (run.claim, run.attempt) == (attempted.claim, attempted.attempt)
+
+
+def _with_state_fault(ended: Ended, state: ProducedState | None) -> Ended:
+    """Add the fault of a state that cannot be stored to the result; a success becomes a failure."""
+    if state is None or not state.fault:
+        return ended
+    error = f"{attempt_ends.STATE_KEY} {state.fault}"
+    outcome = AttemptOutcome.FAILED if ended.outcome is AttemptOutcome.SUCCEEDED else ended.outcome
+    return replace(ended, outcome=outcome, error="; ".join(filter(None, (ended.error, error))))
+
+
+def _emit(observations: Observations, end: WrittenEnd, current: Run | None, seconds: float) -> None:
+    """Emit the consequence of one attempt's end; `current` is its run as it was locked."""
+    run, trigger, ended, settled = end.attempt.run, end.attempt.trigger, end.ended, end.settled
+    if settled.decision is None:
+        too_late = AttemptOver if _was_settled(current, run) else ClaimLost
+        observations.emit(too_late(run, trigger, run.claim))
+        return
+    observations.emit(AttemptEnded(run, trigger, ended.outcome, ended.error, settled.decision, end.at, seconds))
+    match settled.decision:
+        case AnotherAttempt(at):
+            observations.emit(RunRetried(run, trigger, ended.outcome, ended.error, at))
+        case HandBack():
+            observations.emit(RunHandedBack(run, trigger))
+        case RunEnd(status):
+            duration = max(0.0, (end.at - (run.started_at or end.at)).total_seconds())
+            observations.emit(RunSettled(run, trigger, status, ended.error, duration))
+    if settled.requested_fire:
+        observations.emit(FireRequested(run, trigger, settled.requested_fire.at, settled.requested_fire.note))
 
 
 def _read(connection: Connection, run_id: str) -> Claimed:

@@ -14,7 +14,6 @@ from reconcile.report import outlook
 from reconcile.schedule.definition import Closed
 from reconcile.schedule.ranges import Range
 from reconcile.triggers import spending, trigger_calendars
-from reconcile.triggers import spending as budget_spending
 from reconcile.triggers.locks import LockedTrigger
 from revisions import ids
 from revisions.errors import Conflict, Fault
@@ -25,7 +24,6 @@ from revisions.spec.trigger import LimitsSpec, TriggerSpec
 from revisions.store import backlogs as backlog_store
 from revisions.store import revisions as revision_store
 from revisions.store import status, triggers
-from revisions.store import triggers as store
 from revisions.store.database import Connection, Database
 from revisions.store.occurrences import Skip
 from revisions.store.status import Baseline
@@ -67,7 +65,7 @@ def append_revision(
     if following is None:
         assert current is not None
         return Changed(current, changed=False, before=current.revision)
-    trigger = store.append(
+    trigger = triggers.append(
         locked.connection,
         current,
         _revision(locked, following, caller),
@@ -114,6 +112,43 @@ def notify_change(
         return
     seconds = database.clock.monotonic() - begun
     observations.emit(TriggerChanged(changed.trigger, caller.traceparent, seconds))
+
+
+def warnings_for_spec(connection: Connection, trigger: Trigger | None, spec: TriggerSpec, now: datetime) -> list[str]:
+    """Warn of limits of `spec` that keep the trigger from starting; None is a trigger that does not exist yet.
+
+    A trigger that is deleted or was stopped by `max_runs` starts to count its successes anew when it goes on, so those
+    of the past are left out.
+    """
+    if spec.limits == LimitsSpec():
+        return []
+    counts_anew = trigger is not None and (trigger.deleted or trigger.stopped_for == StopReason.MAX_RUNS)
+    row = status.get(connection, trigger.trigger_id) if trigger else None
+    budget, spent = budget_of(spec), None
+    if row and budget:
+        spent = spending.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
+    successes = 0 if counts_anew or row is None else row.success_count
+    return list(outlook.limit_warnings(spec, successes, spent, now))
+
+
+def with_warnings(database: Database, changed: Sequence[Changed]) -> list[Changed]:
+    """Add to each change the warnings about the limits of its trigger as it stands."""
+    with database.read() as connection:
+        now = database.clock.now(connection)
+        added = [
+            warnings_for_spec(connection, change.trigger, readable_trigger(change.trigger.spec), now)
+            for change in changed
+        ]
+    return [replace(change, warnings=(*change.warnings, *more)) for change, more in zip(changed, added, strict=True)]
+
+
+def warnings_after_manual_start(database: Database, trigger_id: str) -> list[str]:
+    """Warn whoever started runs by hand of a limit that these runs go beyond."""
+    with database.read() as connection:
+        trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
+    if trigger is None or row is None:
+        return []
+    return list(outlook.manual_run_warnings(readable_trigger(trigger.spec), row.success_count))
 
 
 def calendar_days(locked: LockedTrigger, spec: str) -> Closed:
@@ -196,40 +231,3 @@ def _over_budget_until(locked: LockedTrigger, following: NextRevision, caller: C
     if locked.status.over_budget_until is None and not changes.moves_budget(current, following):
         return None
     return spending.used_up_until(locked.connection, current.trigger_id, following.spec, locked.now)
-
-
-def warnings_for_spec(connection: Connection, trigger: Trigger | None, spec: TriggerSpec, now: datetime) -> list[str]:
-    """Warn of limits of `spec` that keep the trigger from starting; None is a trigger that does not exist yet.
-
-    A trigger that is deleted or was stopped by `max_runs` starts to count its successes anew when it goes on, so those
-    of the past are left out.
-    """
-    if spec.limits == LimitsSpec():
-        return []
-    counts_anew = trigger is not None and (trigger.deleted or trigger.stopped_for == StopReason.MAX_RUNS)
-    row = status.get(connection, trigger.trigger_id) if trigger else None
-    budget, spending = budget_of(spec), None
-    if row and budget:
-        spending = budget_spending.read(connection, {row.trigger_id: budget}, now)[row.trigger_id]
-    successes = 0 if counts_anew or row is None else row.success_count
-    return list(outlook.limit_warnings(spec, successes, spending, now))
-
-
-def with_warnings(database: Database, changes: Sequence[Changed]) -> list[Changed]:
-    """Add to each change the warnings about the limits of its trigger as it stands."""
-    with database.read() as connection:
-        now = database.clock.now(connection)
-        added = [
-            warnings_for_spec(connection, change.trigger, readable_trigger(change.trigger.spec), now)
-            for change in changes
-        ]
-    return [replace(change, warnings=(*change.warnings, *more)) for change, more in zip(changes, added, strict=True)]
-
-
-def warnings_after_manual_start(database: Database, trigger_id: str) -> list[str]:
-    """Warn whoever started runs by hand of a limit that these runs go beyond."""
-    with database.read() as connection:
-        trigger, row = triggers.by_id(connection, trigger_id), status.get(connection, trigger_id)
-    if trigger is None or row is None:
-        return []
-    return list(outlook.manual_run_warnings(readable_trigger(trigger.spec), row.success_count))

@@ -31,7 +31,6 @@ from revisions.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from revisions.history.triggers import SYSTEM
 from revisions.ids import TriggerKey, utc_text
 from revisions.store import tokens
-from revisions.store import tokens as store
 from revisions.store.database import Connection, Database
 from revisions.store.tokens import Person, Token
 
@@ -39,40 +38,6 @@ TOKEN_AUTHOR: Final = "token:"
 """Prefix of an author who deployed with a token; the token's name follows."""
 PERSON_AUTHOR: Final = "oidc:"
 """Prefix of an author who signed in through the OpenID Connect issuer; the person's name follows."""
-
-
-def author_lost_rights(connection: Connection, scopes: str, project: str, now: datetime) -> bool:
-    """Tell whether the author of a revision may no longer start runs of it; `scopes` is the revision's text."""
-    return refusal((RUN_START,), scopes, project, rights_of_authors(connection, [scopes], now)) is not None
-
-
-def triggers_without_rights(connection: Connection, now: datetime) -> Mapping[str, list[TriggerKey]]:
-    """Return, by author, the active triggers that start nothing because the author may no longer start them."""
-    pairs = store.active_scopes(connection)
-    rights = rights_of_authors(connection, [scopes for _, scopes in pairs], now)
-    keys: dict[str, list[TriggerKey]] = {}
-    for project, scopes in pairs:
-        author = author_of(scopes)
-        if author is not None and refusal((RUN_START,), scopes, project, rights) is not None:
-            keys.setdefault(author, []).extend(store.active_keys_with_scopes(connection, project, scopes))
-    return keys
-
-
-def rights_of_authors(connection: Connection, scopes: Iterable[str], now: datetime) -> Mapping[str, Rights]:
-    """Return the rights at `now` of all authors that these revisions' scopes name; without authors, nothing is read."""
-    authors = {author for text in scopes if (author := author_of(text)) is not None}
-    rights = dict.fromkeys(authors, Rights())
-    for prefix, read_grants in (
-        (TOKEN_AUTHOR, tokens.granted_to_tokens),
-        (PERSON_AUTHOR, tokens.granted_to_people),
-    ):
-        names = sorted(author.removeprefix(prefix) for author in authors if author.startswith(prefix))
-        for name, grants in read_grants(connection, names, now) if names else ():
-            author = prefix + name
-            rights[author] = Rights(rights[author].grants + rights_of(grants).grants)
-    return rights
-
-
 TOKEN_PREFIX: Final = "tct_"
 """Beginning of every token, by which people and secret scanners recognise one."""
 LOCAL_ACTOR: Final = "local"
@@ -97,10 +62,42 @@ class CreatedToken:
     secret: str
 
 
+def author_lost_rights(connection: Connection, scopes: str, project: str, now: datetime) -> bool:
+    """Tell whether the author of a revision may no longer start runs of it; `scopes` is the revision's text."""
+    return refusal((RUN_START,), scopes, project, rights_of_authors(connection, [scopes], now)) is not None
+
+
+def triggers_without_rights(connection: Connection, now: datetime) -> Mapping[str, list[TriggerKey]]:
+    """Return, by author, the active triggers that start nothing because the author may no longer start them."""
+    pairs = tokens.active_scopes(connection)
+    rights = rights_of_authors(connection, [scopes for _, scopes in pairs], now)
+    keys: dict[str, list[TriggerKey]] = {}
+    for project, scopes in pairs:
+        author = author_of(scopes)
+        if author is not None and refusal((RUN_START,), scopes, project, rights) is not None:
+            keys.setdefault(author, []).extend(tokens.active_keys_with_scopes(connection, project, scopes))
+    return keys
+
+
+def rights_of_authors(connection: Connection, scopes: Iterable[str], now: datetime) -> Mapping[str, Rights]:
+    """Return the rights at `now` of all authors that these revisions' scopes name; without authors, nothing is read."""
+    authors = {author for text in scopes if (author := author_of(text)) is not None}
+    rights = dict.fromkeys(authors, Rights())
+    for prefix, read_grants in (
+        (TOKEN_AUTHOR, tokens.granted_to_tokens),
+        (PERSON_AUTHOR, tokens.granted_to_people),
+    ):
+        names = sorted(author.removeprefix(prefix) for author in authors if author.startswith(prefix))
+        for name, grants in read_grants(connection, names, now) if names else ():
+            author = prefix + name
+            rights[author] = Rights(rights[author].grants + rights_of(grants).grants)
+    return rights
+
+
 def tokens_exist(database: Database) -> bool:
     """Tell whether there ever was a token; revoked and expired ones count."""
     with database.read() as connection:
-        return store.exist(connection)
+        return tokens.exist(connection)
 
 
 def create_token(
@@ -126,7 +123,7 @@ def create_token(
     _refuse_beyond(within, grant.reach)
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     with database.write() as connection:
-        store.lock(connection)
+        tokens.lock(connection)
         now = database.clock.now(connection)
         if expires_at is not None and expires_at <= now:
             raise Invalid.at("expires_at", f"{utc_text(expires_at)} is past", "name an instant ahead")
@@ -142,10 +139,10 @@ def create_token(
             revoked_by=None,
             last_used_at=None,
         )
-        for other in store.live_named(connection, name, now):
+        for other in tokens.live_named(connection, name, now):
             if other.grants != token.grants:
                 raise _name_conflict(name, other, within)
-        store.add(connection, token)
+        tokens.add(connection, token)
     projects = authority.projects_list(grant.reach) or "all"
     observations.emit(TokenCreated(token.token_id, name, grant.role, projects, caller.actor))
     return CreatedToken(token, secret)
@@ -157,11 +154,11 @@ def revoke_token(database: Database, observations: Observations, token_id: str, 
     Raises NotFound, also for a token that does not lie within the reach.
     """
     with database.write() as connection:
-        before = store.get(connection, token_id)
+        before = tokens.get(connection, token_id)
         if before is None or not is_within(within, before):
             raise NotFound.hinted("token", f"there is no token {token_id}", _LIST_HINT)
-        store.revoke(connection, token_id, database.clock.now(connection), caller.actor)
-        token = store.get(connection, token_id)
+        tokens.revoke(connection, token_id, database.clock.now(connection), caller.actor)
+        token = tokens.get(connection, token_id)
     assert token is not None
     if before.revoked_at is None:
         observations.emit(TokenRevoked(token_id, before.name, caller.actor))
@@ -179,14 +176,14 @@ def triggers_denied(database: Database, name: str, within: Reach) -> list[Trigge
 def principal_of_token(database: Database, secret: str) -> Principal | None:
     """Return the principal of a token; None for a token that is unknown, revoked or expired."""
     with database.read() as connection:
-        token = store.by_hash(connection, hash_token(secret))
+        token = tokens.by_hash(connection, hash_token(secret))
         now = database.clock.now(connection)
     if token is None or not token.is_live(now):
         return None
     if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_PRECISION:
         # A database that takes no writes at the moment must not keep its callers from reading.
         with suppress(Unavailable), database.write() as connection:
-            store.record_use(connection, token.token_id, now)
+            tokens.record_use(connection, token.token_id, now)
     return Principal(token.name, rights_of(token.grants), authority.scopes_of(TOKEN_AUTHOR + token.name))
 
 
@@ -197,11 +194,11 @@ def principal_of_person(database: Database, name: str, rights: Rights, remembere
     """
     grants = grants_text(rights.grants)
     with database.read() as connection:
-        before = store.person(connection, name)
+        before = tokens.person(connection, name)
         now = database.clock.now(connection)
     if before is None or before.grants != grants or now - before.seen_at >= _LAST_SEEN_PRECISION:
         with suppress(Unavailable), database.write() as connection:
-            store.store_person(connection, Person(name, grants, now, now + remembered_for))
+            tokens.store_person(connection, Person(name, grants, now, now + remembered_for))
     return Principal(PERSON_AUTHOR + name, rights, authority.scopes_of(PERSON_AUTHOR + name))
 
 

@@ -30,6 +30,14 @@ from revisions.store.states import StoredState
 ENDED_BADLY = (*DEAD, RunStatus.CANCELLED)
 
 
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """State after a request, None when there never was one; `changed` is False when it had this value already."""
+
+    state: StoredState | None
+    changed: bool
+
+
 def retry_run(database: Database, observations: Observations, run_id: str, caller: Caller) -> Run:
     """Put a run that ended back in the queue, with as many attempts as its revision allows; attempt numbers go on.
 
@@ -118,14 +126,6 @@ def _max_attempts(connection: Connection, run: Run) -> int:
     revision = revision_store.get(connection, run.trigger_id, run.revision)
     assert revision is not None
     return readable_trigger(revision.spec).retry.max_attempts
-
-
-@dataclass(frozen=True, slots=True)
-class Seeded:
-    """State after a request, None when there never was one; `changed` is False when it had this value already."""
-
-    state: StoredState | None
-    changed: bool
 
 
 def read_state(database: Database, key: TriggerKey) -> StoredState | None:

@@ -10,8 +10,7 @@ from reconcile.decide.authority import Caller
 from reconcile.decide.budget import Spending, expected
 from reconcile.decide.terms import Terms
 from reconcile.runs.claim import new_run
-from reconcile.triggers import credentials
-from reconcile.triggers import spending as budget_spending
+from reconcile.triggers import credentials, spending
 from reconcile.triggers.trigger_calendars import read_terms
 from revisions.errors import Conflict, Forbidden, Invalid, NotFound
 from revisions.history import chain
@@ -47,7 +46,7 @@ class Target:
     def refuse_beyond_budget(self, number: int) -> None:
         """Raise Conflict when the budget does not allow `number` more runs (X-08)."""
         if self.terms.budget and self.spending:
-            budget_spending.refuse_unaffordable(self.trigger.key, self.terms.budget, self.spending, self.now, number)
+            spending.refuse_unaffordable(self.trigger.key, self.terms.budget, self.spending, self.now, number)
 
     def new_run(
         self,
@@ -153,7 +152,7 @@ def _target(database: Database, connection: Connection, trigger: Trigger, status
     terms = read_terms(connection, trigger.key.project, trigger.spec, trigger.resolved)
     facts = facts_store.read(connection, [trigger.trigger_id])[trigger.trigger_id]
     now = database.clock.now(connection)
-    spending = None
+    spent = None
     if terms.budget:
-        spending = budget_spending.read(connection, {trigger.trigger_id: terms.budget}, now)[trigger.trigger_id]
-    return Target(trigger, status, facts, terms, spending, now)
+        spent = spending.read(connection, {trigger.trigger_id: terms.budget}, now)[trigger.trigger_id]
+    return Target(trigger, status, facts, terms, spent, now)

@@ -1,4 +1,4 @@
-"""Schedules within bounds, by the loop: ends, counts, days off, spread, and the fire that a run asks for."""
+"""Bounds of schedules in the loop: start and end, count, closed days, spread, and the fire that a run requests."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from tests.world import World, key
 
 
 def minutes(world: World, name: str = "tick") -> list[int]:
-    """The scheduled minutes of the runs, counted from eight o'clock."""
+    """Return the scheduled minutes of the runs, counted from the start of the world."""
     return [round((run.scheduled_at - world.start).total_seconds() / 60) for run in world.runs(name)]
 
 
@@ -33,8 +33,8 @@ def at(world: World, **span: float) -> str:
     return utc_text(world.start + timedelta(**span))
 
 
-def live_through(world: World, passes: int, **span: float) -> None:
-    """Time goes by in steps, with a resync after each."""
+def resync_after_each(world: World, passes: int, **span: float) -> None:
+    """Advance the clock by `span` several times, with a resync after each step."""
     for _ in range(passes):
         world.advance(**span)
         world.resync()
@@ -45,36 +45,36 @@ def test_nothing_fires_before_its_start_or_after_its_end(world: World) -> None:
     world.create(
         schedule={"every": "1m", "start": at(world, minutes=3), "until": at(world, minutes=5)}, overlap="allow"
     )
-    live_through(world, 7, minutes=1)
+    resync_after_each(world, 7, minutes=1)
     assert minutes(world) == [3, 4, 5]
     assert world.history()[0].reason == "completed"
 
 
-def test_a_count_ends_the_trigger(world: World) -> None:
-    """S-07: `count` occurrences start, then nothing is left; activating it again is refused until it is changed."""
+def test_a_trigger_is_completed_after_count_starts(world: World) -> None:
+    """S-07: after `count` starts the trigger is completed, and cannot be activated until its spec is changed."""
     world.create(schedule={"every": "1m", "count": 3}, overlap="allow")
-    live_through(world, 5, minutes=1)
+    resync_after_each(world, 5, minutes=1)
     assert minutes(world) == [1, 2, 3]
     assert world.history()[0].reason == "completed"
     with pytest.raises(Invalid, match="all 3 occurrences have started"):
         world.activate("tick", 2)
     world.update("tick", 2, schedule={"every": "1m", "count": 4}, active=True, overlap="allow")
-    live_through(world, 6, minutes=1)
+    resync_after_each(world, 6, minutes=1)
     assert len(world.runs()) == 3 + 4
 
 
 def test_skipped_occurrences_do_not_count(world: World) -> None:
-    """S-07: only started occurrences count, and a baseline counts anew."""
+    """S-07: `count` counts only started occurrences, and a new baseline sets the number to zero."""
     world.create(schedule={"every": "1m", "count": 3}, overlap="skip")
-    live_through(world, 3, minutes=1)
+    resync_after_each(world, 3, minutes=1)
     assert (minutes(world), world.status().started_count) == ([1], 1)
     world.deactivate("tick", 1)
     world.activate("tick", 2)
     assert world.status().started_count == 0
 
 
-def test_a_count_bounds_what_is_caught_up(world: World) -> None:
-    """S-07: live ones and those of a backlog count together; what no count is left for is recorded."""
+def test_count_limits_live_and_caught_up_starts_together(world: World) -> None:
+    """S-07: occurrences of the backlog beyond the count are recorded as missed with the reason `count`."""
     world.create(schedule={"every": "1m", "count": 3}, catchup={"policy": "all"})
     world.advance(minutes=10)
     world.resync()
@@ -90,7 +90,7 @@ def test_excluded_days_have_no_occurrences(world: World) -> None:
     first = world.start.date() + timedelta(days=1)
     days = f"{first}/{first + timedelta(days=1)}"
     world.create(schedule={"cron": "0 9 * * *", "exclude": [days]}, overlap="allow")
-    live_through(world, 5, days=1)
+    resync_after_each(world, 5, days=1)
     offsets = [(run.scheduled_at.date() - world.start.date()).days for run in world.runs()]
     assert (offsets, world.skips()) == ([0, 3, 4], [])
 
@@ -118,17 +118,15 @@ def test_excluded_days_have_no_occurrences(world: World) -> None:
         ),
     ],
 )
-def test_bounds_that_cannot_be_meant_are_refused(
-    world: World, schedule: dict[str, Any], path: str, message: str
-) -> None:
+def test_meaningless_bounds_are_refused(world: World, schedule: dict[str, Any], path: str, message: str) -> None:
     """S-02: each error names the field and says why."""
     with pytest.raises(Invalid, match=message) as refused:
         world.create(schedule=schedule)
     assert refused.value.errors[0].path == path
 
 
-def test_spread_keeps_the_nominal_time(world: World) -> None:
-    """S-12: each trigger fires a stable while after its nominal time, which stays the scheduled time."""
+def test_spread_delays_the_start_and_keeps_the_scheduled_time(world: World) -> None:
+    """S-12: each trigger starts a fixed delay after its nominal time, which remains the scheduled time."""
     names = [f"t{number}" for number in range(6)]
     for name in names:
         world.create(name, schedule={"every": "1h", "spread": "10m"}, overlap="allow")
@@ -145,8 +143,8 @@ def test_spread_keeps_the_nominal_time(world: World) -> None:
     assert all(world.status(name).next_fire_at == world.start + timedelta(hours=2) + late[name] for name in names)
 
 
-def test_spread_holds_for_a_trigger_that_is_decided_early(world: World) -> None:
-    """S-12: between its nominal time and its delay a pass starts nothing, e.g. one that a calendar's change causes."""
+def test_a_pass_before_the_end_of_the_spread_delay_starts_nothing(world: World) -> None:
+    """S-12: such a pass follows, for example, the change of a calendar."""
     world.create(schedule={"every": "1h", "spread": "30m"})
     delay = offset(timedelta(minutes=30), str(key("tick")))
     assert delay > timedelta(minutes=1)
@@ -172,8 +170,8 @@ def holidays(world: World, days: list[str], **spec: Any) -> CalendarManifest:
     )
 
 
-def test_a_calendar_takes_days_off_and_its_change_plans_anew(world: World) -> None:
-    """S-13: a calendar's days have no occurrences; changing it moves what is planned, without a revision."""
+def test_a_closed_day_has_no_occurrences_and_a_changed_calendar_moves_the_next_fire(world: World) -> None:
+    """S-13: the change of a calendar appends no revision to the triggers that name it."""
     tomorrow = world.start.date() + timedelta(days=1)
     deploy_calendar(
         world.database, world.observations, holidays(world, [str(tomorrow)]), Expected(absent=True), Caller("ann")
@@ -188,39 +186,39 @@ def test_a_calendar_takes_days_off_and_its_change_plans_anew(world: World) -> No
     assert len(world.history()) == 1
 
 
-def claimed(world: World) -> Run:
-    """The oldest pending run, claimed by somebody."""
+def claim_oldest(world: World) -> Run:
+    """Claim the oldest pending run and return it."""
     (run,) = world.claim(limit=1)
     return run
 
 
 def succeed(world: World, **output: Any) -> None:
-    settle(world.database, world.observations, claimed(world), Ended(AttemptOutcome.SUCCEEDED, output=output))
+    settle(world.database, world.observations, claim_oldest(world), Ended(AttemptOutcome.SUCCEEDED, output=output))
 
 
-def test_a_run_names_the_next_fire(world: World) -> None:
-    """S-08: it overrides the schedule once; scheduled slots before it are one superseded range; then the schedule."""
+def test_a_run_requests_the_next_fire(world: World) -> None:
+    """S-08: it replaces the schedule once; the scheduled occurrences before it are recorded as one superseded range."""
     world.create()
     world.advance(minutes=1)
     world.resync()
     first = world.runs()[0]
     succeed(world, next_fire_at=at(world, minutes=4, seconds=30))
-    live_through(world, 3, minutes=1)
+    resync_after_each(world, 3, minutes=1)
     assert minutes(world) == [1]
-    live_through(world, 2, minutes=1)
+    resync_after_each(world, 2, minutes=1)
     assert [run.occurrence_id for run in world.runs()[1:]] == [f"next/{first.id}"]
     assert [(skip.outcome, skip.reason, skip.count) for skip in world.skips()][:1] == [
         ("superseded", "next_fire_at", 3)
     ]
     succeed(world)
-    live_through(world, 2, minutes=1)
+    resync_after_each(world, 2, minutes=1)
     assert minutes(world)[-1] in (6, 7)
 
 
-def test_a_later_answer_replaces_and_a_baseline_clears_it(world: World) -> None:
-    """S-08: what a later run asks for counts; pausing and resuming forgets it."""
+def test_a_later_request_replaces_the_requested_fire_and_a_baseline_clears_it(world: World) -> None:
+    """S-08: pausing and resuming the trigger declares the baseline."""
     world.create(overlap="allow")
-    live_through(world, 2, minutes=1)
+    resync_after_each(world, 2, minutes=1)
     succeed(world, next_fire_at=at(world, hours=1))
     succeed(world, next_fire_at=at(world, hours=2))
     assert world.status().asked_fire_at == world.start + timedelta(hours=2)
@@ -231,8 +229,8 @@ def test_a_later_answer_replaces_and_a_baseline_clears_it(world: World) -> None:
     assert world.status().next_fire_at == world.start + timedelta(minutes=3)
 
 
-def test_an_answer_that_is_not_ahead_fires_a_second_later(world: World) -> None:
-    """S-08: clamped to one second ahead, and logged; what is no instant is ignored, and logged."""
+def test_a_requested_fire_in_the_past_is_moved_to_one_second_ahead(world: World) -> None:
+    """S-08: a value that is not an instant is ignored. The log tells either."""
     now = datetime.fromisoformat("2026-03-02T08:00:00+00:00")
     clamped = requested_fire({"next_fire_at": "2026-03-02T07:00:00Z"}, now)
     assert clamped is not None
@@ -250,8 +248,8 @@ def test_an_answer_that_is_not_ahead_fires_a_second_later(world: World) -> None:
     assert "was not ahead" in (only(FireRequested, world.observed)[0].note or "")
 
 
-def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
-    """S-13, invariant 4: what was still undecided on it becomes one superseded range, what was decided stays."""
+def test_closing_a_past_day_records_its_undecided_occurrences(world: World) -> None:
+    """S-13, invariant 4: they become one superseded range; decided occurrences of the day stay."""
     deploy_calendar(world.database, world.observations, holidays(world, []), Expected(absent=True), Caller("ann"))
     world.create(schedule={"every": "1h", "calendars": ["holidays"]}, overlap="allow", catchup={"policy": "all"})
     world.loop = world.another_loop_without_catch_up()
@@ -276,9 +274,11 @@ def test_a_day_that_is_closed_late_is_recorded(world: World) -> None:
 
 @pytest.mark.parametrize("how", ["deactivated", "deleted"])
 @pytest.mark.parametrize("closes", [True, False], ids=["closed", "opened"])
-def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, closes: bool) -> None:
-    """S-13, R-21, invariant 4: its undecided occurrences are recorded when their day is closed, and one that was closed
-    does not come back, as with a trigger that is active."""
+def test_closing_or_opening_a_day_of_inactive_time_that_counts(world: World, how: str, closes: bool) -> None:
+    """S-13, R-21, invariant 4: closing the day records its undecided occurrences; opening one restores none.
+
+    The same holds for an active trigger.
+    """
     today, open_day = [str(world.start.date())], list[str]()
     before, after = (open_day, today) if closes else (today, open_day)
     deploy_calendar(world.database, world.observations, holidays(world, before), Expected(absent=True), Caller("ann"))
@@ -303,8 +303,8 @@ def test_a_day_changes_of_inactive_time_that_counts(world: World, how: str, clos
     assert audit_faults(world.database, timedelta(minutes=1), key("tick")) == []
 
 
-def test_a_calendar_that_only_deleted_triggers_name_can_go(world: World) -> None:
-    """S-13: their time may count, but they keep nothing from being deleted."""
+def test_a_calendar_that_only_deleted_triggers_name_can_be_deleted(world: World) -> None:
+    """S-13: even if the inactive time of these triggers counts."""
     made = deploy_calendar(
         world.database, world.observations, holidays(world, []), Expected(absent=True), Caller("ann")
     )
@@ -317,10 +317,10 @@ def test_a_calendar_that_only_deleted_triggers_name_can_go(world: World) -> None
     ).calendar.deleted
 
 
-def test_an_asked_fire_that_was_missed_is_skipped_once(world: World) -> None:
-    """S-08, E-05: under `catchup: none`; told and recorded once, and the schedule goes on."""
+def test_a_missed_requested_fire_is_skipped_once(world: World) -> None:
+    """S-08, E-05: under `catchup: none` it is observed and recorded once, and the schedule continues."""
     world.create(catchup={"policy": "none"})
-    live_through(world, 1, minutes=1)
+    resync_after_each(world, 1, minutes=1)
     succeed(world, next_fire_at=at(world, minutes=4, seconds=30))
     world.observed.clear()
     world.advance(hours=1)

@@ -1,4 +1,4 @@
-"""`catchup: {inactive: true}`: time in which a trigger is paused or deleted counts like any other."""
+"""`catchup: {inactive: true}`: occurrences of the time in which a trigger is paused or deleted are decided later."""
 
 from datetime import timedelta
 
@@ -10,17 +10,17 @@ COUNTS = {"policy": "all", "inactive": True}
 
 
 def minutes(world: World) -> list[int]:
-    """The scheduled minutes of all runs, counted from the start."""
+    """Return the scheduled minutes of all runs, counted from the start of the world."""
     return [int((run.scheduled_at - world.start) / timedelta(minutes=1)) for run in world.runs()]
 
 
 @pytest.mark.parametrize("how", ["deactivated", "deleted"])
-def test_paused_time_is_caught_up(world: World, how: str) -> None:
-    """R-21: under policy all every minute in between is started; neither change records anything as superseded."""
+def test_inactive_time_is_caught_up(world: World, how: str) -> None:
+    """R-21: under policy `all` every minute starts; neither change of the trigger records a superseded range."""
     world.create(catchup=COUNTS)
     world.advance(minutes=5)
     world.resync()
-    world.advance(minutes=2)  # undecided when it is paused
+    world.advance(minutes=2)  # still undecided at the change
     if how == "deactivated":
         world.deactivate("tick", 1)
     else:
@@ -39,8 +39,8 @@ def test_paused_time_is_caught_up(world: World, how: str) -> None:
     assert world.skips() == []
 
 
-def test_only_the_newest_of_paused_time_under_latest(world: World) -> None:
-    """R-21, L-06: policy latest starts the newest and records the others as missed, as after any other outage."""
+def test_policy_latest_starts_only_the_newest_occurrence_of_a_pause(world: World) -> None:
+    """R-21, L-06: the others are recorded as missed, as after an outage."""
     world.create(catchup={"policy": "latest", "inactive": True})
     world.deactivate("tick", 1)
     world.advance(minutes=30)
@@ -50,8 +50,8 @@ def test_only_the_newest_of_paused_time_under_latest(world: World) -> None:
     assert [(skip.outcome, skip.count) for skip in world.skips()] == [("missed", 29)]
 
 
-def test_a_pause_that_ends_by_itself_is_caught_up_too(world: World) -> None:
-    """R-20, R-21: from where it was paused, not only from the end of the pause."""
+def test_a_pause_with_an_end_is_caught_up_from_its_beginning(world: World) -> None:
+    """R-20, R-21: not only from the end of the pause."""
     world.create(catchup=COUNTS)
     world.deactivate("tick", 1, until=world.clock_now() + timedelta(minutes=10))
     world.advance(minutes=12)
@@ -60,8 +60,8 @@ def test_a_pause_that_ends_by_itself_is_caught_up_too(world: World) -> None:
     assert minutes(world) == list(range(1, 13))
 
 
-def test_a_changed_schedule_begins_anew_all_the_same(world: World) -> None:
-    """R-21: another schedule has another past: what was undecided is superseded, and a new baseline declared."""
+def test_a_changed_schedule_declares_a_baseline(world: World) -> None:
+    """R-21: the undecided occurrences of the former schedule are superseded."""
     world.create(catchup=COUNTS)
     world.advance(minutes=10)
     world.update("tick", 1, catchup=COUNTS, schedule={"every": "5m"})
@@ -70,8 +70,8 @@ def test_a_changed_schedule_begins_anew_all_the_same(world: World) -> None:
     assert world.status().watermark == world.clock_now()
 
 
-def test_without_it_paused_time_has_no_occurrences(world: World) -> None:
-    """R-21: the same pause under policy all starts nothing of it."""
+def test_without_the_option_a_pause_has_no_occurrences(world: World) -> None:
+    """R-21: even under policy `all`."""
     world.create(catchup={"policy": "all"})
     world.deactivate("tick", 1)
     world.advance(minutes=30)
@@ -81,8 +81,8 @@ def test_without_it_paused_time_has_no_occurrences(world: World) -> None:
     assert minutes(world) == [31, 32]
 
 
-def test_another_schedule_in_a_pause_records_what_was_undecided(world: World) -> None:
-    """R-21: where paused time counts, a changed schedule leaves none of it unrecorded, backlogs neither."""
+def test_a_schedule_changed_in_a_pause_supersedes_all_undecided_occurrences(world: World) -> None:
+    """R-21: those of the pause and those of a backlog."""
     world.create(catchup={"policy": "all", "inactive": True}, overlap="allow")
     world.loop = world.another_loop_without_catch_up()
     world.advance(minutes=10)
@@ -95,8 +95,8 @@ def test_another_schedule_in_a_pause_records_what_was_undecided(world: World) ->
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_to_begin_or_end_counting_paused_time_is_a_baseline(world: World, counted: bool) -> None:
-    """R-21: told in a pause that its time counts no more, or from now on, what lies before is settled then."""
+def test_changing_the_option_in_a_pause_declares_a_baseline(world: World, counted: bool) -> None:
+    """R-21: the time before the change is settled under the former option."""
     world.create(catchup={"policy": "all", "inactive": counted}, overlap="allow")
     world.deactivate("tick", 1)
     world.advance(minutes=5)
@@ -108,8 +108,8 @@ def test_to_begin_or_end_counting_paused_time_is_a_baseline(world: World, counte
     assert len(world.runs()) == (0 if counted else 3)
 
 
-def test_a_pause_that_ended_unseen_resumes_no_earlier_than_what_was_deployed(world: World) -> None:
-    """L-05, R-20: a schedule deployed after the end of the pause, which nobody saw, fires no time before itself."""
+def test_a_pause_that_ended_before_a_deploy_resumes_at_the_deploy(world: World) -> None:
+    """L-05, R-20: no pass ran between the end of the pause and the deploy; the new schedule fires nothing before it."""
     world.create(schedule={"every": "1h"})
     world.deactivate("tick", 1, until=world.start + timedelta(minutes=10))
     world.advance(minutes=30)

@@ -1,4 +1,4 @@
-"""What ends a trigger by itself: its time, its successes, its budget."""
+"""Limits that stop a trigger by themselves: expiry, number of successes and budget (X-08)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,8 +24,8 @@ def minute(world: World, number: int = 1) -> None:
         world.resync()
 
 
-def standing(world: World) -> tuple[bool, str, datetime | None]:
-    """Whether it is active, why it changed last, and when a pause ends."""
+def last_change(world: World) -> tuple[bool, str, datetime | None]:
+    """Return activation, reason and end of the pause from the newest revision."""
     newest = world.history()[0]
     return newest.active, newest.reason, newest.until
 
@@ -36,35 +36,35 @@ def spend(world: World, *costs: float) -> None:
 
 
 def test_a_trigger_ends_when_it_expires(world: World) -> None:
-    """X-08: from `expires_at` on nothing fires; then it is deactivated for that."""
+    """X-08: nothing fires from `expires_at` on, and the system deactivates the trigger with the reason `expired`."""
     at = world.start + timedelta(minutes=2, seconds=30)
     world.create(overlap="allow", limits={"expires_at": utc_text(at)})
     minute(world, 2)
-    assert standing(world)[0]
+    assert last_change(world)[0]
     assert world.status().next_fire_at == at
     world.advance(seconds=29)
     world.resync()
-    assert standing(world)[0]
+    assert last_change(world)[0]
     world.advance(seconds=1)
     world.resync()
-    assert standing(world) == (False, "expired", None)
+    assert last_change(world) == (False, "expired", None)
     minute(world, 2)
     assert len(world.runs()) == 2
     assert world.skips() == []
 
 
-def test_what_was_missed_before_it_expired_is_caught_up_first(world: World) -> None:
-    """X-08: a controller that was down leaves nothing out."""
+def test_occurrences_missed_before_the_expiry_are_caught_up_first(world: World) -> None:
+    """X-08: also if the trigger expired while no controller ran."""
     world.create(overlap="allow", catchup={"policy": "all"}, limits={"expires_at": in_minutes(world, 30)})
     world.advance(hours=2)
     world.resync()
     world.resync()
     assert len(world.runs()) == 29
-    assert standing(world) == (False, "expired", None)
+    assert last_change(world) == (False, "expired", None)
 
 
-def test_the_expiry_can_be_moved_while_it_has_not_come(world: World) -> None:
-    """X-08: earlier and later, without a new baseline."""
+def test_an_expiry_ahead_can_be_moved(world: World) -> None:
+    """X-08: to an earlier or a later instant, without a new baseline."""
 
     def until(number: int) -> dict[str, Any]:
         return {"overlap": "allow", "schedule": {"every": "3m"}, "limits": {"expires_at": in_minutes(world, number)}}
@@ -78,7 +78,7 @@ def test_the_expiry_can_be_moved_while_it_has_not_come(world: World) -> None:
     world.update("tick", 2, **until(7))
     assert (world.status().watermark, world.status().next_fire_at) == (watermark, world.start + timedelta(minutes=6))
     minute(world, 3)
-    assert (len(world.runs()), standing(world)) == (2, (False, "expired", None))
+    assert (len(world.runs()), last_change(world)) == (2, (False, "expired", None))
 
 
 @pytest.mark.parametrize(
@@ -98,33 +98,33 @@ def test_the_expiry_can_be_moved_while_it_has_not_come(world: World) -> None:
         ({"max_run": 3}, {"every": "1m"}, "spec.limits.max_run"),
     ],
 )
-def test_limits_that_mean_nothing_are_refused(
+def test_meaningless_limits_are_refused(
     world: World, limits: dict[str, object], schedule: dict[str, object], path: str
 ) -> None:
-    """X-08: at the field, before anything is stored."""
+    """X-08: the error names the field."""
     with pytest.raises(Invalid) as refused:
         world.create(limits=limits, schedule=schedule)
     assert path in [fault.path for fault in refused.value.errors]
 
 
-def test_so_many_successes_are_enough(world: World) -> None:
-    """X-08: failures do not count; to activate it has them counted anew."""
+def test_a_trigger_is_deactivated_after_max_runs_successes(world: World) -> None:
+    """X-08: failures do not count. Activating the trigger sets the number of successes to zero."""
     world.create(overlap="allow", limits={"max_runs": 2}, retry={"max_attempts": 1})
     for outcome in (AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED):
-        assert standing(world)[0]
+        assert last_change(world)[0]
         minute(world)
         world.finish(outcome)
-    assert standing(world) == (False, "max_runs", None)
+    assert last_change(world) == (False, "max_runs", None)
     world.activate("tick", 2)
     assert world.status().success_count == 0
     minute(world)
     world.finish()
-    assert standing(world)[0]
+    assert last_change(world)[0]
 
 
 @pytest.mark.parametrize("overlap", ["allow", "queue_all"])
-def test_no_more_go_on_than_are_still_to_succeed(world: World, overlap: str) -> None:
-    """X-08: what goes on is counted, and one that fails makes room for another; so the last success is the last run."""
+def test_live_runs_count_towards_max_runs(world: World, overlap: str) -> None:
+    """X-08: no more runs are live than successes are missing. A run that fails makes room for another."""
     world.create(overlap=overlap, limits={"max_runs": 3}, retry={"max_attempts": 1})
     minute(world, 5)
     assert len(world.runs()) == 3
@@ -134,12 +134,12 @@ def test_no_more_go_on_than_are_still_to_succeed(world: World, overlap: str) -> 
     assert len(world.runs()) == 4
     for _ in range(3):
         world.finish()
-    assert standing(world) == (False, "max_runs", None)
+    assert last_change(world) == (False, "max_runs", None)
     assert [run.status for run in world.runs()].count(RunStatus.SUCCEEDED) == 3
 
 
-def test_a_backlog_waits_for_what_is_still_to_succeed(world: World) -> None:
-    """X-08: what is live takes all places; when one of them fails the oldest that waits takes its."""
+def test_a_backlog_waits_while_live_runs_fill_max_runs(world: World) -> None:
+    """X-08: after a live run has failed, the oldest occurrence of the backlog starts."""
     world.create(overlap="allow", catchup={"policy": "all"}, limits={"max_runs": 2}, retry={"max_attempts": 1})
     world.advance(minutes=30)
     for _ in range(3):
@@ -151,15 +151,15 @@ def test_a_backlog_waits_for_what_is_still_to_succeed(world: World) -> None:
     assert world.skips() == []
 
 
-def test_a_run_that_takes_anothers_place_is_still_wanted(world: World) -> None:
-    """X-08, X-09: under `cancel` what goes on is not counted on."""
+def test_a_run_to_be_cancelled_does_not_count_towards_max_runs(world: World) -> None:
+    """X-08, X-09: under `overlap: cancel` a new run starts although the live one could still succeed."""
     world.create(overlap="cancel", limits={"max_runs": 1})
     minute(world, 2)
     assert [run.status for run in world.runs()] == ["cancelled", "pending"]
 
 
-def test_a_pause_between_does_not_count_successes_anew(world: World) -> None:
-    """X-08: only what ended for them begins anew."""
+def test_a_pause_keeps_the_number_of_successes(world: World) -> None:
+    """X-08: only activating a trigger that `max_runs` stopped sets it to zero."""
     world.create(overlap="allow", limits={"max_runs": 2})
     minute(world)
     world.finish()
@@ -168,8 +168,8 @@ def test_a_pause_between_does_not_count_successes_anew(world: World) -> None:
     assert world.status().success_count == 1
 
 
-def test_a_trigger_that_comes_back_counts_successes_anew(world: World) -> None:
-    """X-08, R-05: deleting it ended what was counted."""
+def test_a_trigger_created_again_has_no_successes(world: World) -> None:
+    """X-08, R-05: successes from before the deletion do not count."""
     world.create(limits={"max_runs": 2})
     minute(world)
     world.finish()
@@ -178,8 +178,8 @@ def test_a_trigger_that_comes_back_counts_successes_anew(world: World) -> None:
     assert world.status().success_count == 0
 
 
-def test_what_was_killed_before_it_stopped_the_trigger_starts_nothing_more(world: World) -> None:
-    """X-08, L-16: the due pass refuses at the limit, and stops the trigger itself."""
+def test_a_crash_before_the_stop_lets_nothing_more_start(world: World) -> None:
+    """X-08, L-16: at the limit the due pass starts nothing, and stops the trigger itself."""
     world.create(overlap="allow", limits={"max_runs": 1})
     minute(world)
     (run,) = world.claim()
@@ -187,11 +187,11 @@ def test_what_was_killed_before_it_stopped_the_trigger_starts_nothing_more(world
     world.advance(minutes=1)
     world.resync()
     assert len(world.runs()) == 1
-    assert standing(world) == (False, "max_runs", None)
+    assert last_change(world) == (False, "max_runs", None)
 
 
-def test_what_a_person_gives_as_a_reason_is_not_the_systems_word(world: World) -> None:
-    """X-08: whoever pauses with `budget` holds back no run, and with `max_runs` has nothing counted anew."""
+def test_a_reason_given_by_a_person_has_no_effect(world: World) -> None:
+    """X-08: `budget` given by a person holds back no runs, and `max_runs` keeps the number of successes."""
     world.create(overlap="queue_all", limits={"max_runs": 9})
     minute(world, 2)
     world.finish()
@@ -203,37 +203,37 @@ def test_what_a_person_gives_as_a_reason_is_not_the_systems_word(world: World) -
     assert world.status().success_count == 2
 
 
-def test_a_budget_of_one_stops_after_the_run_that_crosses_it(world: World) -> None:
-    """X-08: until the calendar month ends, and then it goes on by itself."""
+def test_a_run_beyond_the_budget_pauses_the_trigger(world: World) -> None:
+    """X-08: the pause ends by itself with the calendar month."""
     world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.1})
     for cost in (0.7, 0.7):
         minute(world)
         spend(world, cost)
     april = datetime(2026, 4, 1, tzinfo=UTC)
-    assert standing(world) == (False, "budget", april)
+    assert last_change(world) == (False, "budget", april)
     minute(world, 3)
     assert len(world.runs()) == 2
     world.advance(days=30)
     world.resync()
     minute(world, 2)
-    assert standing(world) == (True, "pause ended", None)
+    assert last_change(world) == (True, "pause ended", None)
     assert len(world.runs()) > 2
 
 
-def test_what_the_budget_does_not_buy_becomes_no_run(world: World) -> None:
-    """X-08: what goes on is set aside at what it is expected to cost, and no run row is made beyond."""
+def test_occurrences_beyond_the_budget_become_no_runs(world: World) -> None:
+    """X-08: the expected cost of each live run is reserved, and occurrences beyond the rest are skipped."""
     world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.4})
     minute(world, 4)
     assert [run.reserved for run in world.runs()] == [0.4, 0.4]
     assert [(skip.outcome, skip.count) for skip in world.skips()] == [("budget", 1)] * 2
-    assert standing(world)[0]
+    assert last_change(world)[0]
     spend(world, 0.1, 0.1)
     minute(world)
     assert len(world.runs()) == 3
 
 
-def test_the_dearest_of_the_last_ten_runs_is_set_aside(world: World) -> None:
-    """X-08: where the trigger names no estimate; while nobody knows what a run costs they go one at a time."""
+def test_without_an_estimate_the_highest_recent_cost_is_reserved(world: World) -> None:
+    """X-08: until the first cost is known, one run is live at a time."""
     world.create(overlap="allow", limits={"max_cost": 100})
     minute(world, 2)
     assert [skip.outcome for skip in world.skips()] == ["budget"]
@@ -245,8 +245,8 @@ def test_the_dearest_of_the_last_ten_runs_is_set_aside(world: World) -> None:
     assert world.runs()[-1].reserved == 3.0
 
 
-def test_a_dear_run_is_forgotten_after_ten_others(world: World) -> None:
-    """X-08: the eleventh newest says nothing any more."""
+def test_only_the_last_ten_costs_are_an_estimate(world: World) -> None:
+    """X-08: the cost of the eleventh newest run is left out."""
     world.create(overlap="allow", limits={"max_cost": 100})
     reserved = []
     for cost in (3.0, *[1.0] * 10, 1.0):
@@ -256,8 +256,8 @@ def test_a_dear_run_is_forgotten_after_ten_others(world: World) -> None:
     assert reserved[1:] == [*[3.0] * 10, 1.0]
 
 
-def test_what_is_paid_at_the_periods_first_instant_is_that_periods(world: World) -> None:
-    """X-08: and what was paid before it is not."""
+def test_a_cost_at_the_first_instant_of_a_period_belongs_to_it(world: World) -> None:
+    """X-08: a cost from a second before belongs to the former period."""
     world.create(overlap="allow", limits={"max_cost": 1, "estimate": 0.1, "budget_period": "day"})
     minute(world, 2)
     midnight = world.start.replace(hour=0) + timedelta(days=1)
@@ -266,14 +266,14 @@ def test_what_is_paid_at_the_periods_first_instant_is_that_periods(world: World)
     world.settle(first, cost=0.9)
     world.advance(seconds=1)
     world.settle(second, cost=0.9)
-    assert standing(world)[0]
+    assert last_change(world)[0]
     assert world.fire(key("tick"), None, ANN).reserved == 0.1
     with pytest.raises(Conflict, match=r"0.9 is spent and 0.1 set aside"):
         world.fire(key("tick"), None, ANN, "allow")
 
 
-def test_queued_runs_wait_for_the_next_period_too(world: World) -> None:
-    """X-08: a run that crosses the budget does not let those behind it overspend further; raising it frees them."""
+def test_queued_runs_wait_while_the_budget_is_used_up(world: World) -> None:
+    """X-08: raising the budget lets them start."""
     world.create(overlap="queue_all", limits={"max_cost": 1, "estimate": 0.1})
     minute(world, 3)
     spend(world, 5.0)
@@ -284,29 +284,29 @@ def test_queued_runs_wait_for_the_next_period_too(world: World) -> None:
 
 @pytest.mark.parametrize("reason", ["holiday", "budget"])
 def test_queued_runs_of_a_paused_trigger_keep_to_the_budget(world: World, reason: str) -> None:
-    """X-08: whoever paused it, what waits goes on until the budget is used up, and then in the next period."""
+    """X-08: they start until the budget is used up and continue in the next period, whatever reason was given."""
     world.create(overlap="queue_all", limits={"max_cost": 1, "estimate": 0.1})
     minute(world, 3)
     world.deactivate("tick", 1, reason)
     spend(world, 0.2, 5.0)
     assert world.claim() == []
-    assert standing(world) == (False, reason, None)
+    assert last_change(world) == (False, reason, None)
     world.advance(days=30)
     assert len(world.claim()) == 1
 
 
-def test_queued_runs_keep_to_the_budget_whatever_else_stops_the_trigger(world: World) -> None:
-    """X-08: the run that fails once too often is the one that crosses the budget, too."""
+def test_queued_runs_keep_to_the_budget_after_a_stop_for_failures(world: World) -> None:
+    """X-08: one run reaches the failure limit and uses up the budget at once."""
     limits = {"max_cost": 1, "estimate": 0.1}
     world.create(overlap="queue_all", limits=limits, deactivate_after=1, retry={"max_attempts": 1})
     minute(world, 2)
     world.finish(AttemptOutcome.FAILED, cost=5)
-    assert standing(world) == (False, "failures", None)
+    assert last_change(world) == (False, "failures", None)
     assert world.claim() == []
 
 
-def test_activating_frees_nothing_while_the_budget_is_used_up(world: World) -> None:
-    """X-08: a deploy that raises it does, and one that changes something else does not."""
+def test_only_a_raised_budget_lets_queued_runs_start(world: World) -> None:
+    """X-08: activating the trigger or deploying another change does not."""
     limits = {"max_cost": 1, "estimate": 0.1}
     world.create(overlap="queue_all", limits=limits)
     minute(world, 3)
@@ -319,8 +319,8 @@ def test_activating_frees_nothing_while_the_budget_is_used_up(world: World) -> N
     assert len(world.claim()) == 1
 
 
-def test_lowering_the_budget_holds_back_what_waits(world: World) -> None:
-    """X-08: at once, and not only when an occurrence stops the trigger for it; the answer says so."""
+def test_lowering_the_budget_holds_back_queued_runs(world: World) -> None:
+    """X-08: with the deploy, before an occurrence stops the trigger. The answer has a warning."""
     world.create(overlap="queue_all", limits={"max_cost": 10, "estimate": 1})
     minute(world, 3)
     spend(world, 1.0)
@@ -328,12 +328,12 @@ def test_lowering_the_budget_holds_back_what_waits(world: World) -> None:
     assert ["its budget is used up, 1 of 1" in warning for warning in lowered.warnings] == [True]
     assert world.claim() == []
     minute(world)
-    assert standing(world)[:2] == (False, "budget")
+    assert last_change(world)[:2] == (False, "budget")
     assert world.claim() == []
 
 
-def test_max_runs_below_what_has_succeeded_stops_the_trigger(world: World) -> None:
-    """X-08: the answer says so, nothing more is made, and what waits already goes on as in every pause."""
+def test_max_runs_lowered_to_the_number_of_successes_stops_the_trigger(world: World) -> None:
+    """X-08: the answer has a warning. No run is created any more, and queued runs start as in any pause."""
     world.create(overlap="queue_all", limits={"max_runs": 9})
     minute(world, 4)
     world.finish()
@@ -344,20 +344,20 @@ def test_max_runs_below_what_has_succeeded_stops_the_trigger(world: World) -> No
         "limits.max_runs is raised",
     )
     minute(world)
-    assert standing(world) == (False, "max_runs", None)
+    assert last_change(world) == (False, "max_runs", None)
     assert len(world.runs()) == 4
     world.finish()
     world.finish()
     assert [run.status for run in world.runs()] == ["succeeded"] * 4
 
 
-def test_runs_by_hand_are_not_held_to_max_runs_but_count(world: World) -> None:
-    """X-08, X-11: who fires has decided; what succeeds leaves so much less to the schedule."""
+def test_manual_runs_are_not_limited_by_max_runs_but_count(world: World) -> None:
+    """X-08, X-11: a manual run that succeeds leaves one success less to the schedule."""
     world.create(overlap="allow", limits={"max_runs": 2})
     for _ in range(2):
         world.fire(key("tick"), None, ANN)
         world.finish()
-    assert standing(world) == (False, "max_runs", None)
+    assert last_change(world) == (False, "max_runs", None)
     world.fire(key("tick"), None, ANN)
     assert world.finish().source == "manual"
     assert world.status().success_count == 3
@@ -365,8 +365,8 @@ def test_runs_by_hand_are_not_held_to_max_runs_but_count(world: World) -> None:
     assert len(world.claim()) == 1
 
 
-def test_what_was_stopped_for_its_successes_is_not_warned_of_again(world: World) -> None:
-    """X-08: for whoever has it go on has them counted anew."""
+def test_a_trigger_stopped_by_max_runs_gets_no_warning(world: World) -> None:
+    """X-08: because activating it sets the number of successes to zero."""
     world.create(limits={"max_runs": 1})
     minute(world)
     world.finish()
@@ -374,16 +374,18 @@ def test_what_was_stopped_for_its_successes_is_not_warned_of_again(world: World)
     assert world.activate("tick", 3).warnings == ()
 
 
-@pytest.mark.parametrize(("days", "told"), [(7, ["it expires at 2026-03-09T08:00:00Z"]), (8, [])], ids=["near", "far"])
-def test_an_end_that_is_near_is_told(world: World, days: int, told: list[str]) -> None:
-    """X-08: to whoever deploys or activates it."""
+@pytest.mark.parametrize(
+    ("days", "expected"), [(7, ["it expires at 2026-03-09T08:00:00Z"]), (8, [])], ids=["near", "far"]
+)
+def test_an_expiry_within_a_week_is_a_warning(world: World, days: int, expected: list[str]) -> None:
+    """X-08: deploying and activating the trigger return it."""
     made = world.create(active=False, limits={"expires_at": in_minutes(world, days * 24 * 60)})
     for changed in (made, world.activate("tick", 1)):
-        assert [warning.partition(": ")[0] for warning in changed.warnings] == told
+        assert [warning.partition(": ")[0] for warning in changed.warnings] == expected
 
 
-def test_a_budget_that_one_run_exceeds_is_told(world: World) -> None:
-    """X-08: where the dearest of the last runs is the estimate; one a period starts all the same."""
+def test_a_budget_below_the_cost_of_one_run_is_a_warning(world: World) -> None:
+    """X-08: the highest recent cost is the estimate; one run starts in each period nevertheless."""
     world.create(overlap="allow", limits={"max_cost": 11, "budget_period": "day"})
     minute(world)
     spend(world, 5)
@@ -392,8 +394,8 @@ def test_a_budget_that_one_run_exceeds_is_told(world: World) -> None:
     assert warning.startswith("the dearest of its last runs cost 5, more than the 4 that it may spend: a single run")
 
 
-def test_a_rest_that_buys_nothing_is_told_with_what_a_run_costs(world: World) -> None:
-    """X-08: though less is spent than there is."""
+def test_a_rest_of_the_budget_too_small_for_a_run_is_a_warning(world: World) -> None:
+    """X-08: the warning names the expected cost of a run."""
     world.create(overlap="allow", limits={"max_cost": 11})
     minute(world)
     spend(world, 5)
@@ -401,8 +403,8 @@ def test_a_rest_that_buys_nothing_is_told_with_what_a_run_costs(world: World) ->
     assert warning.startswith("its budget is used up, 5 of 9 are spent in this month and a run is taken to cost 5: no")
 
 
-def test_people_start_no_more_than_the_budget_buys(world: World) -> None:
-    """X-08: fire, backfill and retry are refused with what is left and when the next period begins; nothing is made."""
+def test_manual_runs_beyond_the_budget_are_refused(world: World) -> None:
+    """X-08: the refusal of fire, backfill and retry names the rest and the beginning of the next period."""
     world.create(overlap="allow", retry={"max_attempts": 1}, limits={"max_cost": 1, "estimate": 0.6})
     world.fire(key("tick"), None, ANN)
     failed = world.finish(AttemptOutcome.FAILED, cost=0.5)
@@ -417,8 +419,8 @@ def test_people_start_no_more_than_the_budget_buys(world: World) -> None:
     assert len(world.runs()) == 1
 
 
-def test_every_attempt_counts_and_costs_are_summed_by_trigger_tag_and_project(world: World) -> None:
-    """X-08: also what failed; under the names that are borne now, a trigger with two tags under both."""
+def test_costs_of_all_attempts_are_summed_by_trigger_tag_and_project(world: World) -> None:
+    """X-08: failed attempts count. Triggers have their current names; one with two tags counts under both."""
     world.create("a", overlap="allow", tags=["client-7", "eu"])
     world.create("b", overlap="allow", tags=["eu"])
     minute(world)
@@ -430,7 +432,8 @@ def test_every_attempt_counts_and_costs_are_summed_by_trigger_tag_and_project(wo
     world.rename("a", "c", 1)
 
     def shares(by: str, **span: datetime) -> list[tuple[str, float, int]]:
-        return [(one.name, one.amount, one.runs) for one in sum_costs(world.database, by, **span).shares]  # type: ignore[arg-type]
+        account = sum_costs(world.database, by, **span)  # type: ignore[arg-type]
+        return [(share.name, share.amount, share.runs) for share in account.shares]
 
     assert shares("trigger") == [("acme/production/report/b", 1.25, 1), ("acme/production/report/c", 1.25, 1)]
     assert shares("tag") == [("eu", 2.5, 2), ("client-7", 1.25, 1)]

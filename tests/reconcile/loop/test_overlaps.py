@@ -1,4 +1,4 @@
-"""What becomes of an occurrence whose trigger has runs that go on."""
+"""Overlap policies: occurrences of a trigger that has live runs (X-09)."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from tests.world import World, key
 
 
 def minute(world: World, number: int = 1) -> None:
-    """So many minutes go by, each with its pass."""
+    """Advance the clock minute by minute, with a resync after each."""
     for _ in range(number):
         world.advance(minutes=1)
         world.resync()
@@ -24,12 +24,12 @@ def statuses(world: World) -> list[str]:
 
 
 def cancels(world: World) -> list[tuple[bool, bool]]:
-    """Of each run, whether it is to be cancelled, and whether by force."""
+    """Return for each run, oldest first, whether its cancellation was requested and whether it is forced."""
     return [(run.cancel_requested_at is not None, run.cancel_forced) for run in world.runs()]
 
 
-def test_queue_one_lets_a_single_run_wait(world: World) -> None:
-    """X-09: one goes on and one waits for its end; what comes beside them is skipped."""
+def test_queue_one_keeps_one_run_waiting(world: World) -> None:
+    """X-09: one run is live and one waits for its end; further occurrences are skipped."""
     world.create(overlap="queue_one")
     minute(world)
     (first,) = world.claim()
@@ -42,8 +42,8 @@ def test_queue_one_lets_a_single_run_wait(world: World) -> None:
     assert [run.scheduled_at for run in world.claim()] == [world.runs()[1].scheduled_at]
 
 
-def test_cancel_asks_what_goes_on_to_end_and_waits_for_it(world: World) -> None:
-    """X-09: what has not begun is over at once; the new run begins when the old one has ended."""
+def test_cancel_requests_the_end_of_the_live_run_and_waits_for_it(world: World) -> None:
+    """X-09: a run that has not started is cancelled at once. The new run starts after the live one has ended."""
     world.create(overlap="cancel")
     minute(world)
     (first,) = world.claim()
@@ -56,8 +56,8 @@ def test_cancel_asks_what_goes_on_to_end_and_waits_for_it(world: World) -> None:
     assert [run.id for run in world.claim()] == [world.runs()[2].id]
 
 
-def test_terminate_does_not_ask(world: World) -> None:
-    """X-09: what goes on is ended by force."""
+def test_terminate_forces_the_end_of_the_live_run(world: World) -> None:
+    """X-09: the cancellation is forced from the beginning."""
     world.create(overlap="terminate")
     minute(world)
     world.claim()
@@ -66,8 +66,8 @@ def test_terminate_does_not_ask(world: World) -> None:
 
 
 @pytest.mark.parametrize("overlap", ["cancel", "terminate"])
-def test_of_several_at_once_the_newest_takes_the_place(world: World, overlap: str) -> None:
-    """X-09: the others would be cancelled before they began; the ledger says so, and what is caught up is no newer."""
+def test_of_several_due_occurrences_only_the_newest_starts(world: World, overlap: str) -> None:
+    """X-09: the others would be cancelled before their start, so they are skipped, those of the backlog too."""
     world.create(overlap=overlap, catchup={"policy": "all"})
     world.advance(minutes=10)
     world.resync()
@@ -78,8 +78,8 @@ def test_of_several_at_once_the_newest_takes_the_place(world: World, overlap: st
 
 
 @pytest.mark.parametrize("overlap", ["cancel", "terminate"])
-def test_of_a_backlog_alone_the_newest_starts(world: World, overlap: str) -> None:
-    """X-09: where nothing newer goes on."""
+def test_of_a_backlog_without_live_occurrences_the_newest_starts(world: World, overlap: str) -> None:
+    """X-09: the others are skipped."""
     world.create(overlap=overlap, catchup={"policy": "all"}, schedule={"every": "1m", "until": at(world, 5)})
     world.advance(hours=1)
     world.resync()
@@ -89,8 +89,8 @@ def test_of_a_backlog_alone_the_newest_starts(world: World, overlap: str) -> Non
 
 
 @pytest.mark.parametrize("status", ["waiting", "parked"])
-def test_waiting_and_parked_runs_count(world: World, status: str) -> None:
-    """X-09: as pending and running ones do."""
+def test_waiting_and_parked_runs_are_live(world: World, status: str) -> None:
+    """X-09: like pending and running ones."""
     world.create()
     minute(world)
     set_status(world, world.runs()[0], status)
@@ -108,8 +108,8 @@ def test_waiting_and_parked_runs_count(world: World, status: str) -> None:
         ("terminate", ["running", "pending"]),
     ],
 )
-def test_a_fire_may_overlap_as_it_says(world: World, overlap: str, after: list[str]) -> None:
-    """X-09: the policy is overridable for one fire; the trigger's own is `skip` here."""
+def test_a_manual_run_can_have_an_overlap_policy_of_its_own(world: World, overlap: str, after: list[str]) -> None:
+    """X-09: it replaces the policy of the trigger, here `skip`, for this run."""
     world.create()
     world.fire(key("tick"), None, Caller("ann"))
     world.claim()
@@ -120,8 +120,8 @@ def test_a_fire_may_overlap_as_it_says(world: World, overlap: str, after: list[s
     assert sorted(cancels(world))[-1] == (displaced, overlap == "terminate")
 
 
-def test_a_fire_with_queue_one_is_refused_beside_one_that_waits(world: World) -> None:
-    """X-09: one that goes on and one that waits are all there may be."""
+def test_a_manual_run_with_queue_one_is_refused_while_a_run_waits(world: World) -> None:
+    """X-09: at most one run is live and one waits."""
     world.create()
     for _ in range(2):
         world.fire(key("tick"), None, Caller("ann"), "queue_one")

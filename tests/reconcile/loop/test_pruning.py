@@ -1,4 +1,4 @@
-"""What is older than it is to be kept goes, and nothing else does; what is gone is never called missing (O-07)."""
+"""Pruning: records older than their retention are removed, and are never reported as missing (O-07)."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,13 +35,13 @@ KEPT = Retention(runs=12 * DAY, logs=4 * DAY, occurrences=60 * DAY, costs=400 * 
 
 
 def prune(world: World, kept: Retention = KEPT) -> None:
-    """All sweeps to their end."""
+    """Prune pages until all sweeps have ended."""
     while prune_page(world.database, world.observations, kept):
         pass
 
 
 def live(world: World, days: int, **output: Any) -> None:
-    """Time in which everything that is due is done at once."""
+    """Live through days in which each due run succeeds at once and leaves a log."""
     for _ in range(days):
         world.advance(days=1)
         world.resync()
@@ -56,27 +56,27 @@ def day(world: World, at: datetime) -> int:
 
 
 def days(world: World) -> list[int]:
-    """Of which days runs are there."""
+    """Return the scheduled days of the stored runs."""
     return [day(world, run.scheduled_at) for run in world.runs()]
 
 
 def logged(world: World) -> int:
-    """Of how many runs there are logs."""
+    """Return the number of runs that have logs."""
     with world.database.read() as connection:
         number: int = connection.execute(select(func.count(run_logs.c.run_id.distinct()))).scalar_one()
     return number
 
 
 def kinds(world: World) -> dict[AuditResult, list[int]]:
-    """The days of each kind of line in an audit of everything."""
-    found: dict[AuditResult, list[int]] = {}
+    """Return the days of the lines of an audit since the start, by their result."""
+    days_by_kind: dict[AuditResult, list[int]] = {}
     for line in audit_trigger(world.database, Pace().grace, key("tick"), world.start, None, 1_000).lines:
-        found.setdefault(line.kind, []).append(day(world, line.at))
-    return found
+        days_by_kind.setdefault(line.kind, []).append(day(world, line.at))
+    return days_by_kind
 
 
-def test_old_runs_go(world: World) -> None:
-    """O-07: with their logs, twelve days after their end; logs alone after four; sweeps come again by themselves."""
+def test_old_runs_are_removed(world: World) -> None:
+    """O-07: runs twelve days after their end, their logs after four. Sweeps repeat by themselves."""
     world.create(**DAILY)
     live(world, 20)
     prune(world)
@@ -89,7 +89,7 @@ def test_old_runs_go(world: World) -> None:
 
 
 def test_an_input_named_count_keeps_no_runs(world: World) -> None:
-    """O-07, S-07: only a schedule that counts its starts keeps all of its runs."""
+    """O-07, S-07: only a schedule with `count` keeps all of its runs."""
     world.register("v2", inputs={"count": {}})
     world.create("input", task_version="v2", input={"count": 3}, **DAILY)
     world.create("counts", **DAILY | {"schedule": EVERY_DAY | {"count": 100}})
@@ -99,8 +99,8 @@ def test_an_input_named_count_keeps_no_runs(world: World) -> None:
     assert len(world.runs("counts")) == 20
 
 
-def test_what_is_gone_is_not_called_missing(world: World) -> None:
-    """O-07, U-07, U-03: `audit` and `explain` say that nothing is kept of that time; what is missing since still is."""
+def test_pruned_occurrences_are_not_reported_as_missing(world: World) -> None:
+    """O-07, U-07, U-03: `audit` and `explain` say that nothing is kept of that time; later gaps are still reported."""
     world.create(**DAILY)
     live(world, 20)
     prune(world)
@@ -115,8 +115,8 @@ def test_what_is_gone_is_not_called_missing(world: World) -> None:
     assert explained.sentences[0].startswith("Nothing is kept of 2026-03-05T08:00:00Z")
 
 
-def test_the_newest_ten_stay_however_old(world: World) -> None:
-    """O-07, X-08: they say what one more may cost, and when it ran last."""
+def test_the_newest_ten_runs_of_a_trigger_stay(world: World) -> None:
+    """O-07, X-08: however old they are, because estimates of costs and the time of the last run are read from them."""
     world.create(**DAILY)
     live(world, 15, cost=2.0)
     world.deactivate("tick", 1)
@@ -128,8 +128,8 @@ def test_the_newest_ten_stay_however_old(world: World) -> None:
         assert costs.highest_recent(connection, world.id("tick"), 10) == 2.0
 
 
-def test_what_it_cost_outlives_the_run(world: World) -> None:
-    """O-07, X-08: costs have a span of their own."""
+def test_costs_outlive_their_runs(world: World) -> None:
+    """O-07, X-08: costs have a retention of their own."""
     world.create(**DAILY)
     live(world, 20, cost=1.0)
     prune(world)
@@ -142,8 +142,8 @@ def test_what_it_cost_outlives_the_run(world: World) -> None:
         assert costs.since(connection, [world.id("tick")], world.start) == {world.id("tick"): 11.0}
 
 
-def test_what_goes_on_stays(world: World) -> None:
-    """O-07, X-11: a run that nobody took, and one that was begun again years after it had failed."""
+def test_live_runs_stay(world: World) -> None:
+    """O-07, X-11: a run that was never claimed, and one that is retried long after its failure."""
     world.create(**DAILY)
     live(world, 3)
     failed = world.fire(key("tick"), None, Caller("ann"), "allow").id
@@ -161,8 +161,8 @@ def test_what_goes_on_stays(world: World) -> None:
     assert len(world.runs()) == 12
 
 
-def test_a_run_of_what_is_still_to_be_caught_up_stays(world: World) -> None:
-    """O-07, X-01: a backfill was ahead of a backlog; its runs keep the catch-up from making them again."""
+def test_runs_within_a_backlog_stay(world: World) -> None:
+    """O-07, X-01: a backfill made them before the catch-up, which would create them a second time."""
     world.create(**DAILY)
     live(world, 2)
     world.advance(days=30)
@@ -176,8 +176,8 @@ def test_a_run_of_what_is_still_to_be_caught_up_stays(world: World) -> None:
     assert days(world) == list(range(3, 133))
 
 
-def test_a_backfill_of_what_is_gone(world: World) -> None:
-    """O-07, X-01: nobody knows any more what ran, so it is refused; --force makes runs under ids of their own."""
+def test_a_backfill_of_pruned_time_is_refused_without_force(world: World) -> None:
+    """O-07, X-01: it is unknown what ran then. `--force` creates runs with occurrence ids of their own."""
     world.create(**DAILY)
     live(world, 20)
     prune(world)
@@ -188,10 +188,8 @@ def test_a_backfill_of_what_is_gone(world: World) -> None:
     assert len(world.backfill(4 * 1440, 6 * 1440, force=True).made) == 2
 
 
-def test_what_goes_while_a_backfill_is_under_way_does_not_run_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """O-07, X-01: it is broken off, as it is refused before; what it made by then stays."""
+def test_a_backfill_stops_when_its_time_is_pruned_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-07, X-01: so that no pruned occurrence runs a second time; runs created before stay."""
     monkeypatch.setattr(backfill, "BATCH", 5)
     world.create(**DAILY)
     live(world, 20)
@@ -204,28 +202,28 @@ def test_what_goes_while_a_backfill_is_under_way_does_not_run_again(
 
 
 @pytest.mark.parametrize("asked", ["retry", "approve"])
-def test_a_run_that_goes_before_it_is_locked_is_not_there(
+def test_a_run_that_is_pruned_before_its_lock_is_not_found(
     world: World, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
-    """O-07: whoever asked for it is told so."""
+    """O-07: a retry or an approval of it raises NotFound."""
     world.create(**DAILY, retry={"max_attempts": 1})
     failed = world.fire(key("tick"), None, Caller("ann")).id
     world.finish(AttemptOutcome.FAILED)
-    looked = runs.get
+    read_run = runs.get
 
-    def look_and_remove(connection: Connection, run_id: str) -> Run | None:
-        found = looked(connection, run_id)
+    def read_and_prune(connection: Connection, run_id: str) -> Run | None:
+        run = read_run(connection, run_id)
         retention.remove_runs(connection, [run_id], world.clock_now() + DAY)
-        return found
+        return run
 
-    monkeypatch.setattr(runs, "get", look_and_remove)
+    monkeypatch.setattr(runs, "get", read_and_prune)
     work = {"retry": world.retry, "approve": world.approve}[asked]
     with pytest.raises(NotFound, match=f"no run {failed}"):
         work(failed, Caller("ann"))
 
 
-def test_a_schedule_that_counts_keeps_its_runs(world: World) -> None:
-    """O-07, S-07: there are no more than it counts."""
+def test_a_schedule_with_count_keeps_its_runs(world: World) -> None:
+    """O-07, S-07: their number is limited by `count`."""
     world.create(**DAILY | {"schedule": EVERY_DAY | {"count": 15}})
     live(world, 30)
     prune(world)
@@ -233,8 +231,8 @@ def test_a_schedule_that_counts_keeps_its_runs(world: World) -> None:
     assert AuditResult.MISSING not in kinds(world)
 
 
-def test_a_deadline_is_judged_by_what_was_kept_for_it(world: World) -> None:
-    """O-07, X-16: a success that a deadline is still to be judged by does not go before, though ten failed since."""
+def test_a_success_stays_until_its_deadline_is_judged(world: World) -> None:
+    """O-07, X-16: even if ten later runs have failed since."""
     world.create(**DAILY, expect={"within": "20d"}, retry={"max_attempts": 1}, deactivate_after=100)
     live(world, 1)
     for _ in range(19):
@@ -247,8 +245,8 @@ def test_a_deadline_is_judged_by_what_was_kept_for_it(world: World) -> None:
     assert judge_deadlines(world.database, world.observations) == 1
 
 
-def test_old_skips_and_missed_deadlines_go(world: World) -> None:
-    """O-07: sixty days after they were decided; also a range, which is judged by its end."""
+def test_old_skips_and_missed_deadlines_are_removed(world: World) -> None:
+    """O-07: sixty days after the decision; the age of a range is that of its end."""
     world.create(schedule=EVERY_DAY, expect={"within": "1h"}, retry={"max_attempts": 1}, deactivate_after=100)
     for _ in range(20):
         world.advance(days=10)
@@ -264,8 +262,8 @@ def test_old_skips_and_missed_deadlines_go(world: World) -> None:
     assert AuditResult.MISSING not in kinds(world)
 
 
-def test_of_old_changes_the_newest_of_each_trigger_stays(world: World) -> None:
-    """O-07, R-17: a reader that never read, or stopped long ago, learns of every trigger that changed since."""
+def test_the_newest_change_of_each_trigger_stays(world: World) -> None:
+    """O-07, R-17: a reader of the feed that starts late still learns of every trigger that changed."""
     world.create("other")
     world.create("tick")
     with world.database.read() as connection:
@@ -276,17 +274,18 @@ def test_of_old_changes_the_newest_of_each_trigger_stays(world: World) -> None:
     prune(world)
     with world.database.read() as connection:
         for position, expected in ((revisions.BEGINNING, {("other", 1), ("tick", 6)}), (long_ago, {("tick", 6)})):
-            told = {(one.key.name, one.revision) for one in revisions.read(connection, position, 100).items}
-            assert expected <= told
-            assert ("tick", 3) not in told
+            read = {(change.key.name, change.revision) for change in revisions.read(connection, position, 100).items}
+            assert expected <= read
+            assert ("tick", 3) not in read
     assert [revision.revision for revision in world.history("tick")] == [6, 5, 4, 3, 2, 1]
     world.update("tick", 6, description="new")
     with world.database.read() as connection:
-        assert ("tick", 7) in {(one.key.name, one.revision) for one in revisions.read(connection, long_ago, 100).items}
+        changes = revisions.read(connection, long_ago, 100).items
+    assert ("tick", 7) in {(change.key.name, change.revision) for change in changes}
 
 
-def test_a_span_of_nothing_keeps_for_ever(world: World) -> None:
-    """O-07."""
+def test_a_retention_of_zero_keeps_records_for_ever(world: World) -> None:
+    """O-07: zero is no limit."""
     never = timedelta(0)
     world.create(**DAILY)
     live(world, 12)
@@ -296,8 +295,8 @@ def test_a_span_of_nothing_keeps_for_ever(world: World) -> None:
     assert logged(world) == 12
 
 
-def test_one_replica_at_a_time(world: World) -> None:
-    """O-07: a sweep that another replica is at is left to it; what it began is gone on with."""
+def test_only_one_replica_sweeps_at_a_time(world: World) -> None:
+    """O-07: a replica skips a sweep that another one is doing, and continues one that was left unfinished."""
     skips_only = Retention(0 * DAY, 0 * DAY, DAY, 0 * DAY, 0 * DAY)
     assert prune_page(world.database, world.observations, skips_only)
     assert not prune_page(world.database, world.observations, skips_only)
@@ -309,8 +308,8 @@ def test_one_replica_at_a_time(world: World) -> None:
     assert prune_page(world.database, world.observations, skips_only)
 
 
-def test_many_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """O-07: page by page, none is passed over, whatever its size."""
+def test_a_sweep_of_many_pages_leaves_nothing_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O-07: whatever the sizes of the pages."""
     monkeypatch.setattr(retention, "PAGE", 7)
     monkeypatch.setattr(retention, "LOGS", 3)
     world.create(**DAILY)

@@ -1,4 +1,4 @@
-"""Who gets a token: live before caught up, projects in turn, and nobody starves."""
+"""Order in which starts get rate tokens: live before caught up, projects in turn, none left out (L-09)."""
 
 from collections import Counter
 from typing import Any
@@ -31,7 +31,7 @@ def create_in(world: World, project: str, name: str, **spec: Any) -> None:
 
 
 def started(world: World) -> Counter[str]:
-    """Runs by project."""
+    """Return the number of runs by project."""
     with world.database.read() as connection:
         return Counter(run.project for run in runs.page(connection, None, 10_000))
 
@@ -42,7 +42,7 @@ def backlog_left(world: World, name: str) -> bool:
 
 
 def test_projects_take_turns(world: World) -> None:
-    """L-09: a project's burst of forty does not starve another's two, in one batch or waiting for tokens."""
+    """L-09: the two starts of a small project do not wait for the forty of a big one."""
     for number in range(40):
         create_in(world, "big", f"t{number}", schedule={"every": "1d"})
     for number in range(2):
@@ -53,8 +53,8 @@ def test_projects_take_turns(world: World) -> None:
     assert started(world) == Counter(big=8, small=2)
 
 
-def test_projects_take_turns_also_where_tokens_come_one_by_one(world: World) -> None:
-    """L-09: the third project's one waits for two tokens, not for the sixty of those before it."""
+def test_projects_take_turns_when_tokens_come_one_by_one(world: World) -> None:
+    """L-09: the start of the third project waits for two tokens, not for the sixty starts queued before it."""
     for project in ("one", "two"):
         for number in range(30):
             create_in(world, project, f"t{number}", schedule={"cron": "0 9 * * *"})
@@ -68,8 +68,8 @@ def test_projects_take_turns_also_where_tokens_come_one_by_one(world: World) -> 
     assert started(world) == Counter(one=4, two=3, three=1)
 
 
-def test_one_that_wants_more_than_there_is_does_not_keep_its_project_waiting(world: World) -> None:
-    """L-09: whoever got a token has waited since then, however many more of its occurrences wait."""
+def test_a_trigger_with_many_occurrences_does_not_hold_up_its_project(world: World) -> None:
+    """L-09: a trigger that gets a token goes to the end of the queue, however many of its occurrences wait."""
     world.create("greedy", schedule={"every": "1s"}, catchup={"policy": "all"}, overlap="allow")
     for number in range(4):
         world.create(f"t{number}", schedule={"every": "30s"}, overlap="allow")
@@ -81,8 +81,8 @@ def test_one_that_wants_more_than_there_is_does_not_keep_its_project_waiting(wor
     assert len(world.runs("greedy")) >= 20
 
 
-def test_who_comes_later_waits_behind_those_in_the_queue_of_its_project_only(world: World) -> None:
-    """L-09: what is due later queues; its project's turn comes nevertheless with the next token."""
+def test_a_late_trigger_queues_only_behind_its_own_project(world: World) -> None:
+    """L-09: its project still has its turn with one of the next tokens."""
     for number in range(30):
         create_in(world, "big", f"t{number}", schedule={"cron": "0 9 * * *"})
     create_in(world, "small", "late", schedule={"cron": "1 9 * * *"})
@@ -98,8 +98,8 @@ def test_who_comes_later_waits_behind_those_in_the_queue_of_its_project_only(wor
     assert started(world)["small"] == 1
 
 
-def test_a_new_one_does_not_pass_by_those_that_wait(world: World) -> None:
-    """L-09: a token that comes free goes to who waits, not to who happens to be due that moment."""
+def test_a_newly_due_trigger_does_not_overtake_the_queue(world: World) -> None:
+    """L-09: a new token goes to a waiting trigger, not to one that becomes due at that moment."""
     for number in range(12):
         world.create(f"t{number:02}", schedule={"cron": "0 9 * * *"})
     world.create("new", schedule={"cron": "1 9 * * *"})
@@ -114,8 +114,8 @@ def test_a_new_one_does_not_pass_by_those_that_wait(world: World) -> None:
     assert sum(len(world.runs(f"t{number:02}")) for number in range(12)) == 11
 
 
-def test_a_due_pass_says_that_a_start_waits_for_a_token(world: World) -> None:
-    """L-09, L-10: so that the loop takes turns several times a second, and not only at the next resync."""
+def test_the_result_of_a_due_pass_says_that_a_start_waits_for_a_token(world: World) -> None:
+    """L-09, L-10: the loop then serves the queue several times a second, and not only at the next resync."""
     for name in ("a", "b"):
         world.create(name)
     world.advance(minutes=1)
@@ -127,8 +127,8 @@ def test_a_due_pass_says_that_a_start_waits_for_a_token(world: World) -> None:
     assert (second.started, second.rate_limited) == (1, False)
 
 
-def test_live_goes_before_caught_up_which_keeps_a_tenth(world: World) -> None:
-    """L-09: while live occurrences want more than there is, catching up gets a tenth of the tokens and no more."""
+def test_live_starts_come_first_and_backlogs_keep_a_tenth_of_the_rate(world: World) -> None:
+    """L-09: while live occurrences need more tokens than there are, backlogs get a tenth of them and no more."""
     world.create("old", catchup={"policy": "all"}, overlap="allow")
     world.advance(minutes=300)
     for number in range(200):
@@ -144,8 +144,8 @@ def test_live_goes_before_caught_up_which_keeps_a_tenth(world: World) -> None:
     assert 35 <= caught_up <= 50
 
 
-def test_caught_up_takes_all_that_live_leaves(world: World) -> None:
-    """L-09: with nothing live that wants them, catching up has all tokens."""
+def test_backlogs_use_all_tokens_that_live_starts_leave(world: World) -> None:
+    """L-09: without live starts a backlog uses the whole rate."""
     world.create("old", catchup={"policy": "all"}, overlap="allow")
     world.advance(minutes=300)
     world.loop = world.another_loop(Pace(execution_qps=10.0, execution_burst=10, max_catchup_runs_per_loop=1_000))
@@ -155,8 +155,8 @@ def test_caught_up_takes_all_that_live_leaves(world: World) -> None:
     assert len(world.runs("old")) >= 45
 
 
-def test_a_frozen_project_does_not_keep_the_others_waiting(world: World) -> None:
-    """S-13, L-09: what waits for a token and is frozen then leaves the queue."""
+def test_a_frozen_project_does_not_hold_up_the_others(world: World) -> None:
+    """S-13, L-09: triggers that are frozen while they wait for a token leave the queue."""
     for number in range(20):
         create_in(world, "big", f"t{number}", schedule={"cron": "0 9 * * *"})
     create_in(world, "small", "late", schedule={"cron": "5 9 * * *"})

@@ -1,4 +1,4 @@
-"""`up --baseline now`, by hand: a backup that is put back, and what becomes of the time since (O-07)."""
+"""`up --baseline now` after the restore of a backup: the time since the backup is recorded, not fired (O-07)."""
 
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,7 @@ def restore(world: World) -> BaselineDeclared:
 
 
 def skipped(world: World, name: str = "tick") -> list[tuple[str, str, int, int, int | None]]:
-    """(outcome, reason, first minute, last minute, how many) of each skip."""
+    """Return outcome, reason, first minute, last minute and count of each skip."""
     return [
         (
             skip.outcome,
@@ -40,7 +40,7 @@ def skipped(world: World, name: str = "tick") -> list[tuple[str, str, int, int, 
 
 
 def test_lost_time_is_recorded_and_not_fired(world: World) -> None:
-    """O-07, R-21: one range for each trigger, whatever its policy; from then on it fires as ever."""
+    """O-07, R-21: as one range for each trigger, whatever its catch-up policy. Afterwards triggers fire as usual."""
     world.create(**ALL)
     world.create("hourly", schedule={"every": "1h"})
     world.create("off")
@@ -62,8 +62,8 @@ def test_lost_time_is_recorded_and_not_fired(world: World) -> None:
     assert audit_faults(world.database, Pace().grace, key("tick")) == []
 
 
-def test_a_backlog_of_then_is_given_up(world: World) -> None:
-    """O-07: it was caught up since, as far as anybody knows."""
+def test_a_restored_backlog_is_superseded(world: World) -> None:
+    """O-07: it may have been caught up after the backup."""
     world.create(**ALL)
     world.advance(minutes=30)
     world.another_loop_without_catch_up().resync()
@@ -76,22 +76,22 @@ def test_a_backlog_of_then_is_given_up(world: World) -> None:
     assert audit_faults(world.database, Pace().grace, key("tick")) == []
 
 
-def test_what_was_under_way_is_not_done_again(world: World) -> None:
-    """O-07, X-07: a run that was worked on then fails for good, one that waited is cancelled, both for the reason."""
+def test_restored_live_runs_do_not_start_again(world: World) -> None:
+    """O-07, X-07: a running one fails without a retry, and a pending one is cancelled."""
     world.create(**ALL | {"retry": {"max_attempts": 5}})
     world.advance(minutes=2)
     world.resync()
     (running,) = world.claim(limit=1)
     world.advance(minutes=10)
     assert restore(world).runs == 2
-    found = {run.status: run for run in world.runs()}
-    assert (found[RunStatus.FAILED].id, found[RunStatus.FAILED].error) == (running.id, LOST)
-    assert found[RunStatus.CANCELLED].error == LOST
+    by_status = {run.status: run for run in world.runs()}
+    assert (by_status[RunStatus.FAILED].id, by_status[RunStatus.FAILED].error) == (running.id, LOST)
+    assert by_status[RunStatus.CANCELLED].error == LOST
     assert world.claim() == []
 
 
-def test_what_was_lost_by_a_restore_stops_no_trigger(world: World) -> None:
-    """O-07, X-07: that many runs were under way then says nothing of the task."""
+def test_runs_that_fail_by_a_restore_stop_no_trigger(world: World) -> None:
+    """O-07, X-07: they are not counted as consecutive failures."""
     world.create(**ALL, deactivate_after=2)
     world.advance(minutes=3)
     world.resync()
@@ -103,8 +103,8 @@ def test_what_was_lost_by_a_restore_stops_no_trigger(world: World) -> None:
     assert world.status().consecutive_failures == 0
 
 
-def test_a_fire_that_a_run_had_asked_for(world: World) -> None:
-    """O-07, S-08: one that lies in the lost time is recorded; one that is ahead still comes."""
+def test_a_requested_fire_in_the_lost_time_is_recorded(world: World) -> None:
+    """O-07, S-08: one that is still ahead fires."""
     world.create("past", **ALL)
     world.create("ahead", **ALL)
     world.advance(minutes=1)
@@ -121,8 +121,8 @@ def test_a_fire_that_a_run_had_asked_for(world: World) -> None:
     assert [len(world.runs(name)) for name in ("past", "ahead")] == [1, 1]
 
 
-def test_a_pause_that_ended_in_the_lost_time(world: World) -> None:
-    """O-07, R-20: it is over, and what it would have fired since is recorded."""
+def test_a_pause_whose_end_was_in_the_lost_time_ends(world: World) -> None:
+    """O-07, R-20: the occurrences between that end and the restore are recorded."""
     world.create(**ALL)
     world.deactivate("tick", 1, until=world.start + 5 * MINUTE)
     world.advance(minutes=10)
@@ -133,8 +133,8 @@ def test_a_pause_that_ended_in_the_lost_time(world: World) -> None:
     assert world.runs() == []
 
 
-def test_it_is_refused_where_others_run(world: World) -> None:
-    """O-07: their database was not just put back, and they work on runs."""
+def test_a_baseline_is_refused_while_replicas_run(world: World) -> None:
+    """O-07: a running replica shows that the database was not just restored."""
     world.create(**ALL)
     world.resync()
     with pytest.raises(Conflict, match="not just restored"):
@@ -143,16 +143,16 @@ def test_it_is_refused_where_others_run(world: World) -> None:
     restore(world)
 
 
-def test_it_can_be_done_again(world: World) -> None:
-    """O-07, L-11: what was cut off, or is done a second time, loses nothing and records nothing twice."""
+def test_a_baseline_can_be_declared_again(world: World) -> None:
+    """O-07, L-11: a second declaration loses nothing and records nothing twice, so a broken one can be repeated."""
     world.create(**ALL)
     world.advance(minutes=10)
     assert (restore(world).ranges, restore(world).ranges) == (1, 0)
     assert skipped(world) == [("superseded", "restore", 1, 10, 10)]
 
 
-def test_numbers_of_another_server(world: World) -> None:
-    """O-07, R-17: a dump brings transaction ids along that its new server has not come to; the feed is told once."""
+def test_changes_with_transaction_ids_of_another_server_are_read_once(world: World) -> None:
+    """O-07, R-17: transaction ids in a dump can be higher than those of the server that it is restored on."""
     if world.database.is_sqlite:
         pytest.skip("SQLite has no transaction ids")
     world.create(**ALL)
@@ -166,12 +166,12 @@ def test_numbers_of_another_server(world: World) -> None:
     world.update("tick", 1, description="new", **ALL)
     position = first.position
 
-    def goes_on() -> bool:
-        """Past what is told; other databases of the same server may hold that up, which tells it once more."""
+    def is_past_the_change() -> bool:
+        """Return whether the next page leaves the change out; open transactions on the server can repeat it."""
         nonlocal position
         with world.database.read() as connection:
-            told = revisions.read(connection, position, 100)
-        position = told.position
-        return 1 not in [change.revision for change in told.items]
+            page = revisions.read(connection, position, 100)
+        position = page.position
+        return 1 not in [change.revision for change in page.items]
 
-    eventually(goes_on, every=0.05)
+    eventually(is_past_the_change, every=0.05)

@@ -1,4 +1,4 @@
-"""What the scanner finds and mends (L-16), and which replicas there are."""
+"""Findings of the scanner and their repair (L-16), heartbeats of replicas, and the demand for rate tokens."""
 
 from datetime import datetime, timedelta
 
@@ -26,12 +26,12 @@ from tests.world import World
 V1 = TaskKey("acme", "production", "report", "v1")
 
 
-def found(world: World) -> list[tuple[FindingKind, str]]:
+def findings(world: World) -> list[tuple[FindingKind, str]]:
     return [(finding.kind, finding.subject) for finding in world.loop.scan()]
 
 
-def by_hand(world: World, statement: str, **given: object) -> None:
-    """Something happens behind the product's back."""
+def execute_by_hand(world: World, statement: str, **given: object) -> None:
+    """Change the database without the product."""
     with world.database.write() as connection:
         connection.execute(text(statement), given)
 
@@ -49,14 +49,14 @@ def test_a_sound_world_has_no_findings(world: World) -> None:
     world.create("new")
     world.update("a", 1, description="changed")
     world.deactivate("b", 1)
-    assert found(world) == []
+    assert findings(world) == []
     world.advance(minutes=1)
     world.resync()
-    assert found(world) == []
+    assert findings(world) == []
 
 
-def test_jobs_that_are_not_what_the_database_says_are_mended(world: World) -> None:
-    """L-16: a job that is missing, of another revision, or of nothing."""
+def test_jobs_that_differ_from_the_database_are_repaired(world: World) -> None:
+    """L-16: a missing job, one of another revision, and one without a trigger."""
     for name in ("missing", "older", "sound"):
         world.create(name)
     world.resync()
@@ -69,27 +69,27 @@ def test_jobs_that_are_not_what_the_database_says_are_mended(world: World) -> No
         (FindingKind.JOB, world.id("older")),
         (FindingKind.JOB, "nobody"),
     }
-    seen = set(found(world))
+    seen = set(findings(world))
     assert (FindingKind.JOB, "nobody") in seen
-    assert seen <= expected  # the feed may tell a change again, and then it is the feed that mended its job
+    assert seen <= expected  # the feed may repeat a change, and then reading the feed has repaired its job
     assert timers.jobs() == {world.id(name): 1 for name in ("missing", "older", "sound")}
-    assert found(world) == []
+    assert findings(world) == []
 
 
-def test_an_overdue_occurrence_that_nobody_decided_is_decided(world: World) -> None:
-    """L-16: what two intervals and a resync left undecided; a trigger is never enabled, silent and dead."""
+def test_the_scanner_decides_an_overdue_occurrence(world: World) -> None:
+    """L-16: one that is undecided after two resync intervals, so that no active trigger stays silent."""
     world.create(overlap="allow")
     world.resync()
     world.advance(minutes=1)
-    assert found(world) == []
+    assert findings(world) == []
     world.advance(minutes=1)
-    assert found(world) == [(FindingKind.OVERDUE, world.id("tick"))]
+    assert findings(world) == [(FindingKind.OVERDUE, world.id("tick"))]
     assert len(world.runs()) == 1
-    assert found(world) == []
+    assert findings(world) == []
 
 
-def test_a_claim_that_nobody_renews_or_takes_over_is_given_up(world: World) -> None:
-    """L-16: with no runner left that would take it over, the attempt counts as lost and the run is pending again."""
+def test_an_expired_claim_without_a_runner_is_given_up(world: World) -> None:
+    """L-16: the attempt counts as lost, and the run is pending again."""
     world.create()
     world.advance(minutes=1)
     world.resync()
@@ -97,47 +97,47 @@ def test_a_claim_that_nobody_renews_or_takes_over_is_given_up(world: World) -> N
     (run,) = world.runs()
     world.advance(seconds=90)
     world.resync()
-    assert (FindingKind.CLAIM, run.id) not in found(world)
+    assert (FindingKind.CLAIM, run.id) not in findings(world)
     world.advance(seconds=90)
     world.resync()
-    assert (FindingKind.CLAIM, run.id) in found(world)
+    assert (FindingKind.CLAIM, run.id) in findings(world)
     assert (world.runs()[0].status, world.runs()[0].attempt) == ("pending", 1)
 
 
-def test_a_summary_that_is_off_is_counted_again(world: World) -> None:
-    """L-16: total, active, name and automation of a task version are what its triggers say."""
+def test_a_wrong_summary_of_a_task_is_repaired(world: World) -> None:
+    """L-16: numbers, name and automation in the row of a task version are computed from its triggers."""
     world.create()
-    by_hand(world, "UPDATE tasks SET total_triggers = 5, trigger_name = NULL")
-    assert found(world) == [(FindingKind.SUMMARY, str(V1))]
+    execute_by_hand(world, "UPDATE tasks SET total_triggers = 5, trigger_name = NULL")
+    assert findings(world) == [(FindingKind.SUMMARY, str(V1))]
     with world.database.read() as connection:
         row = tasks.get(connection, V1)
     assert row is not None
     assert (row.total_triggers, row.active_triggers, row.trigger_name) == (1, 1, "tick")
 
 
-def test_failures_at_the_limit_deactivate(world: World) -> None:
-    """L-16: what a kill between settle and deactivation left open is finished."""
+def test_the_scanner_deactivates_a_trigger_at_its_failure_limit(world: World) -> None:
+    """L-16: a crash between the settle and the deactivation leaves such a trigger active."""
     world.create(deactivate_after=3)
-    by_hand(world, "UPDATE trigger_status SET consecutive_failures = 3")
-    assert found(world) == [(FindingKind.LIMIT, world.id("tick"))]
+    execute_by_hand(world, "UPDATE trigger_status SET consecutive_failures = 3")
+    assert findings(world) == [(FindingKind.LIMIT, world.id("tick"))]
     newest = world.history()[0]
     assert (newest.active, newest.reason, newest.actor) == (False, "failures", "system")
 
 
-def test_a_watermark_ahead_is_told_and_left_to_a_person(world: World) -> None:
-    """L-12, L-16: found each time until somebody sets it back."""
+def test_a_watermark_in_the_future_is_reported_and_not_repaired(world: World) -> None:
+    """L-12, L-16: by each scan, until a person sets it back."""
     world.create()
     world.resync()
     ahead = world.start + timedelta(days=1)
     set_by_hand(world, watermark=ahead)
-    assert found(world) == [(FindingKind.WATERMARK, world.id("tick"))]
-    assert found(world) == [(FindingKind.WATERMARK, world.id("tick"))]
-    told = only(FaultFound, world.observed)
-    assert "2026-03-03T08:00:00Z is ahead" in told[0].detail
+    assert findings(world) == [(FindingKind.WATERMARK, world.id("tick"))]
+    assert findings(world) == [(FindingKind.WATERMARK, world.id("tick"))]
+    faults = only(FaultFound, world.observed)
+    assert "2026-03-03T08:00:00Z is ahead" in faults[0].detail
 
 
-def test_replicas_are_seen_as_long_as_they_beat(world: World) -> None:
-    """L-14: any number may run; one that was not seen for three intervals is not counted, one that stops is gone."""
+def test_replicas_are_counted_while_they_send_heartbeats(world: World) -> None:
+    """L-14: a replica without one for three resync intervals is not counted, nor is one that has left."""
     interval = timedelta(seconds=30)
     first, second = (Replica(world.database, world.observations, "1.0") for _ in range(2))
     first.beat(interval)
@@ -157,8 +157,8 @@ def counted(world: World) -> int:
     return only(ReplicasCounted, world.observed)[-1].number
 
 
-def test_an_update_of_the_tz_database_plans_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S-14: the first beat after an update has every trigger's next fire worked out again; a mixture is reported."""
+def test_a_new_tz_database_recomputes_every_next_fire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S-14: at the first heartbeat with it. Replicas with different tz databases are reported."""
     world.create(schedule={"cron": "0 9 * * *", "timezone": "Europe/Berlin"})
     world.resync()
     planned = world.status().next_fire_at
@@ -177,8 +177,8 @@ def test_an_update_of_the_tz_database_plans_anew(world: World, monkeypatch: pyte
         assert {row.tzdata for row in replica_store.replicas_seen_since(connection, now)} >= {"2027a"}
 
 
-def test_too_much_asked_is_told_once(world: World) -> None:
-    """L-18: the active schedules' mean starts a second, and a warning above 70 % of the rate."""
+def test_a_demand_above_the_rate_is_warned_of_once(world: World) -> None:
+    """L-18: the demand is the mean number of starts a second of all active schedules; the warning begins at 70 %."""
     for number in range(7):
         world.create(f"t{number}", schedule={"every": "1s"})
     world.create("daily", schedule={"cron": "0 9 * * *"})

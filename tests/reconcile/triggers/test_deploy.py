@@ -1,4 +1,4 @@
-"""Deploying and everything else that makes a revision."""
+"""Deploys and all other changes that append a revision."""
 
 import json
 import threading
@@ -33,13 +33,13 @@ def test_every_action_appends_one_whole_revision(world: World) -> None:
     assert {json.loads(revision.spec)["description"] for revision in history} == {"first"}
 
 
-def test_a_stale_revision_changes_nothing_and_says_who_was_first(world: World) -> None:
-    """R-04: a stale revision is a conflict with the current revision, who made it and when; nothing changes."""
+def test_a_stale_revision_is_refused_with_the_author_of_the_newer_one(world: World) -> None:
+    """R-04: the error has the current revision, its author and its time. Nothing changes."""
     world.create()
     world.update("tick", 1, description="second")
     attempts: tuple[Callable[[], object], ...] = (
         lambda: world.update("tick", 1, description="third"),
-        lambda: world.activate("tick", 1),  # a conflict even where nothing would change
+        lambda: world.activate("tick", 1),  # a conflict even if nothing would change
         lambda: world.deactivate("tick", 1),
         lambda: world.delete("tick", 1),
     )
@@ -51,8 +51,8 @@ def test_a_stale_revision_changes_nothing_and_says_who_was_first(world: World) -
     assert len(world.history()) == 2
 
 
-def test_a_missing_revision_is_refused(world: World) -> None:
-    """R-04: an existing trigger is not changed by whoever names no revision."""
+def test_a_change_without_a_revision_is_refused(world: World) -> None:
+    """R-04: a change of an existing trigger must name the revision that it is based on."""
     world.create()
     with pytest.raises(PreconditionRequired):
         world.deploy("tick", Expected(), description="blind")
@@ -61,8 +61,8 @@ def test_a_missing_revision_is_refused(world: World) -> None:
     assert len(world.history()) == 1
 
 
-def test_a_retry_is_recognised_by_its_key_and_by_nothing_else(world: World) -> None:
-    """R-04: the same idempotency key answers what it made; with another body it is a conflict; without it, stale."""
+def test_a_retry_is_recognised_only_by_its_idempotency_key(world: World) -> None:
+    """R-04: the same key returns the first change, and is a conflict with another body. Without a key it is stale."""
     again = Caller("ann", idempotency_key="k1")
     first = world.deploy("tick", Expected(absent=True), again)
     second = world.deploy("tick", Expected(absent=True), again)
@@ -74,8 +74,8 @@ def test_a_retry_is_recognised_by_its_key_and_by_nothing_else(world: World) -> N
     assert len(world.history()) == 1
 
 
-def test_a_deleted_trigger_comes_back_as_new(world: World) -> None:
-    """R-05: deploying a deleted trigger un-deletes it, goes on counting, and it is active with a new baseline."""
+def test_deploying_a_deleted_trigger_restores_it(world: World) -> None:
+    """R-05: its revisions are numbered on, and it is active with a new baseline."""
     world.create()
     world.delete("tick", 1)
     world.advance(hours=1)
@@ -91,8 +91,8 @@ def test_a_deleted_trigger_comes_back_as_new(world: World) -> None:
     assert world.status().watermark == world.clock_now()
 
 
-def test_deploying_the_same_appends_nothing(world: World) -> None:
-    """R-06: the identical text, tags and activation with the right revision append nothing and say so."""
+def test_an_identical_deploy_appends_nothing(world: World) -> None:
+    """R-06: identical text, tags and activation with the right revision return `changed` False."""
     world.create(tags=["b", "a"], input={"x": 1})
     same = world.update("tick", 1, tags=["a", "b"], input={"x": 1})
     assert (same.changed, same.trigger.revision) == (False, 1)
@@ -101,11 +101,11 @@ def test_deploying_the_same_appends_nothing(world: World) -> None:
     assert len(world.history()) == 2
 
 
-@pytest.mark.parametrize("sqlite_or_postgresql", ["create", "update"])
-def test_of_many_writers_one_wins(world: World, sqlite_or_postgresql: str) -> None:
-    """R-07: of 64 writers from one revision, or creating, exactly one wins and 63 get a conflict; no gap."""
+@pytest.mark.parametrize("operation", ["create", "update"])
+def test_one_of_many_concurrent_writers_wins(world: World, operation: str) -> None:
+    """R-07: of 64 writers that create or update, one wins and 63 get a conflict. Revision numbers have no gap."""
     expected = Expected(absent=True)
-    if sqlite_or_postgresql == "update":
+    if operation == "update":
         world.create()
         expected = Expected(revision=1)
     outcomes: list[str] = []
@@ -129,8 +129,8 @@ def test_of_many_writers_one_wins(world: World, sqlite_or_postgresql: str) -> No
     assert numbers == list(range(len(numbers), 0, -1))
 
 
-def test_what_is_so_already_needs_no_revision(world: World) -> None:
-    """R-08: activating what is active, and deactivating what is inactive, append nothing; deleted history stays."""
+def test_a_change_to_the_present_state_appends_no_revision(world: World) -> None:
+    """R-08: activating an active or deactivating an inactive trigger. A deleted trigger cannot be activated."""
     world.create()
     assert not world.activate("tick", 1).changed
     world.deactivate("tick", 1)
@@ -141,8 +141,8 @@ def test_what_is_so_already_needs_no_revision(world: World) -> None:
         world.activate("tick", 3)
 
 
-def test_revisions_are_chained_over_the_text_that_was_written(world: World) -> None:
-    """R-10: the canonical text of the spec as written, without `active` and defaults, is hashed in a chain."""
+def test_the_hash_chain_covers_the_spec_as_written(world: World) -> None:
+    """R-10: in canonical form, without `active` and without defaults."""
     world.create(active=True, input={"b": 1.0, "a": "ü"})
     world.deactivate("tick", 1)
     world.update("tick", 2, input={})
@@ -155,7 +155,7 @@ def test_revisions_are_chained_over_the_text_that_was_written(world: World) -> N
 
 
 def test_the_current_row_is_the_fold_of_the_revisions(world: World) -> None:
-    """R-03: whatever happened, the current row is what all revisions amount to (invariant 1)."""
+    """R-03, invariant 1: after any series of changes."""
     world.create()
     world.deactivate("tick", 1, "pause", until=world.clock_now() + timedelta(hours=1))
     world.update("tick", 2, tags=["x"])
@@ -172,8 +172,8 @@ def _summary(world: World, version: str) -> tuple[object, ...]:
     return task.trigger_name, task.total_triggers, task.active_triggers, task.trigger_automation
 
 
-def test_a_task_shows_its_triggers(world: World) -> None:
-    """R-12: the summary follows every change; name and automation stand there only for exactly one trigger."""
+def test_a_task_version_summarises_its_triggers(world: World) -> None:
+    """R-12: every change updates the summary. It has name and automation only for a single trigger."""
     automation = {"schedule": {"every": "1m"}}
     assert _summary(world, "v1") == (None, 0, 0, None)
     world.create("a")
@@ -186,8 +186,8 @@ def test_a_task_shows_its_triggers(world: World) -> None:
     assert _summary(world, "v1") == ("a", 1, 0, automation)
 
 
-def test_a_move_leaves_both_task_versions_right(world: World) -> None:
-    """R-13: when a trigger moves from v1 to v2, both summaries are right afterwards."""
+def test_a_move_to_another_task_version_updates_both_summaries(world: World) -> None:
+    """R-13: the trigger leaves the summary of v1 and enters that of v2."""
     world.register("v2")
     world.create()
     world.update("tick", 1, task_version="v2")
@@ -195,8 +195,8 @@ def test_a_move_leaves_both_task_versions_right(world: World) -> None:
     assert _summary(world, "v2") == ("tick", 1, 1, {"schedule": {"every": "1m"}})
 
 
-def test_an_unknown_task_version_is_refused_naming_the_others(world: World) -> None:
-    """R-14: a version that does not exist is refused, and those that do are named."""
+def test_the_error_for_an_unknown_task_version_names_the_known_ones(world: World) -> None:
+    """R-14: in its hint."""
     world.register("v2")
     with pytest.raises(Invalid) as refused:
         world.create(task_version="v9")
@@ -204,8 +204,8 @@ def test_an_unknown_task_version_is_refused_naming_the_others(world: World) -> N
     assert (fault.path, fault.hint) == ("spec.task_version", "registered are v1, v2")
 
 
-def test_deleting_a_task_takes_its_triggers_and_what_waits(world: World) -> None:
-    """R-14: a deleted version deletes its triggers, each with a revision, and cancels pending runs; it may return."""
+def test_deleting_a_task_version_deletes_its_triggers_and_cancels_pending_runs(world: World) -> None:
+    """R-14: each trigger gets a revision. The same version can be registered again with the same spec."""
     world.create("a")
     world.create("b")
     world.fire(key("a"), None, Caller())
@@ -224,7 +224,7 @@ def test_deleting_a_task_takes_its_triggers_and_what_waits(world: World) -> None
 
 
 def test_a_task_version_is_immutable(world: World) -> None:
-    """R-23: the same spec again is a no-op, another is a conflict that says what to do."""
+    """R-23: registering the same spec changes nothing; another spec is a conflict, whose hint says what to do."""
     assert not world.register().changed
     with pytest.raises(Conflict) as refused:
         world.register(timeout="5m")
@@ -232,15 +232,15 @@ def test_a_task_version_is_immutable(world: World) -> None:
 
 
 def test_inputs_must_be_declared(world: World) -> None:
-    """R-12: where a task declares inputs, others are refused by name."""
+    """R-12: the error names each input that the task does not declare."""
     world.register("v2", inputs={"since": {"type": "string"}})
     with pytest.raises(Invalid, match=r"spec\.input\.sinse"):
         world.create(task_version="v2", input={"sinse": "x"})
     world.create(task_version="v2", input={"since": "x"})
 
 
-def test_a_redeploy_leaves_a_pause_alone(world: World) -> None:
-    """R-20: a deploy that does not name `active` keeps activation, the pause's end and its reason."""
+def test_a_deploy_keeps_a_pause(world: World) -> None:
+    """R-20: without `active` in its spec it keeps the activation, and the end and reason of the pause."""
     until = world.clock_now() + timedelta(days=1)
     world.create()
     world.deactivate("tick", 1, "holiday", until=until)
@@ -249,8 +249,8 @@ def test_a_redeploy_leaves_a_pause_alone(world: World) -> None:
     assert world.update("tick", 3, description="new", active=True).trigger.active
 
 
-def test_a_pause_ends_by_itself_as_of_its_time(world: World) -> None:
-    """R-20: `until` is recorded as an ACTIVATE by the system; R-21: with the pause's end as baseline."""
+def test_a_pause_ends_by_itself_at_its_end(world: World) -> None:
+    """R-20, R-21: the system appends an ACTIVATE revision, and the end of the pause is the baseline."""
     world.create(catchup={"policy": "all"})
     until = world.clock_now() + timedelta(minutes=10)
     world.deactivate("tick", 1, until=until)
@@ -266,16 +266,16 @@ def test_a_pause_ends_by_itself_as_of_its_time(world: World) -> None:
     assert world.skips() == []
 
 
-def test_a_past_end_of_a_pause_is_refused(world: World) -> None:
-    """R-20: a pause cannot end in the past."""
+def test_an_end_of_a_pause_in_the_past_is_refused(world: World) -> None:
+    """R-20: the present instant too."""
     world.create()
     with pytest.raises(Invalid, match="until"):
         world.deactivate("tick", 1, until=world.clock_now())
 
 
 @pytest.mark.parametrize("change", ["schedule", "deactivate", "delete", "activate again"])
-def test_a_new_baseline_records_what_was_undecided(world: World, change: str) -> None:
-    """R-21: a changed schedule, a pause and a deletion set the watermark and record the undecided as one range."""
+def test_a_new_baseline_supersedes_the_undecided_occurrences(world: World, change: str) -> None:
+    """R-21: a changed schedule, a pause and a deletion set the watermark and record one superseded range."""
     world.create(catchup={"policy": "all"})
     world.advance(minutes=5)
     now = world.clock_now()
@@ -298,8 +298,8 @@ def test_a_new_baseline_records_what_was_undecided(world: World, change: str) ->
     assert world.runs() == []
 
 
-def test_a_backlog_is_part_of_what_is_superseded(world: World) -> None:
-    """R-21: a new baseline gives up the stored backlog too, in the same one range."""
+def test_a_new_baseline_supersedes_the_backlog(world: World) -> None:
+    """R-21: in the same range as the undecided occurrences."""
     world.create(catchup={"policy": "all"})
     world.advance(minutes=30)
     world.loop = world.another_loop_without_catch_up()
@@ -315,8 +315,8 @@ def test_a_backlog_is_part_of_what_is_superseded(world: World) -> None:
     assert len(world.runs()) == started
 
 
-def test_other_changes_keep_watermark_and_phase(world: World) -> None:
-    """R-21: a deploy that leaves the schedule alone (but for the kickoff input) leaves the watermark alone."""
+def test_a_deploy_with_the_same_times_keeps_watermark_and_next_fire(world: World) -> None:
+    """R-21: a changed `kickoff_time_input` leaves the times as they are."""
     world.create()
     world.advance(seconds=30)
     before = world.status()
@@ -326,8 +326,8 @@ def test_other_changes_keep_watermark_and_phase(world: World) -> None:
     assert after.revision == 2
 
 
-def test_in_is_resolved_once(world: World) -> None:
-    """S-15: `in` becomes an instant in whole seconds, kept by redeploys that leave the schedule alone."""
+def test_in_is_resolved_at_the_first_deploy(world: World) -> None:
+    """S-15: to an instant in whole seconds, which later deploys with the same schedule keep."""
     world.advance(milliseconds=500)
     created = world.create(schedule={"in": "48h"})
     assert json.loads(created.trigger.resolved) == {"at": "2026-03-04T08:00:01Z"}
@@ -353,8 +353,8 @@ def test_in_is_resolved_once(world: World) -> None:
         ({}, "spec.schedule"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_refused_at_its_part(world: World, schedule: dict[str, str], path: str) -> None:
-    """S-02: a wrong expression or zone, one that never fires, a past instant: refused, saying which part."""
+def test_the_error_for_an_invalid_schedule_names_its_field(world: World, schedule: dict[str, str], path: str) -> None:
+    """S-02: wrong expressions and zones, schedules that never fire, and instants in the past."""
     with pytest.raises(Invalid) as refused:
         world.create(schedule=schedule)
     assert refused.value.errors[0].path == path
@@ -362,8 +362,8 @@ def test_a_schedule_that_cannot_be_is_refused_at_its_part(world: World, schedule
         assert store.get(connection, key("tick")) is None
 
 
-def test_the_database_itself_wants_exactly_one_automation(world: World) -> None:
-    """S-01: exactly one automation and one kind of schedule, by a check in the database too."""
+def test_a_check_in_the_database_requires_exactly_one_automation(world: World) -> None:
+    """S-01: and exactly one kind of schedule."""
     from sqlalchemy import text
     from sqlalchemy.exc import IntegrityError
 
@@ -373,8 +373,8 @@ def test_the_database_itself_wants_exactly_one_automation(world: World) -> None:
             connection.execute(text("UPDATE triggers SET spec = :spec"), {"spec": spec})
 
 
-def test_a_pause_that_outlives_its_schedule_stays(world: World) -> None:
-    """S-15: a trigger with no fire left is not activated, neither by a person nor by the end of its pause."""
+def test_a_trigger_without_a_fire_left_is_not_activated(world: World) -> None:
+    """S-15: neither by a person nor by the end of its pause."""
     world.create(schedule={"at": "2026-03-02T09:00:00Z"})
     world.deactivate("tick", 1, until=world.clock_now() + timedelta(hours=2))
     world.advance(hours=3)

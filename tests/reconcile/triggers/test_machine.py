@@ -1,4 +1,4 @@
-"""Random histories by several people against a simple model in memory, on both databases."""
+"""Random histories by several people, compared with a simple model in memory, on both databases."""
 
 import json
 import random
@@ -51,7 +51,7 @@ Step = TypeVar("Step", bound=Callable[..., None])
 
 
 def chosen(*names: str) -> Callable[[Step], Step]:
-    """A rule whose arguments of these names are choices."""
+    """Return a decorator that makes a step a rule, with arguments drawn from `CHOICES`."""
     choices: dict[str, Any] = {name: st.sampled_from(CHOICES[name]) for name in names}
     decorator: Callable[[Step], Step] = rule(**choices)
     return decorator
@@ -62,7 +62,7 @@ PROJECTS = count(1)
 
 @dataclass(frozen=True)
 class Made:
-    """One revision as the model keeps it."""
+    """Revision in the model."""
 
     action: str
     actor: str
@@ -76,7 +76,7 @@ class Made:
 
 @dataclass
 class Model:
-    """One trigger as the model keeps it."""
+    """Trigger in the model: its history, and the minute at which a pause ends."""
 
     history: list[Made] = field(default_factory=list)
     until: int | None = None
@@ -94,7 +94,7 @@ class Model:
 
 
 class Histories(RuleBasedStateMachine):
-    """Every step is done to the store and to the model; what the store refuses, the model must have foreseen."""
+    """Steps done to the database and to the model, which predicts the error of each refused step."""
 
     database: ClassVar[Database]
 
@@ -117,31 +117,31 @@ class Histories(RuleBasedStateMachine):
         self.deploy("a", "ann", "right", None, None, word="", tags=(), version="v1")
 
     @chosen("name", "actor", "read", "key", "active", "word", "tags", "version")
-    def deploy(self, name: str, actor: str, read: str, key: str | None, active: bool | None, **said: Any) -> None:
+    def deploy(self, name: str, actor: str, read: str, key: str | None, active: bool | None, **options: Any) -> None:
         model = self.model.get(name)
         exists = model is not None and not model.deleted
         expected = self._read(model, read, absent=not exists)
-        wanted = Made("DEPLOY", actor, True, said["word"], said["version"], said["tags"], key)
+        wanted = Made("DEPLOY", actor, True, options["word"], options["version"], options["tags"], key)
         spec = {"description": wanted.word} if wanted.word else {}
         document = self._document("Trigger", name, tags=list(wanted.tags), task_version=wanted.version, **spec)
         if active is not None:
             document["spec"]["active"] = active
-        foreseen: type[TriggerctlError] | None = None
+        expected_error: type[TriggerctlError] | None = None
         made: Made | None = None
         if (earlier := self._earlier(model, key)) is not None:
             same = (earlier.action, earlier.word, earlier.version, earlier.tags) == wanted_of(wanted)
-            foreseen = None if same and active in (None, earlier.active) else Conflict
+            expected_error = None if same and active in (None, earlier.active) else Conflict
         elif not exists and expected.revision is not None:
-            foreseen = PreconditionFailed
+            expected_error = PreconditionFailed
         elif exists and expected != Expected(revision=len(model.history)):  # type: ignore[union-attr]
-            foreseen = PreconditionRequired if expected == Expected() else PreconditionFailed
+            expected_error = PreconditionRequired if expected == Expected() else PreconditionFailed
         else:
-            becomes = active if active is not None else (model.last.active if exists else True)  # type: ignore[union-attr]
-            made = replace(wanted, active=becomes)
-            if exists and wanted_of(made) == ("DEPLOY", *wanted_of(model.last)[1:]) and becomes == model.last.active:  # type: ignore[union-attr]
+            enabled = active if active is not None else (model.last.active if exists else True)  # type: ignore[union-attr]
+            made = replace(wanted, active=enabled)
+            if exists and wanted_of(made) == ("DEPLOY", *wanted_of(model.last)[1:]) and enabled == model.last.active:  # type: ignore[union-attr]
                 made = None
         self._do(
-            foreseen,
+            expected_error,
             lambda: deploy_trigger(
                 self.database, self.observations, TriggerManifest.read(document), expected, Caller(actor, "", key)
             ),
@@ -199,9 +199,9 @@ class Histories(RuleBasedStateMachine):
         to = min(to, len(model.history))
         expected = Expected(revision=len(model.history))
         wanted = model.history[to - 1]
-        becomes = wanted.active if model.deleted else model.last.active
+        enabled = wanted.active if model.deleted else model.last.active
         made = replace(
-            wanted, action="DEPLOY", actor=actor, active=becomes, key=None, reason=f"rollback to revision {to}"
+            wanted, action="DEPLOY", actor=actor, active=enabled, key=None, reason=f"rollback to revision {to}"
         )
         same = not model.deleted and wanted_of(made)[1:] == wanted_of(model.last)[1:]
         changed = self._do(
@@ -217,17 +217,17 @@ class Histories(RuleBasedStateMachine):
     @chosen("name", "new", "actor")
     def rename(self, name: str, new: str, actor: str) -> None:
         model = self.model.get(name)
-        foreseen: type[TriggerctlError] | None = None
+        expected_error: type[TriggerctlError] | None = None
         if model is None or model.deleted:
-            foreseen = NotFound
+            expected_error = NotFound
         elif new != name and new in self.model:
-            foreseen = Conflict
+            expected_error = Conflict
         expected = Expected(revision=len(model.history) if model else 1)
         self._do(
-            foreseen,
+            expected_error,
             lambda: rename_trigger(self.database, self.observations, self._key(name), new, expected, Caller(actor)),
         )
-        if foreseen is None and new != name:
+        if expected_error is None and new != name:
             assert model is not None
             model.append(replace(model.last, action="DEPLOY", actor=actor, key=None, reason=f"renamed from {name}"))
             self.model[new] = self.model.pop(name)
@@ -250,7 +250,7 @@ class Histories(RuleBasedStateMachine):
             assert compare_tables(self.database).differences == []
 
     @invariant()
-    def the_store_is_the_model(self) -> None:
+    def check_database_against_model(self) -> None:
         if not hasattr(self, "model"):
             return
         with self.database.read() as connection:
@@ -288,37 +288,37 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         model = self.model.get(name)
         expected = self._read(model, read, absent=False)
-        foreseen: type[TriggerctlError] | None = None
+        expected_error: type[TriggerctlError] | None = None
         made = None
         if (earlier := self._earlier(model, key)) is not None:
             same = (earlier.action, earlier.reason) == (wanted["action"], "why")
             if same and not (retryable and _was_for_good(model, earlier)):
-                return  # whether the pause's end was the same too is not what this model keeps
-            foreseen = None if same else Conflict
+                return  # the model does not keep the end of the earlier pause, by which the answer is decided
+            expected_error = None if same else Conflict
         elif model is None or model.deleted:
-            foreseen = NotFound
+            expected_error = NotFound
         elif expected.revision is None:
-            foreseen = PreconditionRequired
+            expected_error = PreconditionRequired
         elif expected.revision != len(model.history):
-            foreseen = PreconditionFailed
+            expected_error = PreconditionFailed
         elif wanted["action"] == "DELETE" or model.last.active != wanted["active"]:
             made = replace(model.last, **wanted, actor=actor, key=key, reason="why")
-        self._do(foreseen, lambda: change(expected))
+        self._do(expected_error, lambda: change(expected))
         if made:
             assert model is not None
             model.append(made)
             after(model)
 
-    def _do(self, foreseen: type[TriggerctlError] | None, step: Any) -> Any:
-        if foreseen is None:
+    def _do(self, expected_error: type[TriggerctlError] | None, step: Any) -> Any:
+        if expected_error is None:
             return step()
-        with pytest.raises(foreseen) as refused:
+        with pytest.raises(expected_error) as refused:
             step()
-        assert type(refused.value) is foreseen
+        assert type(refused.value) is expected_error
         return None
 
     def _read(self, model: Model | None, read: str, *, absent: bool) -> Expected:
-        """What this person believes: the right revision, one that is stale, or nothing at all."""
+        """Return the expectation of a person who has read the right revision, a stale one, or none."""
         match read:
             case "right":
                 return Expected(absent=True) if absent else Expected(revision=len(model.history) if model else 1)
@@ -345,7 +345,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def wanted_of(made: Made) -> tuple[Any, ...]:
-    """What a deploy asks for."""
+    """Return the parts of a revision that a deploy determines."""
     return made.action, made.word, made.version, made.tags
 
 
@@ -377,7 +377,7 @@ def machine(database: Database) -> type[Histories]:
 
 
 def test_random_histories_match_a_simple_model(machine: type[Histories]) -> None:
-    """R-03, R-04, R-06, R-08: whatever people do, right or stale, the store stands where a simple model stands."""
+    """R-03, R-04, R-06, R-08: after each step the database holds what the model holds."""
     quick = settings(max_examples=15, stateful_step_count=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=quick)
 
@@ -394,13 +394,13 @@ STEPS = {
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_long_random_histories_match_it_too(machine: type[Histories], seed: int) -> None:
-    """R-20, R-22: in long ones pauses end, deletions are undone, names change hands; they verify, and rebuild clean."""
+def test_long_random_histories_match_a_simple_model(machine: type[Histories], seed: int) -> None:
+    """R-20, R-22: with pauses that end, restored triggers and reused names. Verify and rebuild find no difference."""
     choose = random.Random(seed)
     histories = machine()
     histories.begin()
     for _ in range(150):
         step = choose.choices(list(STEPS), weights=[6, 3, 2, 1, 2, 2, 3])[0]
         getattr(histories, step)(**{name: choose.choice(CHOICES[name]) for name in STEPS[step]})
-        histories.the_store_is_the_model()
+        histories.check_database_against_model()
     histories.teardown()
