@@ -11,7 +11,6 @@ from reconcile.triggers.calendars import deploy_calendar
 from revisions.errors import Unavailable
 from revisions.spec.manifest import CalendarManifest
 from revisions.store import schema
-from revisions.store import schema as guards
 from revisions.store.database import Database
 from tests.world import World
 
@@ -46,7 +45,7 @@ ONLY_ON = {
 }
 
 
-@pytest.mark.parametrize("table", guards.GUARDED)
+@pytest.mark.parametrize("table", schema.GUARDED)
 def test_every_append_only_table_is_guarded(world: World, table: str) -> None:
     """R-02, S-13: calendars and holds can no more be changed or removed than revisions can."""
     world.create()
@@ -90,9 +89,9 @@ _COPY = """INSERT INTO trigger_revisions
 def test_a_missing_guard_is_noticed_by_every_migration(database: Database) -> None:
     """R-02: a migration that would end without the guards is rolled back."""
     with database.write() as connection:
-        guards.drop_guards(connection, "trigger_revisions")
+        schema.drop_guards(connection, "trigger_revisions")
     with database.read() as connection:
-        assert len(guards.missing_guards(connection)) == (3 if database.is_sqlite else 2)
+        assert len(schema.missing_guards(connection)) == (3 if database.is_sqlite else 2)
     with pytest.raises(Unavailable, match="unguarded"):
         schema.upgrade(database)
 
@@ -103,7 +102,7 @@ def test_a_disabled_guard_counts_as_missing(database: Database) -> None:
         pytest.skip("SQLite cannot disable a trigger")
     with database.write() as connection:
         connection.execute(text("ALTER TABLE trigger_revisions ENABLE TRIGGER trigger_revisions_rows_immutable"))
-        assert guards.missing_guards(connection) == ["trigger_revisions_rows_immutable"]
+        assert schema.missing_guards(connection) == ["trigger_revisions_rows_immutable"]
 
 
 def test_the_application_need_not_own_the_table(world: World) -> None:

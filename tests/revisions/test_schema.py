@@ -13,7 +13,6 @@ from reconcile.triggers.history.rebuild import compare_tables
 from revisions.errors import Invalid, Unavailable
 from revisions.history import chain
 from revisions.store import installations, schema
-from revisions.store import schema as guards
 from revisions.store.columns import metadata
 from revisions.store.database import Database
 from revisions.store.tables import SCHEMA
@@ -28,7 +27,7 @@ def test_migrating_down_and_up_again_gives_the_tables_of_the_code(database: Data
     assert database.schema() == SCHEMA == schema.versions()[-1]
     with database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-        assert guards.missing_guards(connection) == []
+        assert schema.missing_guards(connection) == []
 
 
 def _everything(database: Database, like: MetaData) -> dict[str, list[tuple[object, ...]]]:
@@ -69,7 +68,7 @@ def test_data_of_an_earlier_schema_survives_up_and_down(world: World, previous: 
     schema.downgrade(world.database, previous)
     assert _everything(world.database, earlier) == before
     with world.database.read() as connection:
-        assert guards.missing_guards(connection) == []
+        assert schema.missing_guards(connection) == []
 
 
 def test_each_database_is_an_installation_of_its_own(database: Database) -> None:
@@ -114,11 +113,11 @@ def test_a_migration_in_batch_mode_must_put_the_guards_up_again(world: World) ->
         with operations.batch_alter_table("trigger_revisions", recreate="always") as batch:
             batch.add_column(Column("note", Text))
     with world.database.read() as connection:
-        assert guards.missing_guards(connection)
+        assert schema.missing_guards(connection)
     with pytest.raises(Unavailable, match="unguarded"):
         schema.upgrade(world.database)
     with world.database.write() as connection:
-        guards.create_guards(connection, "trigger_revisions")
+        schema.create_guards(connection, "trigger_revisions")
     schema.upgrade(world.database)
     assert [revision.revision for revision in world.history()] == [1]
 
