@@ -16,7 +16,7 @@ from reconcile.triggers import credentials, trigger_calendars
 from reconcile.triggers import spending as budget_spending
 from revisions.history.chain import value_of
 from revisions.history.triggers import StopReason
-from revisions.outcomes import HoldKind, HoldMode
+from revisions.outcomes import HoldKind
 from revisions.store import holds, quarantines, runs
 from revisions.store import trigger_facts as facts_store
 from revisions.store.database import Connection
@@ -174,9 +174,9 @@ def _case(
 
 def _blackouts(own_holds: Sequence[Hold]) -> list[Blackout]:
     return [
-        Blackout(hold.from_at, hold.until_at, HoldMode(hold.mode))
+        Blackout(hold.from_at, hold.until_at, hold.mode)
         for hold in own_holds
-        if hold.kind == HoldKind.BLACKOUT and hold.until_at is not None
+        if hold.mode is not None and hold.until_at is not None
     ]
 
 
