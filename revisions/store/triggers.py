@@ -113,10 +113,10 @@ def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, cl
 
     NO KEY UPDATE: a change leaves the key alone, so that transactions that only need the row to exist do not wait.
     """
-    questions = (*task_store.lock_queries(tasks), (_LOCK, _key_parameters(key)))
-    (*answers, rows), now = fetch_with_time(clock, connection, *questions)
-    trigger, its_status = (from_row(rows[0]), status.labelled(rows[0])) if rows else (None, None)
-    return LockedRows(task_store.locked_rows(answers), trigger, its_status, now)
+    queries = (*task_store.lock_queries(tasks), (_LOCK, _key_parameters(key)))
+    (*answers, rows), now = fetch_with_time(clock, connection, *queries)
+    trigger, status_row = (from_row(rows[0]), status.labelled(rows[0])) if rows else (None, None)
+    return LockedRows(task_store.locked_rows(answers), trigger, status_row, now)
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
@@ -219,7 +219,7 @@ def append(
     if baseline and baseline.superseded:
         occurrences.record(connection, [baseline.superseded])
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
-    anew = _counts_anew(previous, current)
+    counts_anew = _counts_anew(previous, current)
     writes: tuple[Write, ...] = (
         (_APPEND, revision_store.columns(revision)),
         *rewrites,
@@ -227,7 +227,7 @@ def append(
             revision,
             baseline,
             created=previous is None,
-            counts_anew=anew,
+            counts_anew=counts_anew,
             traceparent=traceparent,
             over_budget_until=over_budget_until,
         ),
