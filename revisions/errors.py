@@ -1,14 +1,16 @@
-"""What can go wrong, as a tree; each error carries data and a stable `code`, the surfaces choose words and numbers.
+"""Errors that a caller can act on, with a stable `code` and a list of faults.
+
+The API turns a code into an HTTP status, the command line into an exit status.
 
 TriggerctlError
-├── Malformed             the text cannot be read at all (line and column where known)
-├── Invalid               it can be read but says something wrong (a fault per field)
-├── NotFound              no such trigger, task, run, revision
-├── Conflict              the expected revision, or an existing thing, says no
-│   └── PreconditionFailed    … and the caller had named that precondition
-├── PreconditionRequired  an existing trigger was to be changed without naming a revision
-├── Forbidden             this caller may not
-└── Unavailable           the database or the server cannot be used now, or has another schema
+├── Malformed             the text is not valid YAML or JSON (line and column where known)
+├── Invalid               the document or a parameter has wrong values (one fault per field)
+├── NotFound              the trigger, task, run or revision does not exist
+├── Conflict              the current revision is not the expected one, or the name is in use
+│   └── PreconditionFailed    the same, for a precondition that the caller sent
+├── PreconditionRequired  a change of an existing trigger needs an expected revision
+├── Forbidden             the caller lacks the right
+└── Unavailable           the database or the server cannot be used now, or the schema does not fit this release
 """
 
 import difflib

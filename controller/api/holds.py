@@ -216,7 +216,7 @@ def _hold(hold: Hold, now: datetime, triggers: dict[str, TriggerKey]) -> HoldOut
         project=hold.project,
         tag=hold.tag,
         trigger=str(triggers[hold.trigger_id]) if hold.trigger_id else None,
-        mode=hold.mode or None,
+        mode=hold.mode,
         owner=hold.owner,
         reason=hold.reason,
         revision=hold.revision,
@@ -230,7 +230,7 @@ def held_out(hold: Hold) -> HeldOut:
     return HeldOut(
         id=hold.hold_id,
         kind="freeze" if hold.kind == HoldKind.FREEZE else "blackout",
-        mode=hold.mode or None,
+        mode=hold.mode,
         until=time_text(hold.until_at),
         owner=hold.owner,
         reason=hold.reason,

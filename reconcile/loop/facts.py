@@ -15,7 +15,7 @@ from reconcile.schedule.fires import Fire
 from reconcile.triggers import credentials, spending, trigger_calendars
 from revisions.history.chain import value_of
 from revisions.history.triggers import StopReason
-from revisions.outcomes import HoldKind, HoldMode
+from revisions.outcomes import HoldKind
 from revisions.store import holds, quarantines, runs
 from revisions.store import trigger_facts as facts_store
 from revisions.store.database import Connection
@@ -171,9 +171,9 @@ def _case(trigger: _ReadableTrigger, spent: Spending | None, live: int, now: dat
 
 def _blackouts(own_holds: Sequence[Hold]) -> list[Blackout]:
     return [
-        Blackout(hold.from_at, hold.until_at, HoldMode(hold.mode))
+        Blackout(hold.from_at, hold.until_at, hold.mode)
         for hold in own_holds
-        if hold.kind == HoldKind.BLACKOUT and hold.until_at is not None
+        if hold.mode is not None and hold.until_at is not None
     ]
 
 

@@ -93,16 +93,16 @@ def written(revision: Revision) -> Row:
 
 def revision_of(row: Row) -> Revision:
     """Return a stored revision. Raises ValueError, TypeError or KeyError when it cannot be read."""
-    found = dict(zip(COLUMNS, row, strict=True))
-    key = TriggerKey(*(found.pop(name) for name in TriggerKey._fields))
+    values = dict(zip(COLUMNS, row, strict=True))
+    key = TriggerKey(*(values.pop(name) for name in TriggerKey._fields))
     return Revision(
-        **found
+        **values
         | {
             "key": key,
-            "action": Action(found["action"]),
-            "at": datetime.fromisoformat(found["at"]),
-            "active": bool(found["active"]),
-            "tags": tuple(json.loads(found["tags"])),
-            "until": datetime.fromisoformat(found["until"]) if found["until"] else None,
+            "action": Action(values["action"]),
+            "at": datetime.fromisoformat(values["at"]),
+            "active": bool(values["active"]),
+            "tags": tuple(json.loads(values["tags"])),
+            "until": datetime.fromisoformat(values["until"]) if values["until"] else None,
         }
     )

@@ -183,7 +183,7 @@ class Walk:
 
 
 def breaks(rows: Iterable[Row], standing: Mapping[str, Any] | None) -> ChainBreak | None:
-    """The first break of one trigger's history, all of it, oldest first, beside its current row."""
+    """Return the first break of a trigger's whole history, oldest revision first, and of its current row."""
     listed = list(rows)
     walk = Walk(listed[0][0] if listed else standing["trigger_id"] if standing else "")
     return walk.extend(listed) or walk.end(standing)
@@ -194,8 +194,8 @@ def key_of(columns: Mapping[str, Any]) -> TriggerKey:
 
 
 def _shifted(resolved: str, scopes: str, tags: str) -> bool:
-    """Whether text was moved from one spliced column into the next, which leaves the envelope as it was.
+    """Return True if text was moved from one column into the next, which leaves the hashed envelope unchanged.
 
-    Only a spec may hold these keys, so whoever moves a border moves one of them into another column.
+    Only a spec may contain these keys, so text that was moved shows as one of them in another column.
     """
     return '"scopes":' in resolved or '"spec":' in scopes or '"tags":' in tags

@@ -1,10 +1,11 @@
 """Checkpoints: the newest revision of every trigger, under one digest and one Ed25519 signature (R-10).
 
-A chain proves that its links belong together, not that its end is the end: a cut tail, a vanished trigger and a history
-made again from its beginning have sound chains. They are found against the heads that somebody keeps elsewhere.
+A hash chain does not detect revisions removed from its end, a trigger removed with all its revisions, or a history
+rewritten from its first revision. A checkpoint that is kept outside the database does: it holds the newest revision
+number and hash of every trigger.
 
-The pre-authentication encoding of DSSE is signed: the lengths of the parts come first, so that a signature for one kind
-of payload is never valid for another. There is no unsigned form.
+The signature covers the pre-authentication encoding of DSSE. It contains the length of each part, so that a signature
+for one kind of payload is never valid for another. A checkpoint without a signature is refused.
 """
 
 import base64
@@ -34,7 +35,7 @@ def encoding(kind: str, payload: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """Key that signatures are checked against; its text is one line, for settings."""
+    """Public key that verifies signatures; `str` gives the one line that settings hold."""
 
     raw: bytes
 
@@ -47,7 +48,7 @@ class PublicKey:
         return cls(raw)
 
     def holds(self, kind: str, payload: str, signature: str) -> bool:
-        """Return True for this key's signature over this payload and kind."""
+        """Return True if the signature over the payload and its kind was made with this key."""
         raw = _decoded(signature, "")
         if raw is None or len(raw) != _SIGNATURE_BYTES:
             return False
@@ -63,7 +64,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class PrivateKey:
-    """Key that signs; only `text` shows it."""
+    """Private key that signs; its `repr` does not show it."""
 
     raw: bytes = field(repr=False)
 
@@ -115,7 +116,7 @@ _HEAD = {"trigger_id": str, "trigger": str, "revision": int, "hash": str}
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Heads that a signature stands for. `is_pinned`: the key was known beforehand, not taken from the checkpoint."""
+    """Verified checkpoint. `is_pinned`: the caller gave the expected key, it was not taken from the checkpoint."""
 
     created_at: str
     heads: Mapping[str, ChainHead]
@@ -140,14 +141,14 @@ def heads_digest(heads: Iterable[ChainHead]) -> str:
     return digest(canonical([[head.trigger_id, *head.key, head.revision, head.hash] for head in ordered]))
 
 
-def signed(said: Mapping[str, Any], key: PrivateKey) -> dict[str, Any]:
+def signed(statement: Mapping[str, Any], key: PrivateKey) -> dict[str, Any]:
     """Return a statement with its signature."""
-    signature = {"public_key": str(key.public), "signature": key.sign(KIND, canonical(said))}
-    return {"checkpoint": dict(said), "signature": signature}
+    signature = {"public_key": str(key.public), "signature": key.sign(KIND, canonical(statement))}
+    return {"checkpoint": dict(statement), "signature": signature}
 
 
 def document(heads: Sequence[ChainHead], created_at: datetime, schema: str, key: PrivateKey) -> dict[str, Any]:
-    """Return a checkpoint: statement, signature, and the heads, so that missing histories can be named."""
+    """Return a checkpoint: the statement, its signature, and the heads, by which `verify` names missing histories."""
     listed = [
         {"trigger_id": head.trigger_id, "trigger": str(head.key), "revision": head.revision, "hash": head.hash}
         for head in sorted(heads)
@@ -155,27 +156,28 @@ def document(heads: Sequence[ChainHead], created_at: datetime, schema: str, key:
     return signed(statement(heads, created_at, schema), key) | {"heads": listed}
 
 
-def check_signature(found: Any, expected: PublicKey | None) -> PublicKey:
+def check_signature(document: Any, expected: PublicKey | None) -> PublicKey:
     """Return the key that signed a statement. Raises Invalid for a wrong signature or another key than expected."""
-    said, signature = _part(found, "checkpoint", _STATEMENT), _part(found, "signature", dict.fromkeys(_SIGNATURE, str))
-    if said["format"] != FORMAT:
-        raise _refused("checkpoint.format", f"is {said['format']}, this release reads {FORMAT}")
+    statement = _part(document, "checkpoint", _STATEMENT)
+    signature = _part(document, "signature", dict.fromkeys(_SIGNATURE, str))
+    if statement["format"] != FORMAT:
+        raise _refused("checkpoint.format", f"is {statement['format']}, this release reads {FORMAT}")
     key = PublicKey.parse(signature["public_key"], "checkpoint.signature.public_key")
     if expected is not None and key != expected:
         path, message = "checkpoint.signature.public_key", f"is {key}, and {expected} was expected"
         raise Invalid.at(path, message, "one that was signed before the key was changed takes the old --public-key")
-    if not key.holds(KIND, canonical(said), signature["signature"]):
+    if not key.holds(KIND, canonical(statement), signature["signature"]):
         raise _refused("checkpoint.signature", "does not hold: the checkpoint was altered")
     return key
 
 
-def read(found: Any, expected: PublicKey | None) -> Checkpoint:
+def read(document: Any, expected: PublicKey | None) -> Checkpoint:
     """Return a checkpoint after checking its signature, and its key if one is expected.
 
     Raises Invalid for a document that is not a checkpoint, was altered, or was signed by another key.
     """
-    key = check_signature(found, expected)
-    listed = found.get("heads")
+    key = check_signature(document, expected)
+    listed = document.get("heads")
     if not isinstance(listed, list):
         raise _refused("checkpoint.heads", "are missing")
     heads = {}
@@ -184,16 +186,17 @@ def read(found: Any, expected: PublicKey | None) -> Checkpoint:
         heads[head["trigger_id"]] = ChainHead(
             head["trigger_id"], TriggerKey.parse(head["trigger"]), head["revision"], head["hash"]
         )
-    if len(heads) != len(listed) or heads_digest(heads.values()) != found["checkpoint"]["digest"]:
+    if len(heads) != len(listed) or heads_digest(heads.values()) != document["checkpoint"]["digest"]:
         raise _refused("checkpoint.heads", "are not those that were signed")
-    return Checkpoint(found["checkpoint"]["created_at"], heads, key, expected is not None)
+    return Checkpoint(document["checkpoint"]["created_at"], heads, key, expected is not None)
 
 
 _SIGNATURE = ("public_key", "signature")
 
 
-def _part(found: Any, name: str, kinds: Mapping[str, type], path: str | None = None) -> dict[str, Any]:
-    part = found.get(name) if isinstance(found, dict) else None
+def _part(document: Any, name: str, kinds: Mapping[str, type], path: str | None = None) -> dict[str, Any]:
+    """Return a part with exactly these fields and types. Raises Invalid at `path`, by default the name."""
+    part = document.get(name) if isinstance(document, dict) else None
     if not isinstance(part, dict) or part.keys() != kinds.keys():
         raise _refused(path or name, f"must have {', '.join(kinds)}, and nothing else")
     for member, kind in kinds.items():

@@ -1,1 +1,1 @@
-"""Specs of tasks, triggers and calendars: typed and frozen, read once from what was written."""
+"""Specs of tasks, triggers and calendars: parsed once into typed, frozen objects."""

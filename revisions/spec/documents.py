@@ -1,4 +1,4 @@
-"""Text that people write, YAML or JSON, into plain values; what JSON cannot carry exactly is refused."""
+"""Parser of YAML and JSON documents into plain values; values without an exact JSON form are refused (R-18)."""
 
 import json
 import math
@@ -20,18 +20,18 @@ from revisions.errors import Fault, Invalid, Malformed, few
 
 LARGEST_INTEGER = 2**53 - 1
 WHOLE = "input"
-"""What a fault calls the whole of it, where that has no name."""
+"""Path in a fault of the whole document, which has no name of its own."""
 MOST_NODES = 100_000
 DEEPEST = 100
 MOST_IN_YAML = 20_000
-"""Values, names among them, of one document in YAML: reading that many takes about half a second, in JSON no time."""
+"""Most values of one YAML document, keys included. Parsing that many takes about half a second; JSON is far faster."""
 
 
 Number = TypeVar("Number", int, float)
 
 
 class _Resolver(VersionedResolver):
-    """YAML 1.2 without the timestamp type: instants stay the strings that were written."""
+    """YAML 1.2 without the timestamp type: instants stay strings."""
 
     def add_version_implicit_resolver(self, version: Any, tag: Any, regexp: re.Pattern[str], first: Any) -> None:
         if tag != "tag:yaml.org,2002:timestamp":
@@ -39,19 +39,19 @@ class _Resolver(VersionedResolver):
 
 
 class WrittenFloat(float):
-    """A number that reads otherwise than it was written: `1.10`, which a version must not become 1.1 for (R-18)."""
+    """Number whose text differs from its value, such as the unquoted version `1.10`, which would become 1.1 (R-18)."""
 
     written: str
 
 
 class WrittenInt(int):
-    """A whole number that reads otherwise than it was written: `007`."""
+    """Whole number whose text differs from its value, such as `007`."""
 
     written: str
 
 
 class _WithLine(SafeConstructor):
-    """Answers each document with the line on which it begins, and numbers that know how they were written."""
+    """Constructor of (first line, document) pairs, in which numbers keep their original text."""
 
     _merged = 0
 
@@ -62,13 +62,13 @@ class _WithLine(SafeConstructor):
         return _written(WrittenInt, int(super().construct_yaml_int(node)), str(node.value))
 
     def flatten_mapping(self, node: Any) -> None:
-        """Writes merges (`<<`) out; a few of them in each other would otherwise fill any memory."""
+        """Expand merges (`<<`) up to a limit; a few nested ones could otherwise fill the memory."""
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
-                for one in value.value if isinstance(value, SequenceNode) else [value]:
-                    if isinstance(one, MappingNode):
-                        self.flatten_mapping(one)
-                        self._count(one)
+                for merged in value.value if isinstance(value, SequenceNode) else [value]:
+                    if isinstance(merged, MappingNode):
+                        self.flatten_mapping(merged)
+                        self._count(merged)
         super().flatten_mapping(node)
 
     def _count(self, merged: MappingNode) -> None:
@@ -85,7 +85,7 @@ _WithLine.add_constructor("tag:yaml.org,2002:int", _WithLine.construct_yaml_int)
 
 
 class _Bounded(Composer):
-    """Reads no further into a document than one may be large."""
+    """Composer that stops at the limits of a document's size and depth."""
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader=loader)
@@ -119,7 +119,7 @@ def _written(kind: Any, value: Number, written: str) -> Number:
 
 
 def parse(text: str, source: str = "input") -> Any:
-    """The one document in a text in JSON. Raises Malformed with line and column (from 1)."""
+    """Parse a JSON text. Raises Malformed with line and column, counted from 1."""
     try:
         return json.loads(text, object_pairs_hook=_once, parse_float=_number)
     except json.JSONDecodeError as error:
@@ -133,32 +133,32 @@ def _number(text: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"{name!r} stands twice in one object")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def load(text: str, source: str = "input", most: int | None = None) -> list[Any]:
-    """The documents in a text, empty ones left out; no more than so many are read.
+    """Parse the documents of a text, at most `most` of them; empty ones are left out.
 
-    Raises Malformed with line and column (from 1).
+    Raises Malformed with line and column, counted from 1.
     """
     return [document for _, document in placed(text, source, most)]
 
 
 def placed(text: str, source: str = "input", most: int | None = None) -> list[tuple[int, Any]]:
-    """The documents in a text, each with its first line (from 1), empty ones left out; no more than so many are read.
+    """Parse the documents of a text, at most `most`, each with its first line, counted from 1; empty ones are left out.
 
-    JSON is YAML, and read as what it is. Raises Malformed.
+    A text that is valid JSON is parsed as JSON. Raises Malformed.
     """
     if text.lstrip()[:1] in ("{", "["):
         try:
             document = parse(text, source)
         except Malformed:
-            pass  # a flow of YAML, or wrong: then YAML says where
+            pass  # YAML in flow style, or an error that the YAML parser locates
         else:
             return [(text[: len(text) - len(text.lstrip())].count("\n") + 1, document)]
     yaml = YAML(typ="safe", pure=True)
@@ -184,7 +184,7 @@ def _with_place(source: str, error: MarkedYAMLError) -> str:
 
 
 def check(value: Any, path: str = "") -> None:
-    """Raises Invalid, naming each path, when a value has no exact canonical JSON form (R-18)."""
+    """Check that a value has an exact canonical JSON form. Raises Invalid with a fault per path (R-18)."""
     if _nodes(value, {}, DEEPEST) > MOST_NODES:
         raise Invalid.at(path or WHOLE, "too large, nested too deeply, or an alias of itself", "split it up")
     faults = few(replace(fault, path=fault.path or WHOLE) for fault in _faults(value, path))
@@ -192,17 +192,17 @@ def check(value: Any, path: str = "") -> None:
         raise Invalid(f"{faults[0].path}: {faults[0].message}", faults)
 
 
-def _nodes(value: Any, known: dict[int, int], depth: int) -> int:
-    """Values once every alias is written out; each alias is counted once, so a hostile text costs its own length."""
+def _nodes(value: Any, sizes: dict[int, int], depth: int) -> int:
+    """Return the number of values with all aliases expanded; each value is visited once, which bounds the time."""
     if not isinstance(value, dict | list):
         return 1
     if depth == 0:
         return MOST_NODES + 1
-    if id(value) not in known:
-        known[id(value)] = MOST_NODES + 1  # what it is while it holds itself
+    if id(value) not in sizes:
+        sizes[id(value)] = MOST_NODES + 1  # the result for a value that contains itself
         below = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_nodes(item, known, depth - 1) for item in below)
-    return known[id(value)]
+        sizes[id(value)] = 1 + sum(_nodes(item, sizes, depth - 1) for item in below)
+    return sizes[id(value)]
 
 
 def _faults(value: Any, path: str) -> Iterator[Fault]:

@@ -22,13 +22,13 @@ from revisions.spec.notation import ScheduleError, shown
 
 STRICT: Final = ConfigDict(extra="forbid")
 NOTATION: Final = "notation"
-"""Type of the errors whose context holds the path below the field, the message and the hint."""
+"""Type of pydantic errors whose context has the path below the field, the message and the hint."""
 LARGEST_COST: Final = 1e12
-"""So that sums of costs stay numbers."""
+"""Largest cost of a run or a budget; sums of such costs stay finite."""
 
 
 def parsed(parse: Callable[[Any], Any], expected: type = str) -> PlainValidator:
-    """Return the validator of a field that is written as text (or, with `expected`, a list) and kept as a value."""
+    """Return the validator that parses a field from text, or from a list with `expected=list`."""
 
     def validate(value: Any) -> Any:
         value = _not_null(value)
@@ -59,7 +59,7 @@ def _not_null(value: Any) -> Any:
 
 
 def span_between(least: timedelta, most: timedelta, bounds: str, hint: str) -> PlainValidator:
-    """Return the validator of a span of time; `bounds` names the limits in words."""
+    """Return the validator of a span of time from `least` to `most`; `bounds` names them in the error message."""
 
     def parse(text: str) -> timedelta:
         span = notation.duration(text)
@@ -91,7 +91,7 @@ def _count(number: int | None) -> int | None:
 
 SECOND: Final = timedelta(seconds=1)
 Written = BeforeValidator(_not_null)
-"""Refuses null, because the stored text would not mean what it says."""
+"""Validator that refuses null: an optional field is left out instead."""
 Text = Annotated[str, Field(strict=True)]
 OptionalText = Annotated[Text | None, Written]
 OptionalBool = Annotated[StrictBool | None, Written]

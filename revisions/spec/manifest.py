@@ -18,7 +18,7 @@ from revisions.spec.trigger import TriggerManifest
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class CalendarSpec:
-    """The spec of a calendar; after the day of `until` it closes nothing."""
+    """Spec of a calendar; days after the day of `until` are not closed."""
 
     owner: Annotated[Text, Field(min_length=1)]
     reason: Text = ""
@@ -27,7 +27,7 @@ class CalendarSpec:
 
     @property
     def days(self) -> frozenset[date]:
-        """The days that are closed, none after the calendar's end."""
+        """Closed days, up to the day of `until`."""
         if self.until is None:
             return self.dates
         end = self.until.date()

@@ -1,4 +1,4 @@
-"""Notation of spans, instants, days and times of day, and the error for text that is none (S-01, S-13, S-15, X-16)."""
+"""Parsers of spans, instants, days and times of day, and their error (S-01, S-13, S-15, X-16)."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final
 
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 
-# Ten digits reach past any span and keep int() from being fed a megabyte.
+# Ten digits exceed every allowed span, and the limit keeps huge numbers from being parsed.
 _NUMBER = r"\d{1,10}(?:[.,]\d{1,9})?"
 _SHORT = re.compile(r"(\d{1,10}(?:\.\d{1,9})?)([smhdwy])", re.ASCII)
 _ISO = re.compile(
@@ -22,23 +22,23 @@ _INSTANT = re.compile(
 )
 
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-"""The calendar with an edge left on either side: what is asked about an instant is asked just before and after it."""
+"""First and last instant allowed: schedules also compute with the moments just before and after an instant."""
 
 LONGEST = timedelta(days=1000 * 365)
-"""Every instant of these times lies in the calendar, so far from now on either side."""
+"""Longest span: from the present time it stays within the calendar in both directions."""
 
 _SPAN_HINT = "write <number><unit> with one of s m h d w y, such as 15m, or ISO 8601, such as PT15M"
 _INSTANT_HINT = "write RFC 3339 with a zone, such as 2026-01-01T08:00:00Z or 2026-01-01T09:00:00+01:00"
 
 MOST_DAYS: Final = 4_000
-"""Days that one list may close: more than ten years of them."""
+"""Most days of one list, more than ten years."""
 _DAYS = re.compile(r"(\d{4}-\d{2}-\d{2})(?:/(\d{4}-\d{2}-\d{2}))?", re.ASCII)
 _DAYS_HINT = 'write a date such as "2026-12-25", or a range such as "2026-12-24/2026-12-26"'
 _TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d", re.ASCII)
 
 
 class ScheduleError(ValueError):
-    """Something wrong in a schedule: where (`cron`, `timezone`, …; empty for the whole), what, and how to write it."""
+    """Fault of a schedule: its path (`cron`, `timezone`, …; empty for the whole schedule), a message and a hint."""
 
     def __init__(self, path: str, message: str, hint: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -48,16 +48,16 @@ class ScheduleError(ValueError):
 
 
 def shown(value: object) -> str:
-    """A value as an error quotes it, cut to a length people can read."""
+    """Return a value as error messages quote it, at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:56]}…"
 
 
 def duration(text: object, path: str = "") -> timedelta:
-    """The elapsed time that `15m`, `1.5h`, `PT15M` or `P1DT2H` stand for; a day is 24 h and a year 365 days (S-01).
+    """Parse a span such as `15m`, `1.5h`, `PT15M` or `P1DT2H`; a day is 24 hours, a year 365 days (S-01).
 
-    Zero is a span, a negative one cannot be written, nor one beyond `LONGEST`. Months have no length and are refused.
-    Raises ScheduleError at `path`.
+    Zero is allowed. Raises ScheduleError at `path`, also for negative spans, spans beyond `LONGEST`, and months, which
+    have no fixed length.
     """
     if not isinstance(text, str):
         raise ScheduleError(path, f"{shown(text)} is not a span of time", _SPAN_HINT)
@@ -86,15 +86,15 @@ def _iso_seconds(text: str, parts: re.Match[str], path: str) -> Decimal:
 
 
 def instant(text: object, path: str = "", *, whole: bool = False) -> datetime:
-    """The aware UTC instant of an RFC 3339 text with its zone; with `whole` a fraction of a second is refused (S-15),
-    without it the very ends of the calendar.
+    """Parse an RFC 3339 text with a zone into an aware UTC instant (S-15).
 
-    Fractions finer than a microsecond are cut off. Raises ScheduleError at `path`.
+    `whole` refuses fractions of a second. Without it digits finer than a microsecond are dropped, and the first day of
+    the calendar and its last fraction of a second are refused. Raises ScheduleError at `path`.
     """
-    found = _INSTANT.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _INSTANT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise ScheduleError(path, f"{shown(text)} is not an instant", _INSTANT_HINT)
-    date, time, fraction, offset = found.groups()
+    date, time, fraction, offset = match.groups()
     micros = ((fraction or "") + "000000")[:6]
     try:
         at = datetime.fromisoformat(f"{date}T{time}.{micros}{offset or '+00:00'}").astimezone(UTC)
@@ -108,33 +108,33 @@ def instant(text: object, path: str = "", *, whole: bool = False) -> datetime:
 
 
 def days(listed: Sequence[object], path: str = "") -> frozenset[date]:
-    """Return the days of a list of dates and ranges of dates, both ends included (S-13).
+    """Parse a list of dates and ranges of dates, both ends included (S-13).
 
     Raises ScheduleError at the entry that is wrong.
     """
-    found: set[date] = set()
+    closed: set[date] = set()
     for place, text in enumerate(listed):
         first, final = _range(text, f"{path}[{place}]")
-        found.update(first + timedelta(days=day) for day in range((final - first).days + 1))
-        if len(found) > MOST_DAYS:
+        closed.update(first + timedelta(days=day) for day in range((final - first).days + 1))
+        if len(closed) > MOST_DAYS:
             raise ScheduleError(path, f"closes more than {MOST_DAYS} days", "list fewer, or bound it with until")
-    return frozenset(found)
+    return frozenset(closed)
 
 
 def time_of_day(text: str, path: str = "") -> time:
-    """Return the time of day that `09:30` stands for (X-16). Raises ScheduleError."""
+    """Parse a time of day such as `09:30` (X-16). Raises ScheduleError."""
     if not _TIME.fullmatch(text):
         raise ScheduleError(path, f"{shown(text)} is not a time of day", 'write "09:30"')
     return time.fromisoformat(text)
 
 
 def _range(text: object, path: str) -> tuple[date, date]:
-    found = _DAYS.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _DAYS.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise ScheduleError(path, f"{shown(text)} is not a date", _DAYS_HINT)
     try:
-        first = date.fromisoformat(found[1])
-        final = date.fromisoformat(found[2]) if found[2] else first
+        first = date.fromisoformat(match[1])
+        final = date.fromisoformat(match[2]) if match[2] else first
     except ValueError as error:
         raise ScheduleError(path, f"{shown(text)} is not a date: {error}", _DAYS_HINT) from None
     if final < first:

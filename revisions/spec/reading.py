@@ -1,4 +1,4 @@
-"""Documents read against their types: every fault at its path, in words, with the way out (R-01, R-18)."""
+"""Validation of documents against their types; every fault has a path, a message and a hint (R-01, R-18)."""
 
 import json
 from functools import cache
@@ -16,13 +16,13 @@ LATER = frozenset(
         "event", "webhook", "file", "table", "action", "debounce",
     }
 )  # fmt: skip
-"""Fields of the fixed interface that this version does not act on: refused, so that none is silently without effect."""
+"""Fields of the interface that this version does not implement; they are refused, never silently ignored."""
 
 Spec = TypeVar("Spec")
 
 
 def opened(document: Any, kind: str, known: set[str]) -> dict[str, Any]:
-    """Return the parts of a document of a kind. Raises Invalid for any other document."""
+    """Check the kind, the API version and the top-level fields of a document, and return it. Raises Invalid."""
     if not isinstance(document, dict):
         raise Invalid.at(
             kind, f"must be a mapping, not {type(document).__name__}", f"start with apiVersion: {API_VERSION}"
@@ -63,7 +63,7 @@ def typed(kind: type[Spec], value: Any) -> Spec:
 
 
 def typed_json(kind: type[Spec], text: str) -> Spec:
-    """Return a JSON text as its typed object, without making plain values of it first. Raises ValidationError."""
+    """Parse a JSON text directly into its typed object. Raises ValidationError."""
     adapter = _adapter(kind)  # type: ignore[arg-type]  # as above
     spec: Spec = adapter.validate_json(text)
     return spec
@@ -71,7 +71,7 @@ def typed_json(kind: type[Spec], text: str) -> Spec:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Kept, for building one takes milliseconds."""
+    """Return the cached adapter of a type; building one takes milliseconds."""
     return TypeAdapter(kind)
 
 
@@ -79,7 +79,7 @@ def _fault(kind: type, path: str, details: ErrorDetails) -> Fault:
     location = details["loc"]
     where = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     name = str(location[-1]) if location else path
-    given = details["input"]
+    value = details["input"]
     match details["type"]:
         case fields.NOTATION:
             facts = details["ctx"]
@@ -88,13 +88,13 @@ def _fault(kind: type, path: str, details: ErrorDetails) -> Fault:
             return unknown(where, name, _known(kind, location[:-1]))
         case "missing":
             return Fault(where, "is missing", _missing_hint(name))
-        case "string_type" if isinstance(given, bool | int | float):
-            written = getattr(given, "written", None) or json.dumps(given)
+        case "string_type" if isinstance(value, bool | int | float):
+            written = getattr(value, "written", None) or json.dumps(value)
             return Fault(where, f"{written} is not a string", f'quote it, so that it stays as written: "{written}"')
         case "dataclass_type":
             return Fault(where, "must be a mapping")
         case "literal_error" | "enum":
-            return Fault(where, f"{given!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
+            return Fault(where, f"{value!r} is not known", f"one of {details.get('ctx', {}).get('expected', '')}")
         case _:
             message = details["msg"].removeprefix("Value error, ")
             return Fault(where, message[0].lower() + message[1:])
@@ -108,12 +108,12 @@ def _known(kind: Any, location: tuple[int | str, ...]) -> list[str]:
     """Return the field names of the block at a location."""
     for part in location:
         annotation = kind.__pydantic_fields__[str(part)].annotation
-        kind = next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type))
+        kind = next(member for member in (annotation, *get_args(annotation)) if isinstance(member, type))
     return [field.alias or name for name, field in kind.__pydantic_fields__.items()]
 
 
 def unknown(path: str, name: str, known: list[str]) -> Fault:
-    """Return the fault of a field that is not known, or not yet."""
+    """Return the fault of a field that is unknown, or not implemented by this version."""
     if name in LATER:
         return Fault(path, "is not supported by this version", "leave it out")
     return Fault.unknown(path, name, known)

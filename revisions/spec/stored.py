@@ -1,9 +1,8 @@
-"""Stored specs: the one place where their text is opened again (R-10).
+"""Reader of stored specs, the only one (R-10).
 
-The canonical text is what revisions keep and what is hashed; the typed object is read from it once and kept. A text
-may have been written by a release that knows more than this one (L-13): for deciding it is read as a whole or not at
-all (`trigger_spec`); what must go on all the same, such as pausing or replacing it, takes the part of it that can be
-read (`readable_trigger`).
+Revisions store and hash the canonical text; the typed object is parsed from it once and cached. A newer release may
+have written fields that this one does not know (L-13). Decisions need the whole spec (`trigger_spec`); operations that
+must work nevertheless, such as pausing or replacing a trigger, use the fields that can be read (`readable_trigger`).
 """
 
 import json
@@ -26,7 +25,7 @@ Spec = TypeVar("Spec", TriggerSpec, TaskSpec, CalendarSpec)
 
 
 class Unreadable(ValueError):
-    """A stored spec that this release cannot read; the text names the field (L-13)."""
+    """Stored spec that this release cannot read; the message names the field (L-13)."""
 
 
 @lru_cache(maxsize=200_000)
@@ -51,9 +50,9 @@ def calendar_spec(text: str) -> CalendarSpec:
 
 
 def readable_trigger(text: str) -> TriggerSpec:
-    """Return a trigger's spec; a field that this release cannot read has its default.
+    """Return a trigger's spec; fields that this release cannot read have their defaults.
 
-    Raises Unreadable where not even the task version can be read.
+    Raises Unreadable if the task version cannot be read either.
     """
     try:
         return trigger_spec(text)
@@ -62,9 +61,9 @@ def readable_trigger(text: str) -> TriggerSpec:
 
 
 def readable_task(text: str) -> TaskSpec:
-    """Return a task version's spec; a field that this release cannot read has its default.
+    """Return a task version's spec; fields that this release cannot read have their defaults.
 
-    Raises Unreadable where not even the launcher can be read.
+    Raises Unreadable if the launcher cannot be read either.
     """
     try:
         return task_spec(text)
@@ -73,21 +72,21 @@ def readable_task(text: str) -> TaskSpec:
 
 
 def same_timing(first: str, second: str) -> bool:
-    """Tell whether the `schedule` blocks of two specs are written alike, but for `kickoff_time_input` (R-21).
+    """Return True if the `schedule` blocks of two specs have equal text, apart from `kickoff_time_input` (R-21).
 
-    `60s` and `1m` differ: a block that was written anew is a new one.
+    `60s` and `1m` differ, because a rewritten block counts as a new schedule.
     """
     return _timing(first) == _timing(second)
 
 
 def automation(text: str) -> str:
-    """Return the canonical text of the blocks of a spec that say what starts its runs."""
+    """Return the canonical text of those blocks of a spec that start runs (`AUTOMATIONS`)."""
     spec = written_spec(text)
     return canonical({kind: spec[kind] for kind in AUTOMATIONS if kind in spec})
 
 
 def resolved_at(text: str) -> datetime | None:
-    """Return the instant in a revision's `resolved`: what its deploy worked out of an `in` (S-15)."""
+    """Return the instant that a deploy computed from `in`, out of a revision's `resolved`; None without one (S-15)."""
     at: str | None = json.loads(text).get("at")
     return instant(at) if at else None
 
@@ -100,7 +99,7 @@ def written_schedule(text: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=1_000)
 def written_spec(text: str) -> Mapping[str, Any]:
-    """Return a spec as it was written, for what is made of its text again; nobody may change the answer."""
+    """Return a spec as it was written. The result is cached, so callers must not change it."""
     return _opened(text)
 
 
@@ -127,7 +126,7 @@ def _whole(kind: type[Spec], written: dict[str, Any]) -> Spec:
 
 
 def _readable(kind: type[Spec], written: dict[str, Any]) -> Spec:
-    """Take out what cannot be read, field by field, until the rest can."""
+    """Remove the fields that cannot be read, and parse the rest. Raises Unreadable if a required one is missing."""
     while True:
         try:
             return reading.typed(kind, written)
@@ -139,7 +138,7 @@ def _readable(kind: type[Spec], written: dict[str, Any]) -> Spec:
 
 
 def _drop(written: dict[str, Any], path: tuple[int | str, ...]) -> bool:
-    """Remove the field at a path, or the list that holds it; False where there is none."""
+    """Remove the field at a path, or the list that contains it; return False if there is none."""
     holder, name = written, path[0]
     for part in path[1:]:
         below = holder.get(str(name))

@@ -1,4 +1,4 @@
-"""The task manifest: its metadata and its spec, typed; the written spec travels beside it (R-12)."""
+"""Task manifest: typed metadata and spec, and the spec as it was written (R-12)."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from revisions.spec.fields import STRICT, ConcurrencySpec, Text, Written, parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class TaskSpec:
-    """The spec of a task version: how to launch it, and what it takes and gives.
+    """Spec of a task version: its launcher, inputs and outputs.
 
-    `block` is what stands under the launcher's name, as written: the launcher itself reads it. `timeout` bounds one
-    attempt. A task that declares no `inputs` takes any.
+    `block` is the block under the launcher's name, as written; the launcher parses it. `timeout` limits one attempt. A
+    task that declares no `inputs` accepts any.
     """
 
     launcher: Text
@@ -40,7 +40,7 @@ class TaskSpec:
 
 
 FIELDS: Final = tuple(name for name in TaskSpec.__dataclass_fields__ if name != "block")
-"""The fields of a task's spec beside the launcher's block."""
+"""Fields of a task's spec without the launcher's block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -55,7 +55,7 @@ class TaskMetadata:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskManifest:
-    """A task version as written (R-12)."""
+    """Manifest of a task version; `written` is its spec as it was written (R-12)."""
 
     metadata: TaskMetadata
     spec: TaskSpec
@@ -80,7 +80,7 @@ class TaskManifest:
             faults += [Fault("metadata.name", f.message.replace("task", "name"), f.hint) for f in named]
             faults += name_faults("metadata.", version=metadata.version)
         if spec:
-            faults += few(_beside_the_block(parts["spec"], spec))
+            faults += few(_field_faults(parts["spec"], spec))
             faults += few(_secret_faults(spec.secrets))
         reading.refuse(faults)
         assert metadata is not None
@@ -89,13 +89,13 @@ class TaskManifest:
 
 
 def with_block(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the known fields of a task's spec, with what stands under the launcher's name as `block`."""
+    """Return the known fields of a task's spec, with the block under the launcher's name as `block`."""
     launcher = written.get("launcher")
     block = written.get(launcher) if isinstance(launcher, str) and launcher not in FIELDS else None
     return {name: value for name, value in written.items() if name in FIELDS} | {"block": block}
 
 
-def _beside_the_block(written: Mapping[str, Any], spec: TaskSpec) -> Iterator[Fault]:
+def _field_faults(written: Mapping[str, Any], spec: TaskSpec) -> Iterator[Fault]:
     known = [*FIELDS, spec.launcher]
     for name in written:
         if name not in known:

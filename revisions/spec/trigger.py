@@ -1,4 +1,4 @@
-"""The trigger manifest: its metadata and its spec, typed; the written spec travels beside it (R-01, R-10)."""
+"""Trigger manifest: typed metadata and spec, and the spec as it was written (R-01, R-10)."""
 
 import dataclasses
 from dataclasses import field
@@ -33,7 +33,7 @@ from revisions.spec.fields import (
 from revisions.spec.notation import ScheduleError, shown
 
 NO_INPUT: Final[dict[str, Any]] = {}
-"""Shared by the specs without one: a hundred thousand of them are kept."""
+"""Input of specs without one, shared because up to 200,000 specs are cached."""
 AUTOMATIONS: Final = ("schedule",)
 
 
@@ -61,7 +61,7 @@ class CatchupPolicy(StrEnum):
 
 
 class OverlapPolicy(StrEnum):
-    """Treatment of an occurrence while an earlier run goes on (X-04)."""
+    """Treatment of an occurrence while an earlier run is live (X-04)."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -102,10 +102,10 @@ _DEADLINE = span_between(SECOND, LONGEST_DEADLINE, "1s and 31d", "write a span s
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ScheduleSpec:
-    """The `schedule` block, field by field; `reconcile.schedule.definition` makes a schedule of it.
+    """The `schedule` block, parsed field by field; `reconcile.schedule.definition` builds the schedule from it.
 
-    `count` is the number of occurrences that may start since the baseline (S-07), `spread` the window within which the
-    trigger has its place (S-12).
+    `count` is the number of occurrences that may start after the baseline (S-07). `spread` is the window within which
+    the trigger's own offset lies (S-12).
     """
 
     cron: OptionalText = None
@@ -126,14 +126,14 @@ class ScheduleSpec:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of schedule that are written; a block that is right has exactly one."""
+        """Kinds of schedule in the block; a valid block has exactly one."""
         values = {"cron": self.cron, "every": self.every, "at": self.at, "in": self.in_}
         return tuple(kind for kind, value in values.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class CatchupSpec:
-    """The `catchup` block (L-05); with `inactive` the time counts in which the trigger is paused or deleted (R-21)."""
+    """The `catchup` block (L-05); `inactive` includes the time while the trigger is paused or deleted (R-21)."""
 
     policy: CatchupPolicy = CatchupPolicy.LATEST
     inactive: StrictBool = False
@@ -149,7 +149,7 @@ class RetrySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LimitsSpec:
-    """The `limits` block: the ends of a trigger, and its budget (X-08)."""
+    """The `limits` block: number of runs, expiry and budget (X-08)."""
 
     max_runs: Annotated[StrictInt | None, Field(ge=1), Written] = None
     expires_at: WholeInstant = None
@@ -160,7 +160,7 @@ class LimitsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ExpectSpec:
-    """The `expect` block: a success by a time of day, and one within a span after each occurrence (X-16)."""
+    """The `expect` block: deadlines for a success, by a time of day or within a span after each occurrence (X-16)."""
 
     success_by: TimeOfDay = None
     within: Annotated[timedelta | None, _DEADLINE] = None
@@ -168,9 +168,10 @@ class ExpectSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class TriggerSpec:
-    """The spec of a trigger; its defaults never change within an apiVersion (R-10).
+    """Spec of a trigger; its defaults never change within an apiVersion (R-10).
 
-    `start_within` is the longest wait of a run for its start (X-18), `scopes` what the trigger may do at all (X-15).
+    `start_within` is the longest time that a run may wait for its start (X-18), `scopes` the actions that the trigger
+    may perform (X-15).
     """
 
     task_version: Text
@@ -195,7 +196,7 @@ class TriggerSpec:
 
     @property
     def concurrency_limit(self) -> int | None:
-        """Number of its runs that may run at once, None for any number (X-04)."""
+        """Number of the trigger's runs that may run at once, None for any number (X-04)."""
         return self.concurrency.limit if self.concurrency else None
 
 
@@ -219,7 +220,7 @@ class TriggerMetadata:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TriggerManifest:
-    """A trigger as written; `written` is its spec without `active`, the text of which is what revisions keep (R-10)."""
+    """Manifest of a trigger; `written` is its spec without `active`, which revisions store (R-10)."""
 
     metadata: TriggerMetadata
     spec: TriggerSpec

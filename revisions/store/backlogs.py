@@ -24,12 +24,12 @@ class Backlog:
     served_at: datetime
 
 
-_DROP = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindparam("of_trigger"))
+_DROP = delete(catchup_backlogs).where(catchup_backlogs.c.trigger_id == bindparam("where_trigger"))
 
 
 def delete_write(trigger_id: str) -> Write:
     """Return the statement that deletes a trigger's backlogs; the caller holds the status row's lock."""
-    return _DROP, {"of_trigger": trigger_id}
+    return _DROP, {"where_trigger": trigger_id}
 
 
 def delete_all(connection: Connection, trigger_id: str) -> None:

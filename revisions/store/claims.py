@@ -25,7 +25,7 @@ from revisions.store.tables import tasks, trigger_revisions, trigger_states, tri
 
 _STANDING = (runs.c.id, runs.c.claim, runs.c.cancel_requested_at, runs.c.cancel_forced)
 _RELEASE = update(runs).where(
-    in_status(RunStatus.RUNNING), runs.c.id == bindparam("of_run"), runs.c.claim == bindparam("of_claim")
+    in_status(RunStatus.RUNNING), runs.c.id == bindparam("where_run"), runs.c.claim == bindparam("where_claim")
 )
 _RUN = tuple(column.label(f"run_{column.name}") for column in runs.c)
 
@@ -180,14 +180,14 @@ def extend_lease(connection: Connection, current: Run, until: datetime) -> None:
         connection.execute(update(runs).where(runs.c.id == current.id).values(lease_until=until))
 
 
-def finish_write(ours: Run, now: datetime, status: RunStatus, said: AttemptResult) -> Write:
+def finish_write(ours: Run, now: datetime, status: RunStatus, result: AttemptResult) -> Write:
     """Return the statement that ends a run for good and releases its claim, on success and on failure (X-06)."""
-    return _releasing(ours, status=status, finished_at=now, **said._asdict())
+    return _releasing(ours, status=status, finished_at=now, **result._asdict())
 
 
-def retry_write(ours: Run, at: datetime, said: AttemptResult) -> Write:
+def retry_write(ours: Run, at: datetime, result: AttemptResult) -> Write:
     """Return the statement that makes a run pending for its next attempt; its key is free until then (X-07)."""
-    return _releasing(ours, status=RunStatus.PENDING, available_at=at, **said._asdict())
+    return _releasing(ours, status=RunStatus.PENDING, available_at=at, **result._asdict())
 
 
 def hand_back_write(ours: Run, at: datetime) -> Write:
@@ -197,11 +197,11 @@ def hand_back_write(ours: Run, at: datetime) -> Write:
 
 def _releasing(ours: Run, **values: Any) -> Write:
     released = {"claimed_by": None, "lease_until": None, "token_hash": None}
-    return _RELEASE, {**values, **released, "of_run": ours.id, "of_claim": ours.claim}
+    return _RELEASE, {**values, **released, "where_run": ours.id, "where_claim": ours.claim}
 
 
-def _among(some: Collection[Run]) -> ColumnElement[bool]:
-    return and_(in_status(RunStatus.RUNNING), runs.c.id.in_({run.id for run in some}))
+def _among(claimed: Collection[Run]) -> ColumnElement[bool]:
+    return and_(in_status(RunStatus.RUNNING), runs.c.id.in_({run.id for run in claimed}))
 
 
 def _standings(held: Collection[Run], rows: Any) -> ClaimStates:

@@ -54,15 +54,15 @@ def update_many(connection: Connection, table: Table, key: str, rows: Sequence[M
     if connection.dialect.name == "postgresql":
         connection.execute(_update_given(table, key, columns), _as_json(rows))
     else:
-        named = [{("of_key" if name == key else name): value for name, value in row.items()} for row in rows]
+        named = [{("where_key" if name == key else name): value for name, value in row.items()} for row in rows]
         connection.execute(_update_rows(table, key), named)
 
 
-def in_list(connection: Connection, of: ColumnElement[str], ids: Sequence[str]) -> ColumnElement[bool]:
-    """Return the condition that a column's value is in a list, which is sent as one parameter."""
+def in_list(connection: Connection, value: ColumnElement[str], ids: Sequence[str]) -> ColumnElement[bool]:
+    """Return the condition that a value is in a list, which is sent as one parameter."""
     if connection.dialect.name == "postgresql":
-        return of == any_(bindparam("in_list", list(ids), type_=postgresql.ARRAY(Text)))
-    return of.in_(select(func.json_each(json.dumps(list(ids))).table_valued("value").c.value))
+        return value == any_(bindparam("in_list", list(ids), type_=postgresql.ARRAY(Text)))
+    return value.in_(select(func.json_each(json.dumps(list(ids))).table_valued("value").c.value))
 
 
 @cache
@@ -73,10 +73,10 @@ def list_elements(on_postgresql: bool, name: str, columns: int = 1) -> Select[An
     """
     if on_postgresql:
         given = func.json_array_elements(cast(bindparam(name, type_=Text), postgresql.JSON))
-        found = given.table_valued(column("value", postgresql.JSON), name=name).render_derived()
+        elements = given.table_valued(column("value", postgresql.JSON), name=name).render_derived()
         if columns == 1:
-            return select(found.c.value.op("#>>")(literal_column("'{}'")))
-        return select(*(found.c.value[place].astext for place in range(columns)))
+            return select(elements.c.value.op("#>>")(literal_column("'{}'")))
+        return select(*(elements.c.value[place].astext for place in range(columns)))
     value = func.json_each(bindparam(name, type_=Text)).table_valued("value", name=name).c.value
     if columns == 1:
         return select(value)
@@ -90,7 +90,7 @@ def _insert_rows(table: Table) -> Insert:
 
 @lru_cache
 def _update_rows(table: Table, key: str) -> Update:
-    return update(table).where(table.c[key] == bindparam("of_key"))
+    return update(table).where(table.c[key] == bindparam("where_key"))
 
 
 @lru_cache

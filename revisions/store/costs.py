@@ -66,8 +66,8 @@ def highest_recent(connection: Connection, trigger_id: str, number: int) -> floa
         .limit(number)
         .subquery()
     )
-    found: float | None = connection.execute(select(func.max(ended.c.cost))).scalar()
-    return found
+    highest: float | None = connection.execute(select(func.max(ended.c.cost))).scalar()
+    return highest
 
 
 def spent_within(

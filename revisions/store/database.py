@@ -257,7 +257,7 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
 
     @event.listens_for(engine, "checkout")
     def ask(connection: psycopg.Connection[Any], record: ConnectionPoolEntry, _: Any) -> None:
-        """A connection that lay idle is asked whether it still stands; a busy one need not pay for the answer."""
+        """Check a connection that was idle, and have the pool replace it if the server has closed it."""
         if time.monotonic() - record.info.get("idle_since", math.inf) > ASKED_WHEN_IDLE_SECONDS:
             try:
                 connection.execute("")

@@ -17,8 +17,8 @@ from revisions.store.run_tables import expectations, missed_deadlines
 from revisions.store.sessions import Write
 
 _ARM = insert(expectations)
-_DISARM = delete(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))
-_LOOK = update(expectations).where(expectations.c.trigger_id == bindparam("of_trigger"))
+_DISARM = delete(expectations).where(expectations.c.trigger_id == bindparam("where_trigger"))
+_LOOK = update(expectations).where(expectations.c.trigger_id == bindparam("where_trigger"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ def change_writes(previous: Trigger | None, revision: Revision) -> Iterator[Writ
     was = previous is not None and readable_trigger(previous.spec).expect is not None
     now = readable_trigger(revision.spec).expect is not None
     if was:
-        yield _LOOK, {"of_trigger": revision.trigger_id, "look_at": revision.at}
+        yield _LOOK, {"where_trigger": revision.trigger_id, "look_at": revision.at}
     elif now:
-        yield _DISARM, {"of_trigger": revision.trigger_id}
+        yield _DISARM, {"where_trigger": revision.trigger_id}
         yield _ARM, {"trigger_id": revision.trigger_id, "judged_until": revision.at, "look_at": revision.at}
 
 
 def recompute(connection: Connection, trigger_id: str, at: datetime) -> None:
     """Have a trigger's deadlines computed anew at `at`, if it has any."""
-    connection.execute(_LOOK, {"of_trigger": trigger_id, "look_at": at})
+    connection.execute(_LOOK, {"where_trigger": trigger_id, "look_at": at})
 
 
 def due(connection: Connection, now: datetime, limit: int) -> list[str]:
@@ -77,12 +77,12 @@ def get(connection: Connection, trigger_id: str) -> DeadlineWatch | None:
 def move(connection: Connection, watch: DeadlineWatch) -> None:
     """Store the progress of a trigger's deadlines."""
     moved = {"judged_until": watch.judged_until, "look_at": watch.look_at}
-    connection.execute(_LOOK, moved | {"of_trigger": watch.trigger_id})
+    connection.execute(_LOOK, moved | {"where_trigger": watch.trigger_id})
 
 
 def record(connection: Connection, missed: Sequence[MissedDeadline]) -> int:
     """Store missed deadlines, each once, and return the number of new ones."""
-    rows = ({name: getattr(one, name) for name in MissedDeadline.__slots__} for one in missed)
+    rows = ({name: getattr(deadline, name) for name in MissedDeadline.__slots__} for deadline in missed)
     return insert_if_absent(connection, missed_deadlines, *rows) if missed else 0
 
 

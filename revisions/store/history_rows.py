@@ -110,8 +110,8 @@ def heads(connection: Connection) -> list[ChainHead]:
         newest,
         (newest.c.trigger_id == trigger_revisions.c.trigger_id) & (newest.c.revision == trigger_revisions.c.revision),
     )
-    found = (ChainHead(row[0], TriggerKey(*row[1:5]), row[5], row[6]) for row in connection.execute(statement))
-    return sorted(found)
+    heads = (ChainHead(row[0], TriggerKey(*row[1:5]), row[5], row[6]) for row in connection.execute(statement))
+    return sorted(heads)
 
 
 def count(connection: Connection) -> int:
@@ -131,9 +131,9 @@ def status_revisions(connection: Connection, ids: Sequence[str] | None = None) -
 def summaries(connection: Connection) -> dict[TaskKey, tuple[int, int, str | None, str | None]]:
     """Return the summary of each task version: total, active, name and automation of a single trigger (R-12)."""
     key = (tasks.c[name] for name in TaskKey._fields)
-    said = (tasks.c.total_triggers, tasks.c.active_triggers, tasks.c.trigger_name, tasks.c.trigger_automation)
-    found = connection.execute(select(*key, *said))
-    return {TaskKey(*row[:4]): (row[4], row[5], row[6], row[7]) for row in found}
+    summary = (tasks.c.total_triggers, tasks.c.active_triggers, tasks.c.trigger_name, tasks.c.trigger_automation)
+    rows = connection.execute(select(*key, *summary))
+    return {TaskKey(*row[:4]): (row[4], row[5], row[6], row[7]) for row in rows}
 
 
 def lock_triggers(connection: Connection, ids: Sequence[str]) -> None:
@@ -165,28 +165,28 @@ def restore_status(connection: Connection, ids: Sequence[str], now: datetime) ->
     The watermark stays. A lost status row gets `now`, because nothing tells which occurrences were decided (L-05).
     """
     statement = select(triggers.c.trigger_id, triggers.c.revision, triggers.c.active)
-    found = connection.execute(statement.where(in_list(connection, triggers.c.trigger_id, ids))).all()
-    given = [
+    rows = connection.execute(statement.where(in_list(connection, triggers.c.trigger_id, ids))).all()
+    restored = [
         {"trigger_id": row.trigger_id, "revision": row.revision, "next_fire_at": now if row.active else None}
-        for row in found
+        for row in rows
     ]
-    if given:
-        lost = {"watermark": now, "run_count": 0, "consecutive_failures": 0}
-        insert_if_absent(connection, trigger_status, *(row | lost for row in given))
-        update_many(connection, trigger_status, "trigger_id", given)
+    if restored:
+        initial = {"watermark": now, "run_count": 0, "consecutive_failures": 0}
+        insert_if_absent(connection, trigger_status, *(row | initial for row in restored))
+        update_many(connection, trigger_status, "trigger_id", restored)
 
 
 def summarise(connection: Connection, keys: Iterable[TaskKey]) -> None:
     """Recompute the summaries of locked task versions."""
-    for statement, given in task_store.summary_writes(keys):
-        connection.execute(statement, dict(given))
+    for statement, parameters in task_store.summary_writes(keys):
+        connection.execute(statement, dict(parameters))
 
 
 def announce(connection: Connection, revisions: Sequence[tuple[str, int]]) -> None:
     """Add revisions (trigger id, number) to the change feed."""
     if revisions:
-        given = [{"trigger_id": trigger_id, "revision": revision} for trigger_id, revision in revisions]
-        connection.execute(trigger_changes.insert().inline(), given)
+        rows = [{"trigger_id": trigger_id, "revision": revision} for trigger_id, revision in revisions]
+        connection.execute(trigger_changes.insert().inline(), rows)
 
 
 def _as_written(connection: Connection, table: FromClause) -> Select[Any]:
@@ -207,8 +207,8 @@ def _parts(connection: Connection, statement: Select[Any]) -> Iterator[list[Row]
     driver = connection.connection.driver_connection
     if isinstance(driver, psycopg.Connection):
         compiled = statement.compile(dialect=connection.dialect)
-        found = driver.cursor().stream(str(compiled), compiled.params, size=PART)
-        while part := list(islice(found, PART)):
+        rows = driver.cursor().stream(str(compiled), compiled.params, size=PART)
+        while part := list(islice(rows, PART)):
             yield part
     else:
         with connection.execute(statement) as result:

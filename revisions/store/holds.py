@@ -1,6 +1,6 @@
 """Holds: freezes and blackouts, append-only; the newest revision of each counts (S-13)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, bindparam, func, or_, select
 
 from revisions.history.triggers import Trigger
-from revisions.outcomes import HoldKind
+from revisions.outcomes import HoldKind, HoldMode
 from revisions.store.columns import insert_if_absent
 from revisions.store.sessions import Query
 from revisions.store.tables import holds
@@ -19,7 +19,7 @@ class Hold:
     """A revision of a freeze or a blackout.
 
     `project` None covers every project, `tag` and `trigger_id` None every trigger; `until_at` None has no end. `mode`
-    is that of a blackout.
+    is that of a blackout, None for a freeze.
     """
 
     hold_id: str
@@ -30,7 +30,7 @@ class Hold:
     trigger_id: str | None
     from_at: datetime
     until_at: datetime | None
-    mode: str
+    mode: HoldMode | None
     owner: str
     reason: str
     actor: str
@@ -50,7 +50,8 @@ class Hold:
 
 def append(connection: Connection, hold: Hold) -> bool:
     """Insert a revision; return False when another transaction inserted this number first."""
-    return insert_if_absent(connection, holds, {name: getattr(hold, name) for name in Hold.__slots__}) == 1
+    values = {name: getattr(hold, name) for name in Hold.__slots__} | {"mode": hold.mode or ""}
+    return insert_if_absent(connection, holds, values) == 1
 
 
 def get(connection: Connection, hold_id: str) -> Hold | None:
@@ -95,12 +96,16 @@ def freezes_query(now: datetime) -> Query:
     return _FREEZES, {"at": now}
 
 
-def hold_of(held: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
+def hold_of(candidates: Iterable[Hold], trigger: Trigger, now: datetime) -> Hold | None:
     """Return the hold that stops a trigger at an instant: a freeze before a blackout, then the one that ends last."""
-    of: Mapping[str, Any] = {"project": trigger.key.project, "trigger_id": trigger.trigger_id, "tags": trigger.tags}
-    on = [one for one in held if one.is_on(now) and one.covers(**of)]
+    project, trigger_id, tags = trigger.key.project, trigger.trigger_id, trigger.tags
+    in_force = [
+        hold
+        for hold in candidates
+        if hold.is_on(now) and hold.covers(project=project, trigger_id=trigger_id, tags=tags)
+    ]
     endless = datetime.max.replace(tzinfo=UTC)
-    return max(on, key=lambda one: (one.kind == HoldKind.FREEZE, one.until_at or endless), default=None)
+    return max(in_force, key=lambda hold: (hold.kind == HoldKind.FREEZE, hold.until_at or endless), default=None)
 
 
 def page(
@@ -117,8 +122,9 @@ def page(
     """
     statement = _newest().order_by(None).order_by(holds.c.hold_id.desc()).limit(limit)
     if since is not None:
-        lasts = and_(holds.c.until_at > since, holds.c.until_at > holds.c.from_at)  # one taken back never begins
-        statement = statement.where(or_(holds.c.until_at.is_(None), lasts))
+        # A blackout that was withdrawn before its beginning ends no later than it begins.
+        lasting = and_(holds.c.until_at > since, holds.c.until_at > holds.c.from_at)
+        statement = statement.where(or_(holds.c.until_at.is_(None), lasting))
     if projects is not None:
         statement = statement.where(or_(holds.c.project.is_(None), holds.c.project.in_(sorted(projects))))
     if before is not None:
@@ -127,7 +133,8 @@ def page(
 
 
 def _from_row(row: Row[Any]) -> Hold:
-    return Hold(**{**row._mapping, "kind": HoldKind(row.kind)})
+    mode = HoldMode(row.mode) if row.mode else None
+    return Hold(**{**row._mapping, "kind": HoldKind(row.kind), "mode": mode})
 
 
 def _newest() -> Select[Any]:

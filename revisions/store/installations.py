@@ -15,8 +15,8 @@ from revisions.store.tables import installation, replicas
 
 def current(connection: Connection) -> str:
     """Return the installation's id."""
-    found: str = connection.execute(select(installation.c.installation_id)).scalar_one()
-    return found
+    installation_id: str = connection.execute(select(installation.c.installation_id)).scalar_one()
+    return installation_id
 
 
 def renew(connection: Connection, now: datetime) -> str:

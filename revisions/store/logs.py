@@ -14,8 +14,8 @@ _CHUNK = 64 * 1024
 
 
 _DROP_MIDDLE = delete(run_logs).where(
-    run_logs.c.run_id == bindparam("of_run"),
-    run_logs.c.attempt == bindparam("of_attempt"),
+    run_logs.c.run_id == bindparam("where_run"),
+    run_logs.c.attempt == bindparam("where_attempt"),
     run_logs.c.position >= HEAD,
     run_logs.c.position + func.length(run_logs.c.data) <= bindparam("tail_from"),
 )
@@ -90,7 +90,7 @@ def append(connection: Connection, printed: Mapping[tuple[str, int], Sequence[Lo
         return
     connection.execute(insert(run_logs), rows)
     long = [
-        {"of_run": run_id, "of_attempt": attempt, "tail_from": pieces[-1].end - TAIL}
+        {"where_run": run_id, "where_attempt": attempt, "tail_from": pieces[-1].end - TAIL}
         for (run_id, attempt), pieces in printed.items()
         if pieces and pieces[-1].end > HEAD + TAIL
     ]

@@ -41,10 +41,12 @@ _COLUMNS = [column.name for column in occurrences.c]
 
 def skips_within(connection: Connection, trigger_id: str, after: datetime, until: datetime) -> list[Skip]:
     """Return a trigger's skips that overlap (after, until], oldest first."""
-    of = occurrences.c
-    reaching = select(occurrences).where(of.trigger_id == trigger_id, of.scheduled_until > after)
-    found = connection.execute(reaching.where(of.scheduled_at <= until).order_by(of.scheduled_at))
-    return [Skip(**{**row._mapping, "outcome": OccurrenceOutcome(row.outcome)}) for row in found]
+    columns = occurrences.c
+    statement = select(occurrences).where(columns.trigger_id == trigger_id, columns.scheduled_until > after)
+    statement = statement.where(columns.scheduled_at <= until).order_by(columns.scheduled_at)
+    return [
+        Skip(**{**row._mapping, "outcome": OccurrenceOutcome(row.outcome)}) for row in connection.execute(statement)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,8 @@ def ledger(
         parts.append(select(newest.subquery()))
     merged = union_all(*parts).subquery()
     order = (merged.c.scheduled_at.desc(), merged.c.occurrence_id.desc(), merged.c.is_skip.desc())
-    found = connection.execute(select(merged).order_by(*order).limit(limit))
-    lines = ({name: getattr(row, name) for name in Occurrence.__slots__} for row in found)
+    rows = connection.execute(select(merged).order_by(*order).limit(limit))
+    lines = ({name: getattr(row, name) for name in Occurrence.__slots__} for row in rows)
     return [Occurrence(**{**line, "outcome": OccurrenceOutcome(line["outcome"])}) for line in lines]
 
 

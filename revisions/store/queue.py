@@ -85,7 +85,7 @@ def _asking(connection: Connection, now: datetime, judged: Collection[str], last
         "judged": judged,
     }
     place = {"now_at": now, "last_at": last.available_at, "last_id": last.id, "size": _PAGE}
-    sent = {name: json.dumps(list(some)) for name, some in lists.items()}
+    sent = {name: json.dumps(list(values)) for name, values in lists.items()}
     return _pages_past(connection.dialect.name == "postgresql"), place | sent
 
 

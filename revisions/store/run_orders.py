@@ -39,14 +39,14 @@ def request_cancel(connection: Connection, run_id: str, now: datetime, by: str, 
     if run is None:
         return None
     this = update(runs).where(runs.c.id == run_id)
-    asked = {"cancel_requested_at": now, "cancel_requested_by": by}
+    request = {"cancel_requested_at": now, "cancel_requested_by": by}
     if run.status in (RunStatus.PENDING, RunStatus.WAITING, RunStatus.PARKED):
         is_parked = run.status == RunStatus.PARKED
         verdict = f"{'rejected' if is_parked else 'cancelled'} by {by}" + (f": {reason}" if reason else "")
         error = verdict if reason or is_parked else run.error
-        connection.execute(this.values(status=RunStatus.CANCELLED, finished_at=now, error=error, **asked))
+        connection.execute(this.values(status=RunStatus.CANCELLED, finished_at=now, error=error, **request))
     elif run.status == RunStatus.RUNNING and run.cancel_requested_at is None:
-        connection.execute(this.values(**asked))
+        connection.execute(this.values(**request))
     return get(connection, run_id)
 
 
@@ -55,16 +55,17 @@ def displace(connection: Connection, displaced: Sequence[Displacement], now: dat
 
     Returns the runs that ended at once.
     """
-    over: list[Run] = []
+    ended: list[Run] = []
     if displaced:
         lock_queue(connection)  # a claimer updates many rows too, and in another order
-    for one in displaced:
-        asked = {"cancel_requested_at": now, "cancel_requested_by": f"run/{one.run_id}", "cancel_forced": one.forced}
-        live = update(runs).where(runs.c.trigger_id == one.trigger_id, in_status(*LIVE), runs.c.id != one.run_id)
-        waits = live.where(runs.c.status != RunStatus.RUNNING)
-        over += _cancelled(connection, waits, now, **asked)
-        connection.execute(live.where(in_status(RunStatus.RUNNING), runs.c.cancel_requested_at.is_(None)).values(asked))
-    return over
+    for trigger_id, run_id, forced in displaced:
+        request = {"cancel_requested_at": now, "cancel_requested_by": f"run/{run_id}", "cancel_forced": forced}
+        live = update(runs).where(runs.c.trigger_id == trigger_id, in_status(*LIVE), runs.c.id != run_id)
+        waiting = live.where(runs.c.status != RunStatus.RUNNING)
+        running = live.where(in_status(RunStatus.RUNNING), runs.c.cancel_requested_at.is_(None))
+        ended += _cancelled(connection, waiting, now, **request)
+        connection.execute(running.values(request))
+    return ended
 
 
 def approve(connection: Connection, run_id: str, now: datetime, by: str, start_by: datetime | None) -> None:

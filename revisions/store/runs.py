@@ -174,13 +174,13 @@ def get(connection: Connection, run_id: str) -> Run | None:
     return from_row(row) if row else None
 
 
-_LOCK = select(runs).where(runs.c.id == bindparam("of_run")).with_for_update()
+_LOCK = select(runs).where(runs.c.id == bindparam("where_run")).with_for_update()
 _LOCK_QUEUE = select(cast(func.pg_advisory_xact_lock(_QUEUE_LOCK), Text).label("locked"))
 
 
 def lock_query(run_id: str) -> Query:
     """Return the query that locks and returns a run."""
-    return _LOCK, {"of_run": run_id}
+    return _LOCK, {"where_run": run_id}
 
 
 def lock(connection: Connection, run_id: str) -> Run | None:

@@ -151,16 +151,16 @@ def rights(connection: Connection) -> DatabaseRights | None:
     """Return the rights of the database's role; None on SQLite, where they are those of the file."""
     if connection.dialect.name != "postgresql":
         return None
-    who = connection.execute(text("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")).one()
+    role = connection.execute(text("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")).one()
     tables = sorted({*MOVED, *REMADE, *LEFT, VERSIONS})
-    wanted = [(table, right) for table in tables for right in _needed(table)]
-    asked = text(
+    needed = [(table, right) for table in tables for right in _needed(table)]
+    statement = text(
         "SELECT wanted, of_table FROM unnest(CAST(:tables AS text[]), CAST(:rights AS text[])) AS o(of_table, wanted)"
         " WHERE CASE WHEN to_regclass(of_table) IS NOT NULL THEN NOT has_table_privilege(of_table, wanted) END"
     )
-    given = {"tables": [table for table, _ in wanted], "rights": [right for _, right in wanted]}
-    lacking = connection.execute(asked, given)
-    return DatabaseRights(who.rolname, who.rolsuper, tuple(f"{right} on {table}" for right, table in lacking))
+    parameters = {"tables": [table for table, _ in needed], "rights": [right for _, right in needed]}
+    lacking = connection.execute(statement, parameters)
+    return DatabaseRights(role.rolname, role.rolsuper, tuple(f"{right} on {table}" for right, table in lacking))
 
 
 def _needed(table: str) -> tuple[str, ...]:
@@ -173,8 +173,8 @@ def describe(connection: Connection) -> DatabaseServer:
     """Return the server's name and version."""
     if connection.dialect.name != "postgresql":
         return DatabaseServer("SQLite", str(connection.execute(text("SELECT sqlite_version()")).scalar_one()), None)
-    told = "SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000"
-    version, major = connection.execute(text(told)).one()
+    statement = "SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000"
+    version, major = connection.execute(text(statement)).one()
     return DatabaseServer("PostgreSQL", str(version).split(" ")[0], int(major), connection.info[POOLED])
 
 

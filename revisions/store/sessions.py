@@ -41,7 +41,7 @@ _REFUSED = "unsupported startup parameter"
 """PgBouncer's answer to timeouts among the startup parameters."""
 
 
-def connect(address: str = "", **given: Any) -> psycopg.Connection[Any]:
+def connect(address: str = "", **overrides: Any) -> psycopg.Connection[Any]:
     """Open a session with timeouts. Through a pooler it has none, and each transaction must set them.
 
     Keepalives detect a dead peer while nothing is sent. Raises psycopg's errors.
@@ -55,11 +55,11 @@ def connect(address: str = "", **given: Any) -> psycopg.Connection[Any]:
     }
     options = " ".join(f"-c {name}={value}" for name, value in SESSION_TIMEOUTS.items())
     try:
-        connection = psycopg.connect(address, **{**arguments, "options": options, **given})
+        connection = psycopg.connect(address, **{**arguments, "options": options, **overrides})
     except psycopg.OperationalError as error:
         if _REFUSED not in str(error):
             raise
-        connection = psycopg.connect(address, **{**arguments, **given})
+        connection = psycopg.connect(address, **{**arguments, **overrides})
     connection.prepare_threshold = None  # psycopg would DEALLOCATE ALL when it rolls back: what we prepared, too
     return connection
 

@@ -28,8 +28,8 @@ class StoredState:
 
 def get(connection: Connection, trigger_id: str) -> StoredState | None:
     """Return a trigger's state; None when it never had one."""
-    found = connection.execute(select(trigger_states).where(trigger_states.c.trigger_id == trigger_id)).one_or_none()
-    return StoredState(**found._mapping) if found else None
+    row = connection.execute(select(trigger_states).where(trigger_states.c.trigger_id == trigger_id)).one_or_none()
+    return StoredState(**row._mapping) if row else None
 
 
 def put(connection: Connection, new: StoredState) -> None:

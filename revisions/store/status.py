@@ -65,8 +65,8 @@ class Baseline:
 
 
 _INSERT = insert(trigger_status)
-_LOCK = select(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger")).with_for_update()
-_UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("of_trigger"))
+_LOCK = select(trigger_status).where(trigger_status.c.trigger_id == bindparam("where_trigger")).with_for_update()
+_UPDATE = update(trigger_status).where(trigger_status.c.trigger_id == bindparam("where_trigger"))
 
 LABELLED = tuple(column.label(f"status_{column.name}") for column in trigger_status.c)
 """Status columns with labels, to be selected after those of another table."""
@@ -127,7 +127,7 @@ def change_writes(
         return
     if revision.action in (Action.DEPLOY, Action.ACTIVATE):
         values["consecutive_failures"] = 0
-    yield _UPDATE, values | {"of_trigger": revision.trigger_id}
+    yield _UPDATE, values | {"where_trigger": revision.trigger_id}
     if baseline and not baseline.goes_on:
         yield backlogs.delete_write(revision.trigger_id)
 
@@ -156,15 +156,15 @@ def due(connection: Connection, now: datetime, frozen: Collection[str] = ()) -> 
         .order_by(trigger_status.c.next_fire_at)
     )
     if frozen:
-        of = exists().where(triggers.c.trigger_id == trigger_status.c.trigger_id, triggers.c.project.in_(frozen))
-        statement = statement.where(~of)
+        is_frozen = exists().where(triggers.c.trigger_id == trigger_status.c.trigger_id, triggers.c.project.in_(frozen))
+        statement = statement.where(~is_frozen)
     return list(connection.execute(statement).scalars())
 
 
 def set_requested_fire(connection: Connection, trigger_id: str, at: datetime, run_id: str) -> None:
     """Store the next fire that a run requested; it replaces the schedule's and an earlier request (S-08)."""
-    asked = {"asked_fire_at": at, "asked_by_run_id": run_id, "next_fire_at": at}
-    connection.execute(_UPDATE, asked | {"of_trigger": trigger_id})
+    values = {"asked_fire_at": at, "asked_by_run_id": run_id, "next_fire_at": at}
+    connection.execute(_UPDATE, values | {"where_trigger": trigger_id})
 
 
 def recompute_next_fire(connection: Connection, ids: Sequence[str], now: datetime) -> None:
@@ -175,12 +175,12 @@ def recompute_next_fire(connection: Connection, ids: Sequence[str], now: datetim
 
 def lock_query(trigger_id: str) -> Query:
     """Return the query that locks and returns a status row."""
-    return _LOCK, {"of_trigger": trigger_id}
+    return _LOCK, {"where_trigger": trigger_id}
 
 
 def update_write(trigger_id: str, values: Mapping[str, Any]) -> Write:
     """Return the write of some columns of a locked row."""
-    return _UPDATE, {**values, "of_trigger": trigger_id}
+    return _UPDATE, {**values, "where_trigger": trigger_id}
 
 
 def save(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -213,12 +213,12 @@ def recompute_every_next_fire(connection: Connection, now: datetime) -> None:
     connection.execute(update(trigger_status).where(trigger_status.c.next_fire_at > now).values(next_fire_at=now))
 
 
-def watermarks_after(connection: Connection, of: datetime) -> list[tuple[str, datetime]]:
+def watermarks_after(connection: Connection, at: datetime) -> list[tuple[str, datetime]]:
     """Return (trigger id, watermark) of active triggers whose watermark is after an instant."""
     statement = (
         select(trigger_status.c.trigger_id, trigger_status.c.watermark)
         .join(triggers, triggers.c.trigger_id == trigger_status.c.trigger_id)
-        .where(triggers.c.active == true(), trigger_status.c.watermark > of)
+        .where(triggers.c.active == true(), trigger_status.c.watermark > at)
         .order_by(trigger_status.c.trigger_id)
     )
     return [(row[0], row[1]) for row in connection.execute(statement)]
@@ -255,7 +255,7 @@ def move_watermarks(connection: Connection, rows: Sequence[StatusRow], now: date
         is_ahead = row.asked_fire_at is not None and row.asked_fire_at > now
         values = {"watermark": max(row.watermark, now), "next_fire_at": now, "rate_waiting_since": None}
         values |= {} if is_ahead else {"asked_fire_at": None, "asked_by_run_id": None}
-        connection.execute(_UPDATE, values | {"of_trigger": row.trigger_id})
+        connection.execute(_UPDATE, values | {"where_trigger": row.trigger_id})
 
 
 def active_ids(connection: Connection) -> list[str]:

@@ -48,7 +48,7 @@ _IDENTITY = (tasks.c.project, tasks.c.domain, tasks.c.name, tasks.c.version)
 _BOUND = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.task_version)
 
 
-_IS = and_(*(column == bindparam(f"of_{column.name}") for column in _IDENTITY))
+_IS = and_(*(column == bindparam(f"where_{column.name}") for column in _IDENTITY))
 _GET = select(tasks).where(_IS)
 _MARK = update(tasks).where(_IS)
 _LOCK = select(tasks).where(_IS).with_for_update(key_share=True)
@@ -180,10 +180,10 @@ def wrong_summaries(connection: Connection) -> list[TaskKey]:
 
 def _summary() -> Update:
     attached = and_(
-        triggers.c.project == bindparam("of_project"),
-        triggers.c.domain == bindparam("of_domain"),
-        triggers.c.task == bindparam("of_name"),
-        triggers.c.task_version == bindparam("of_version"),
+        triggers.c.project == bindparam("where_project"),
+        triggers.c.domain == bindparam("where_domain"),
+        triggers.c.task == bindparam("where_name"),
+        triggers.c.task_version == bindparam("where_version"),
         triggers.c.deleted == false(),
     )
     only = func.count() == 1
@@ -201,7 +201,7 @@ _SUMMARISE = _summary()
 
 
 def _of(key: TaskKey) -> dict[str, str]:
-    return {f"of_{name}": part for name, part in key._asdict().items()}
+    return {f"where_{name}": part for name, part in key._asdict().items()}
 
 
 def _task(row: Any) -> TaskRow:

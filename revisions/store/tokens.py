@@ -105,11 +105,11 @@ def person(connection: Connection, name: str) -> Person | None:
     return Person(**row._mapping) if row else None
 
 
-def store_person(connection: Connection, one: Person) -> None:
-    """Store what the issuer says of a person, in place of what it said before."""
-    values = {name: getattr(one, name) for name in Person.__slots__}
+def store_person(connection: Connection, person: Person) -> None:
+    """Insert a person with the grants from the issuer, or replace the stored ones."""
+    values = {name: getattr(person, name) for name in Person.__slots__}
     if insert_if_absent(connection, people, values) == 0:
-        connection.execute(update(people).where(people.c.name == one.name).values(values))
+        connection.execute(update(people).where(people.c.name == person.name).values(values))
 
 
 def granted_to_tokens(connection: Connection, names: Collection[str], now: datetime) -> Iterable[tuple[str, str]]:

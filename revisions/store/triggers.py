@@ -42,7 +42,7 @@ _KEY = (triggers.c.project, triggers.c.domain, triggers.c.task, triggers.c.name)
 _IS_ACTIVE = and_(triggers.c.active == true(), triggers.c.deleted == false())
 _IDENTITY = ("trigger_id", *(column.name for column in _KEY))
 """Columns of the current row that only a rename changes."""
-_IS = and_(*(column == bindparam(f"of_{column.name}") for column in _KEY))
+_IS = and_(*(column == bindparam(f"where_{column.name}") for column in _KEY))
 _GET = select(triggers).where(_IS)
 _LOCK = (
     select(triggers, *status.LABELLED)
@@ -52,7 +52,7 @@ _LOCK = (
 )
 _LOCK_ROW = _GET.with_for_update(key_share=True)
 _APPEND = insert(trigger_revisions)
-_CURRENT = update(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
+_CURRENT = update(triggers).where(triggers.c.trigger_id == bindparam("where_trigger"))
 _CHANGE = insert(trigger_changes).inline()
 _CHANGE_AND_NOTIFY = _CHANGE.returning(func.pg_notify(notices.CHANGES, trigger_changes.c.trigger_id).label("told"))
 
@@ -70,7 +70,7 @@ def task_key(trigger: Trigger) -> TaskKey:
 
 def get(connection: Connection, key: TriggerKey) -> Trigger | None:
     """Return the current row without a lock, deleted triggers included."""
-    row = connection.execute(_GET, _of(key)).one_or_none()
+    row = connection.execute(_GET, _key_parameters(key)).one_or_none()
     return from_row(row) if row else None
 
 
@@ -79,12 +79,12 @@ def by_id(connection: Connection, trigger_id: str) -> Trigger | None:
     return from_row(row) if row else None
 
 
-_READ = select(triggers).where(triggers.c.trigger_id == bindparam("of_trigger"))
+_READ = select(triggers).where(triggers.c.trigger_id == bindparam("where_trigger"))
 
 
 def read_query(trigger_id: str) -> Query:
     """Return the query for a trigger."""
-    return _READ, {"of_trigger": trigger_id}
+    return _READ, {"where_trigger": trigger_id}
 
 
 def keys(connection: Connection, ids: Iterable[str]) -> dict[str, TriggerKey]:
@@ -113,10 +113,10 @@ def lock(connection: Connection, tasks: Collection[TaskKey], key: TriggerKey, cl
 
     NO KEY UPDATE: a change leaves the key alone, so that transactions that only need the row to exist do not wait.
     """
-    questions = (*task_store.lock_queries(tasks), (_LOCK, _of(key)))
-    (*answers, rows), now = fetch_with_time(clock, connection, *questions)
-    trigger, its_status = (from_row(rows[0]), status.labelled(rows[0])) if rows else (None, None)
-    return LockedRows(task_store.locked_rows(answers), trigger, its_status, now)
+    queries = (*task_store.lock_queries(tasks), (_LOCK, _key_parameters(key)))
+    (*answers, rows), now = fetch_with_time(clock, connection, *queries)
+    trigger, status_row = (from_row(rows[0]), status.labelled(rows[0])) if rows else (None, None)
+    return LockedRows(task_store.locked_rows(answers), trigger, status_row, now)
 
 
 def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
@@ -138,7 +138,7 @@ def bound_to(connection: Connection, task: TaskKey) -> list[Trigger]:
 
 def lock_all(connection: Connection, keys: Sequence[TriggerKey]) -> list[Trigger]:
     """Lock and return current rows in key order. Lock order: the task rows are locked already (invariant 1)."""
-    rows = (connection.execute(_LOCK_ROW, _of(key)).one_or_none() for key in sorted(keys))
+    rows = (connection.execute(_LOCK_ROW, _key_parameters(key)).one_or_none() for key in sorted(keys))
     return [from_row(row) for row in rows if row]
 
 
@@ -215,11 +215,11 @@ def append(
     ):
         runs.lock_queue(connection)  # nothing is claimed under the old bounds once this is answered (X-04)
     replaced = {name: value for name, value in row.items() if name not in _IDENTITY}
-    rewrites = [] if previous is None else [(_CURRENT, replaced | {"of_trigger": current.trigger_id})]
+    rewrites = [] if previous is None else [(_CURRENT, replaced | {"where_trigger": current.trigger_id})]
     if baseline and baseline.superseded:
         occurrences.record(connection, [baseline.superseded])
     touched = {task_key(current)} | ({task_key(previous)} if previous else set())
-    anew = _counts_anew(previous, current)
+    counts_anew = _counts_anew(previous, current)
     writes: tuple[Write, ...] = (
         (_APPEND, revision_store.columns(revision)),
         *rewrites,
@@ -227,7 +227,7 @@ def append(
             revision,
             baseline,
             created=previous is None,
-            counts_anew=anew,
+            counts_anew=counts_anew,
             traceparent=traceparent,
             over_budget_until=over_budget_until,
         ),
@@ -252,7 +252,7 @@ def _counts_anew(previous: Trigger | None, current: Trigger) -> bool:
 def _rename(connection: Connection, current: Trigger) -> None:
     """Write the new name. Raises AlreadyThere when it was taken since it was looked up."""
     try:
-        connection.execute(_CURRENT, current.key._asdict() | {"of_trigger": current.trigger_id})
+        connection.execute(_CURRENT, current.key._asdict() | {"where_trigger": current.trigger_id})
     except IntegrityError as error:
         raise AlreadyThere(f"{current.key} was taken by somebody else in the meantime") from error
 
@@ -293,8 +293,8 @@ def _announcement(connection: Connection, trigger_id: str, revision: int) -> Wri
     return statement, {"trigger_id": trigger_id, "revision": revision}
 
 
-def _of(key: TriggerKey) -> dict[str, str]:
-    return {f"of_{name}": part for name, part in key._asdict().items()}
+def _key_parameters(key: TriggerKey) -> dict[str, str]:
+    return {f"where_{name}": part for name, part in key._asdict().items()}
 
 
 def from_row(row: Any) -> Trigger:

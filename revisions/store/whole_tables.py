@@ -49,22 +49,22 @@ def rows(connection: Connection, table: Table) -> Iterator[list[list[Any]]]:
     statement = select(table).order_by(*key).limit(PAGE)
     after = None
     while True:
-        found = connection.execute(statement if after is None else statement.where(place > after)).all()
-        if found:
-            yield [[encode(value) for encode, value in zip(encoders, row, strict=True)] for row in found]
-        if len(found) < PAGE:
+        page = connection.execute(statement if after is None else statement.where(place > after)).all()
+        if page:
+            yield [[encode(value) for encode, value in zip(encoders, row, strict=True)] for row in page]
+        if len(page) < PAGE:
             return
-        after = tuple_(*(literal(found[-1]._mapping[column], column.type) for column in key))
+        after = tuple_(*(literal(page[-1]._mapping[column], column.type) for column in key))
 
 
-def write(connection: Connection, table: Table, columns: Sequence[str], given: Sequence[Sequence[Any]]) -> bool:
+def write(connection: Connection, table: Table, columns: Sequence[str], encoded: Sequence[Sequence[Any]]) -> bool:
     """Insert rows; return False when one exists already or occurs twice.
 
     Raises ValueError and TypeError for values that the column cannot hold.
     """
     decoders = [_decoder(table.c[name]) for name in columns]
     values = [
-        {name: decode(value) for name, decode, value in zip(columns, decoders, row, strict=True)} for row in given
+        {name: decode(value) for name, decode, value in zip(columns, decoders, row, strict=True)} for row in encoded
     ]
     if any(isinstance(column.type, LargeBinary) for column in table.c):
         connection.execute(insert(table), values)
@@ -75,8 +75,10 @@ def write(connection: Connection, table: Table, columns: Sequence[str], given: S
 def filled_tables(connection: Connection) -> list[str]:
     """Return the moved or derived tables that have rows; the installation's id always exists."""
     names = {*MOVED, *REMADE} - {tables.installation.name}
-    held = (table for table in metadata.sorted_tables if table.name in names)
-    return [table.name for table in held if connection.execute(select(literal(1)).select_from(table).limit(1)).all()]
+    candidates = (table for table in metadata.sorted_tables if table.name in names)
+    return [
+        table.name for table in candidates if connection.execute(select(literal(1)).select_from(table).limit(1)).all()
+    ]
 
 
 def lock_out_writers(connection: Connection) -> None:

@@ -28,7 +28,7 @@ from controller.settings import Settings
 from controller.settings_sources import PREFIX
 from controller.telemetry import logs
 from controller.telemetry.metrics import Metrics
-from reconcile import observations as catalogue
+from reconcile import observations
 from reconcile.decide import changes
 from reconcile.observations.observation import Observation
 from reconcile.plugins import launchers
@@ -131,19 +131,21 @@ def test_every_observation_is_documented() -> None:
     """O-05, U-05: observability.md lists each with the level of its log line, and no other."""
     page = pages.section(pages.text("docs/observability.md"), "### Every observation")
     listed = dict(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \| (\S+) \| \w", page, re.MULTILINE))
-    assert listed == {kind.name: logs.LEVELS.get(kind, "–") for kind in observations()}
+    assert listed == {kind.name: logs.LEVELS.get(kind, "–") for kind in observation_types()}
 
 
-def observations() -> list[type[Observation]]:
+def observation_types() -> list[type[Observation]]:
     """Return all classes of the catalogue that are emitted."""
-    modules = [import_module(module.name) for module in iter_modules(catalogue.__path__, f"{catalogue.__name__}.")]
+    modules = [
+        import_module(module.name) for module in iter_modules(observations.__path__, f"{observations.__name__}.")
+    ]
     kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
     return [kind for kind in kinds if issubclass(kind, Observation) and "name" in vars(kind)]
 
 
 def test_observation_names_are_unique_and_have_a_description() -> None:
     """O-05: a log line identifies its observation."""
-    kinds = observations()
+    kinds = observation_types()
     assert len({kind.name for kind in kinds}) == len(kinds)
     assert [kind.__name__ for kind in kinds if not kind.__doc__ or kind.__doc__.startswith(kind.__name__)] == []
 

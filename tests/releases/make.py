@@ -1,7 +1,7 @@
 """Make the databases of a release: `python -m tests.releases.make`, run on that release before its schema changes.
 
-The folder is named after the schema version. A month of use on a clock driven by hand is written to SQLite and to
-PostgreSQL, then saved as a file, as a dump, and as the answers that the release gave about each.
+The folder is named after the schema version. A month of use, on a hand-driven clock, is written to SQLite and to
+PostgreSQL. The folder gets the SQLite file, the PostgreSQL dump, and the API's answers for each database.
 """
 
 import gzip
@@ -34,21 +34,21 @@ BEGINNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 REPORT, INVOICE = "/triggers/acme/production/report", "/triggers/acme/production/invoice"
 STAGING, SYNC = "/triggers/acme/staging/report", "/triggers/globex/production/sync"
 LISTS = ("/tasks", "/triggers", "/calendars", "/holds?all=true", "/runs?limit=1000", "/tokens")
-OF_A_CALENDAR = ("", "/revisions")
-OF_A_TRIGGER = ("", "/revisions", "/occurrences?limit=1000", "/state")
+CALENDAR_PATHS = ("", "/revisions")
+TRIGGER_PATHS = ("", "/revisions", "/occurrences?limit=1000", "/state")
 
 
 class Month:
-    """The use that is made of a database, by way of the API and of passes called by hand."""
+    """A month of use of a database, through the API and passes called by hand."""
 
     def __init__(self, database: Database, clock: HandClock, api: Api) -> None:
         self.clock, self.api, self.world = clock, api, World(database, clock)
 
     def live(self) -> None:
-        """Go through the month, each part some days after the one before."""
+        """Run all parts of the month in order of time."""
         self.make_tokens()
         self.register_tasks()
-        self.set_a_watermark_back()
+        self.rebase_a_watermark()
         self.deploy_schedules()
         self.deploy_rules()
         self.pass_days(2)
@@ -60,7 +60,7 @@ class Month:
         self.leave_a_backlog()
 
     def make_tokens(self) -> None:
-        """From the first on, everybody must say who they are."""
+        """Create tokens; after the first one every request needs a token."""
         self.token: str = self.post("/tokens", {"name": "ann", "role": "admin"})["token"]
         self.api.client.headers["Authorization"] = f"Bearer {self.token}"
         self.post("/tokens", {"name": "bob", "role": "deployer", "projects": ["acme"]})
@@ -85,8 +85,8 @@ class Month:
         self.put("/calendars/globex/obsolete", {"owner": "bob", "dates": ["2026-03-21"]}, IS_NEW)
         self.ok(self.api.delete("/calendars/globex/obsolete", at(1)))
 
-    def set_a_watermark_back(self) -> None:
-        """By a rebase, after the clock was found three minutes fast."""
+    def rebase_a_watermark(self) -> None:
+        """Rebase a trigger after its clock was three minutes fast."""
         self.create(f"{REPORT}/rebased", {"every": "1m", "until": "2026-03-02T09:00:00Z"})
         self.clock.advance(timedelta(minutes=5))
         self.world.resync()
@@ -95,7 +95,7 @@ class Month:
         self.clock.advance(timedelta(minutes=3))
 
     def deploy_schedules(self) -> None:
-        """Every kind of schedule, with every bound it may have."""
+        """Deploy every kind of schedule, with all of their bounds."""
         berlin = {"timezone": "Europe/Berlin"}
         bounds = {"start": "2026-03-03T00:00:00Z", "until": "2027-01-01T00:00:00Z", "exclude": ["2026-03-05"]}
         self.create(f"{REPORT}/weekday", {"cron": "0 8 * * 1-5", **berlin, **bounds, "calendars": ["holidays"]})
@@ -111,7 +111,7 @@ class Month:
         self.create(f"{STAGING}/timed", {"every": "1d", "kickoff_time_input": "since"}, input={"region": "emea"})
 
     def deploy_rules(self) -> None:
-        """What else a trigger may say: catch-up, limits, budget, deadlines, places, rights, tags."""
+        """Deploy triggers with catch-up, limits, a budget, deadlines, concurrency, scopes and tags."""
         self.create(f"{REPORT}/all", {"every": "6h"}, catchup={"policy": "all", "window": "14d"}, overlap="allow")
         self.create(f"{REPORT}/none", {"every": "1d"}, catchup={"policy": "none"})
         self.create(f"{REPORT}/inactive", {"every": "1d"}, catchup={"policy": "latest", "inactive": True})
@@ -151,7 +151,7 @@ class Month:
         self.post(f"{REPORT}/anchored/backfill", since)
 
     def change_triggers(self) -> None:
-        """Revisions of every action."""
+        """Append revisions of every action."""
         weekday = self.api.get(f"{REPORT}/weekday").json()["spec"]
         self.put(f"{REPORT}/weekday", {**weekday, "task_version": "v2", "description": "with totals"}, at(1))
         self.post(f"{REPORT}/weekday/rollback", {"to": 1, "reason": "totals are wrong"}, at(2))
@@ -168,7 +168,7 @@ class Month:
         self.post(f"{INVOICE}/queue/activate", {"reason": "contract goes on"}, at(2))
 
     def hold_starts(self) -> None:
-        """A freeze that ended, a blackout that ended, one in force at the end of the month, one to come."""
+        """Create a freeze and a blackout that end, a blackout in force at the end of the month, and a later one."""
         self.post("/freeze", {"project": "globex", "reason": "migration", "until": "2026-03-15T00:00:00Z"})
         self.pass_days(1)
         self.post("/unfreeze", {"project": "globex", "reason": "migrated"})
@@ -181,13 +181,13 @@ class Month:
         self.post("/freeze", {"project": "acme-archive", "reason": "closed"})
 
     def leave_a_backlog(self) -> None:
-        """Two days without a pass, and a pass that may catch nothing up; one run claimed, others pending."""
+        """Let two days go by without a pass, then make one without catch-up; one run is claimed, others are pending."""
         self.clock.advance(timedelta(days=2))
         self.world.another_loop_without_catch_up().resync()
         self.world.claim(limit=1)
 
     def pass_days(self, days: int, step: timedelta = timedelta(hours=3)) -> None:
-        """Resync at every step, and have what may start succeed at once."""
+        """Resync at every step, and let each claimed run succeed."""
         end = self.world.clock_now() + timedelta(days=days)
         while self.world.clock_now() < end:
             self.clock.advance(step)
@@ -215,19 +215,19 @@ class Month:
 
 
 def answers(api: Api) -> dict[str, Any]:
-    """What the release answers about everything there is, by path."""
+    """Return the answers of the API to all GET requests about the database's content, by path."""
     paths = [*LISTS, "/checkpoint", "/verify", "/rebuild"]
     for calendar in api.get("/calendars").json()["items"]:
-        paths += [f"/calendars/{calendar['project']}/{calendar['name']}{more}" for more in OF_A_CALENDAR]
+        paths += [f"/calendars/{calendar['project']}/{calendar['name']}{more}" for more in CALENDAR_PATHS]
     for trigger in api.get("/triggers", limit=1000).json()["items"]:
         place = "/".join(trigger[part] for part in ("project", "domain", "task", "name"))
-        paths += [f"/triggers/{place}{more}" for more in (*OF_A_TRIGGER, "/catchup")]
-    paths += [f"{REPORT}/deleted{more}" for more in OF_A_TRIGGER]
+        paths += [f"/triggers/{place}{more}" for more in (*TRIGGER_PATHS, "/catchup")]
+    paths += [f"{REPORT}/deleted{more}" for more in TRIGGER_PATHS]
     return {path: Month.ok(api.get(path)) for path in paths}
 
 
 def live_and_answer(url: str, key: Path, *, create: bool = False) -> bytes:
-    """Fill an empty database; return when it ended and the answers, compressed."""
+    """Fill an empty database; return the end time, the token and the answers as compressed JSON."""
     clock = HandClock(BEGINNING)
     with Database(url, create=create) as database:
         schema.upgrade(database)
@@ -243,7 +243,7 @@ def live_and_answer(url: str, key: Path, *, create: bool = False) -> bytes:
 
 
 def dump(url: str) -> bytes:
-    """The database as SQL that psycopg can run: without psql's own commands, and without settings of the session."""
+    """Return the database as SQL for psycopg: a dump without psql commands and session settings."""
     options = ["--inserts", "--rows-per-insert=100", "--no-owner", "--no-privileges"]
     text = subprocess.run(
         [POSTGRES_BIN_PATH / "pg_dump", *options, url], check=True, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Databases made by earlier releases open, verify, answer as they did, and go on (R-10, R-11, R-19, L-17)."""
+"""Databases of earlier releases, used by this one (R-10, R-11, R-19, L-17)."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ ALL, WEEKDAY = "acme/production/report/all", "acme/production/report/weekday"
 
 @pytest.fixture(params=RELEASES)
 def release(request: pytest.FixtureRequest) -> Path:
-    """The folder of one release."""
+    """Folder of a release."""
     return HERE / str(request.param)
 
 
@@ -44,14 +44,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def made(release: Path, kind: str) -> dict[str, Any]:
-    """When the use ended, a token, and the answers of the release."""
+    """End time, token and answers that the release recorded."""
     stored: dict[str, Any] = json.loads(gzip.decompress((release / f"{kind}.answers.json.gz").read_bytes()))
     return stored
 
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest, release: Path, kind: str, tmp_path: Path) -> Iterator[str]:
-    """The release's database, restored."""
+    """URL of a restored copy of the release's database."""
     if kind == "sqlite":
         path = tmp_path / "triggerctl.db"
         path.write_bytes(gzip.decompress((release / "sqlite.db.gz").read_bytes()))
@@ -72,13 +72,13 @@ def database_url(request: pytest.FixtureRequest, release: Path, kind: str, tmp_p
 
 @pytest.fixture
 def clock(made: dict[str, Any]) -> HandClock:
-    """Stands where the use ended."""
+    """Clock at the end time that the release recorded."""
     return HandClock(datetime.fromisoformat(made["ended_at"]))
 
 
 @pytest.fixture
 def database(database_url: str, clock: HandClock) -> Iterator[Database]:
-    """The release's database, migrated to the schema of today."""
+    """The release's database, upgraded to the current schema."""
     with Database(database_url) as database:
         schema.upgrade(database)
         database.clock = clock
@@ -87,7 +87,7 @@ def database(database_url: str, clock: HandClock) -> Iterator[Database]:
 
 @pytest.fixture
 def api(database: Database, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
-    """The API, asked with the token that the release made."""
+    """API client with the token that the release created."""
     monkeypatch.delenv("TRIGGERCTL_CONFIG", raising=False)
     monkeypatch.chdir(tmp_path)
     app = create_app(Services.over(database, settings.load()))
@@ -96,8 +96,8 @@ def api(database: Database, made: dict[str, Any], monkeypatch: pytest.MonkeyPatc
         yield Api(client)
 
 
-def test_the_command_opens_it(database_url: str, tmp_path: Path) -> None:
-    """R-19, R-10, R-11: the upgrade succeeds, the history is sound, and a rebuild finds no difference."""
+def test_the_command_upgrades_the_database(database_url: str, tmp_path: Path) -> None:
+    """R-19, R-10, R-11: after that `verify` reports a sound history, and `rebuild` no difference."""
 
     def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "controller.cli.main", "--database-url", database_url, *arguments]
@@ -112,22 +112,22 @@ def test_the_command_opens_it(database_url: str, tmp_path: Path) -> None:
     assert (shown["revision"], shown["spec"]["schedule"]["timezone"]) == (3, "Europe/Berlin")
 
 
-def test_it_answers_as_it_did(api: Api, made: dict[str, Any]) -> None:
-    """U-05: lists, triggers, histories, runs and skips equal those that the release answered."""
+def test_the_api_gives_the_recorded_answers(api: Api, made: dict[str, Any]) -> None:
+    """U-05: to requests for lists, triggers, histories, runs and skips."""
     paths = [path for path in made["answers"] if path != "/checkpoint"]
     assert {path: api.get(path).json() for path in paths} == {path: made["answers"][path] for path in paths}
 
 
-def test_its_history_is_the_one_that_was_signed(api: Api, made: dict[str, Any]) -> None:
-    """R-10: chains hold, and their heads are those of the checkpoint."""
+def test_the_history_matches_the_signed_checkpoint(api: Api, made: dict[str, Any]) -> None:
+    """R-10: hash chains are valid, and their heads are those of the checkpoint."""
     signed = made["answers"]["/checkpoint"]
     report = api.post("/verify", signed).json()
     assert (report["sound"], report["breaks"], report["guards_missing"]) == (True, [], [])
     assert report["checkpoint"]["triggers"] == len(signed["heads"])
 
 
-def test_time_goes_on(api: Api, database: Database, clock: HandClock) -> None:
-    """L-01, L-17: the stored backlog is caught up and what falls due is decided, each occurrence once."""
+def test_the_backlog_and_new_occurrences_are_decided_once(api: Api, database: Database, clock: HandClock) -> None:
+    """L-01, L-17: the stored backlog is caught up, and later occurrences start as they fall due."""
     before = occurrences(api, ALL)
     assert api.get(f"{REPORT}/all/catchup").json()["remaining"] == 8
     world = World(database, clock)
@@ -139,12 +139,12 @@ def test_time_goes_on(api: Api, database: Database, clock: HandClock) -> None:
     world.resync()
     due = {f"every/2026-04-{time}:00:00Z" for time in ("05T12", "05T18", "06T00")}
     assert occurrences(api, ALL) - before == {*backlog, *due}
-    budget = api.get(f"{REPORT}/budget").json()  # paused by the release until the week, and its budget, was over
+    budget = api.get(f"{REPORT}/budget").json()  # the release paused it until the end of the budget's week
     assert (budget["active"], budget["changed_by"]) == (True, "system")
 
 
-def test_a_history_grows(api: Api, made: dict[str, Any]) -> None:
-    """R-02, R-10: a deploy appends the next revision, chained to the stored one, and the checkpoint still holds."""
+def test_a_deploy_appends_to_the_stored_history(api: Api, made: dict[str, Any]) -> None:
+    """R-02, R-10: the new revision is chained to the stored one, and the checkpoint stays valid."""
     stored = made["answers"][f"{REPORT}/weekday/revisions"]["items"][0]
     changed = {**stored["spec"], "description": "deployed by a later release"}
     answer = api.put(f"{REPORT}/weekday", {"spec": changed}, at(stored["revision"]))
@@ -158,14 +158,14 @@ def test_a_history_grows(api: Api, made: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["weekday", "gap-shifted", "gap-skipped", "anchored", "spread", "none", "undeleted"])
-def test_an_audit_is_clean(api: Api, name: str) -> None:
-    """U-10: each occurrence of the month became a run or a skip, judged by the rules in force at its own instant."""
+def test_the_audit_of_the_month_finds_no_fault(api: Api, name: str) -> None:
+    """U-10: each occurrence became a run or a skip under the revision in force at its instant."""
     audit = api.get(f"{REPORT}/{name}/audit", **{"from": "2026-03-01T00:00:00Z"}).json()
     assert audit["summary"]["clean"], audit
 
 
 def occurrences(api: Api, trigger: str) -> set[str]:
-    """The occurrences that became runs."""
+    """Return the ids of the occurrences that became runs."""
     items = api.get(f"/triggers/{trigger}/occurrences", limit=1000).json()["items"]
     return {item["occurrence_id"] for item in items if item["outcome"] == "started"}
 

@@ -1,4 +1,4 @@
-"""What differs between two JSON values, held against putting it right."""
+"""Differences of JSON values, checked by applying them."""
 
 import copy
 import json
@@ -22,66 +22,66 @@ STEP = re.compile(r'\.?(?P<name>[^."\[\]]+)|\[(?P<index>\d+)\]|\[(?P<quoted>"(?:
 
 
 def steps(path: str) -> list[Any]:
-    """The keys and places that a path goes through; all of it is read, each part in one way."""
-    found = list(STEP.finditer(path))
-    assert "".join(step[0] for step in found) == path
+    """Return the keys and list indexes of a path; each path can be parsed in one way only."""
+    matches = list(STEP.finditer(path))
+    assert "".join(step[0] for step in matches) == path
     return [
         step["name"] if step["name"] else json.loads(step["quoted"]) if step["quoted"] else int(step["index"])
-        for step in found
+        for step in matches
     ]
 
 
-def applied(value: Any, found: list[FieldDifference]) -> Any:
-    """A value with the differences put into it; what is removed goes last, from the end."""
+def applied(value: Any, changes: list[FieldDifference]) -> Any:
+    """Return the value with the differences applied; removals come last, starting at the end of each list."""
     root = [copy.deepcopy(value)]
-    removed = [one for one in found if one.kind is DifferenceKind.REMOVED]
-    for one in [one for one in found if one.kind is not DifferenceKind.REMOVED] + removed[::-1]:
+    removals = [change for change in changes if change.kind is DifferenceKind.REMOVED]
+    for change in [change for change in changes if change.kind is not DifferenceKind.REMOVED] + removals[::-1]:
         holder: Any = root
-        *way, last = [0, *steps(one.path)]
-        for step in way:
+        *parents, last = [0, *steps(change.path)]
+        for step in parents:
             holder = holder[step]
-        if one.kind is DifferenceKind.REMOVED:
+        if change.kind is DifferenceKind.REMOVED:
             del holder[last]
-        elif one.kind is DifferenceKind.ADDED and isinstance(holder, list):
+        elif change.kind is DifferenceKind.ADDED and isinstance(holder, list):
             assert last == len(holder)
-            holder.append(one.after)
+            holder.append(change.after)
         else:
-            holder[last] = one.after
+            holder[last] = change.after
     return root[0]
 
 
 @given(VALUES, VALUES)
-def test_the_differences_turn_one_into_the_other(before: Any, after: Any) -> None:
-    """R-09: applied to what was before they give what is after, and the other way round."""
-    found = list(differences(before, after))
-    assert canonical(applied(before, found)) == canonical(after)
-    assert (found == []) == (canonical(before) == canonical(after))
+def test_differences_turn_the_first_value_into_the_second(before: Any, after: Any) -> None:
+    """R-09: applying them to the first value gives the second; swapped values give swapped differences."""
+    changes = list(differences(before, after))
+    assert canonical(applied(before, changes)) == canonical(after)
+    assert (changes == []) == (canonical(before) == canonical(after))
     swapped = {
         DifferenceKind.ADDED: DifferenceKind.REMOVED,
         DifferenceKind.REMOVED: DifferenceKind.ADDED,
         DifferenceKind.CHANGED: DifferenceKind.CHANGED,
     }
     assert list(differences(after, before)) == [
-        FieldDifference(one.path, swapped[one.kind], one.after, one.before) for one in found
+        FieldDifference(change.path, swapped[change.kind], change.after, change.before) for change in changes
     ]
 
 
 @given(VALUES, VALUES)
-def test_each_path_is_named_once_and_has_its_values(before: Any, after: Any) -> None:
-    """R-09: no path twice; an added one has nothing before, a removed one nothing after."""
-    found = list(differences(before, after))
-    assert len({one.path for one in found}) == len(found)
-    assert all(one.before is None for one in found if one.kind is DifferenceKind.ADDED)
-    assert all(one.after is None for one in found if one.kind is DifferenceKind.REMOVED)
+def test_each_path_occurs_once(before: Any, after: Any) -> None:
+    """R-09: an added value has no value before, a removed one no value after."""
+    changes = list(differences(before, after))
+    assert len({change.path for change in changes}) == len(changes)
+    assert all(change.before is None for change in changes if change.kind is DifferenceKind.ADDED)
+    assert all(change.after is None for change in changes if change.kind is DifferenceKind.REMOVED)
 
 
 CASES: dict[str, tuple[Any, Any, list[tuple[str, str]]]] = {
     "same": ({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}, []),
     "a key": ({"a": 1}, {"a": 2}, [("a", "changed")]),
-    "another kind": ({"a": {"b": 1}}, {"a": [1]}, [("a", "changed")]),
+    "another type": ({"a": {"b": 1}}, {"a": [1]}, [("a", "changed")]),
     "true is not 1": ([True], [1], [("[0]", "changed")]),
     "1.0 is 1": ([1.0], [1], []),
-    "null is not nothing": ({"a": None}, {}, [("a", "removed")]),
+    "null differs from a missing key": ({"a": None}, {}, [("a", "removed")]),
     "a longer list": ([1], [1, 2, 3], [("[1]", "added"), ("[2]", "added")]),
     "a key that reads like a path": (
         {"a.b": 1},
@@ -92,6 +92,8 @@ CASES: dict[str, tuple[Any, Any, list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), CASES.values(), ids=CASES)
-def test_differences_by_case(before: Any, after: Any, expected: list[tuple[str, str]]) -> None:
-    """R-09: mappings by key, lists by place, everything else whole."""
-    assert [(one.path, one.kind.value) for one in differences(before, after)] == expected
+def test_mappings_are_compared_by_key_and_lists_by_index(
+    before: Any, after: Any, expected: list[tuple[str, str]]
+) -> None:
+    """R-09: all other values are compared as a whole."""
+    assert [(change.path, change.kind.value) for change in differences(before, after)] == expected

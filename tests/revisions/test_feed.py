@@ -1,4 +1,4 @@
-"""The change feed: whoever keeps nothing but the position misses nothing, whatever commits when."""
+"""Change feed: a reader that stores only its position misses no change, in whatever order transactions commit."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ from revisions.store.database import Database
 from tests.races.crowd import at_once
 from tests.rows import Rows
 
-Told = list[tuple[str, int]]
+Changes = list[tuple[str, int]]
 BEGINNING = str(revisions.BEGINNING)
 
 
@@ -29,58 +29,58 @@ def rows(database: Database) -> Rows:
 
 @pytest.fixture
 def server(postgresql_database_url: str) -> Iterator[Database]:
-    """PostgreSQL, where transactions overlap."""
+    """PostgreSQL database, on which transactions overlap."""
     with Database(postgresql_database_url) as database:
         database.clock = HandClock(datetime(2026, 3, 2, 8, tzinfo=UTC))
         yield database
 
 
 class Reader:
-    """A consumer that is started anew for every part: it keeps the token, and what it was told, to drop repeats.
+    """Reader of the feed that keeps the position between pages, and the changes it has seen, to drop repeated ones.
 
-    Transactions of others on the server may make PostgreSQL repeat at any time, so only what is new is looked at.
+    Other transactions on the PostgreSQL server may make the feed repeat changes at any time, so tests compare new ones.
     """
 
     def __init__(self, database: Database, token: str = BEGINNING) -> None:
         self.database, self.token = database, token
-        self.told: set[tuple[str, int]] = set()
+        self.seen: set[tuple[str, int]] = set()
 
-    def part(self, limit: int) -> tuple[Told, bool]:
-        """What is new in one part, and whether there is more at once."""
+    def page(self, limit: int) -> tuple[Changes, bool]:
+        """Read a page; return its new changes, and True if more can be read at once."""
         with self.database.read() as connection:
-            part = revisions.read(connection, revisions.Position.parse(self.token), limit)
-        self.token = str(part.position)
-        found = [(change.key.name, change.revision) for change in part.items]
-        assert len(found) <= limit
-        new = [change for change in found if change not in self.told]
-        self.told.update(found)
-        return new, part.more
+            page = revisions.read(connection, revisions.Position.parse(self.token), limit)
+        self.token = str(page.position)
+        changes = [(change.key.name, change.revision) for change in page.items]
+        assert len(changes) <= limit
+        new = [change for change in changes if change not in self.seen]
+        self.seen.update(changes)
+        return new, page.more
 
-    def new(self, limit: int = 100) -> Told:
-        """All that is new, until there is no more at once."""
-        found, more = [], True
+    def new(self, limit: int = 100) -> Changes:
+        """Read all pages that can be read at once, and return the new changes."""
+        changes, more = [], True
         while more:
-            part, more = self.part(limit)
-            found += part
-        return found
+            page, more = self.page(limit)
+            changes += page
+        return changes
 
 
-def own_task(rows: Rows, name: str) -> Trigger:
-    """A trigger of a task of its own, so that a transaction on it stands in nobody's way."""
+def trigger_with_own_task(rows: Rows, name: str) -> Trigger:
+    """Insert a trigger with a task of its own, so that a transaction on it blocks no other trigger."""
     rows.task(f"task-of-{name}")
     return rows.trigger(name, f"task-of-{name}")
 
 
 @contextmanager
-def held(database: Database, trigger: Trigger) -> Iterator[None]:
-    """A second revision, written and not committed until the block ends: its position is smaller than all after it."""
-    made = Revision(
+def uncommitted_revision(database: Database, trigger: Trigger) -> Iterator[None]:
+    """Write revision 2, and commit it when the block ends; its position is smaller than those of later changes."""
+    revision = Revision(
         trigger_id=trigger.trigger_id,
         key=trigger.key,
         revision=2,
         action=Action.DEPLOY,
         actor="test",
-        reason="held",
+        reason="test",
         at=trigger.changed_at,
         active=True,
         tags=(),
@@ -94,13 +94,13 @@ def held(database: Database, trigger: Trigger) -> Iterator[None]:
         hash="",
     )
     with database.write() as connection:
-        triggers.append(connection, trigger, made, None)
+        triggers.append(connection, trigger, revision, None)
         yield
 
 
 @pytest.mark.parametrize("limit", [1, 100])
-def test_every_change_in_order_and_then_what_is_new(database: Database, rows: Rows, limit: int) -> None:
-    """R-17: from the beginning, then only what is new; no more than asked for at once."""
+def test_changes_are_read_in_order_up_to_the_limit(database: Database, rows: Rows, limit: int) -> None:
+    """R-17: from the beginning every change, later only new ones."""
     rows.task()
     trigger = rows.redeploy(rows.trigger(), description="x")
     reader = Reader(database)
@@ -110,25 +110,25 @@ def test_every_change_in_order_and_then_what_is_new(database: Database, rows: Ro
     assert reader.new(limit) == [("morning", 3)]
 
 
-def test_sqlite_tells_nothing_twice(sqlite_database_url: str) -> None:
-    """R-17: where transactions come one after another, a position is exact."""
+def test_sqlite_repeats_no_change(sqlite_database_url: str) -> None:
+    """R-17: transactions are serial on SQLite, so a position is exact."""
     with Database(sqlite_database_url) as database:
         rows = Rows(database)
         rows.task()
         rows.trigger()
         with database.read() as connection:
-            part = revisions.read(connection, revisions.BEGINNING, 10)
-            assert len(part.items) == 1
-            assert revisions.read(connection, part.position, 10) == revisions.FeedPage([], part.position, False)
+            page = revisions.read(connection, revisions.BEGINNING, 10)
+            assert len(page.items) == 1
+            assert revisions.read(connection, page.position, 10) == revisions.FeedPage([], page.position, False)
 
 
 def test_a_change_that_commits_late_with_a_smaller_position_is_not_missed(server: Database) -> None:
-    """R-17: a transaction is held open while later ones commit: those are told at once, and then it."""
+    """R-17: the changes of later transactions are read at once, and the change of the open one after its commit."""
     rows = Rows(server)
-    slow, quick = own_task(rows, "slow"), own_task(rows, "quick")
+    slow, quick = trigger_with_own_task(rows, "slow"), trigger_with_own_task(rows, "quick")
     reader = Reader(server)
     reader.new()
-    with held(server, slow):
+    with uncommitted_revision(server, slow):
         quick = rows.redeploy(quick, description="1")
         assert reader.new() == [("quick", 2)]
         rows.redeploy(quick, description="2")
@@ -137,10 +137,10 @@ def test_a_change_that_commits_late_with_a_smaller_position_is_not_missed(server
     assert reader.new() == []
 
 
-def test_a_transaction_of_another_database_delays_nothing(server: Database, postgresql_url: str) -> None:
-    """R-17: while one is held open elsewhere on the server, no change waits, and none is missed."""
+def test_a_transaction_of_another_database_delays_no_change(server: Database, postgresql_url: str) -> None:
+    """R-17: an open transaction in another database of the server neither delays nor hides a change."""
     rows = Rows(server)
-    trigger = own_task(rows, "tick")
+    trigger = trigger_with_own_task(rows, "tick")
     reader = Reader(server)
     reader.new()
     with psycopg.connect(postgresql_url) as elsewhere:
@@ -150,21 +150,21 @@ def test_a_transaction_of_another_database_delays_nothing(server: Database, post
             assert reader.new() == [("tick", number)]
     rows.redeploy(trigger, description="5")
     assert reader.new() == [("tick", 5)]
-    assert reader.told == {("tick", number) for number in range(1, 6)}
+    assert reader.seen == {("tick", number) for number in range(1, 6)}
 
 
-def test_one_at_a_time_while_late_ones_commit_in_between(server: Database) -> None:
-    """R-17: parts of one change, and what commits between two parts, before and behind the place reached."""
+def test_a_change_that_commits_between_two_pages_is_not_missed(server: Database) -> None:
+    """R-17: with pages of one change, whether its position is before or after the one that the reader has reached."""
     rows = Rows(server)
-    slow, quick = own_task(rows, "slow"), own_task(rows, "quick")
+    slow, quick = trigger_with_own_task(rows, "slow"), trigger_with_own_task(rows, "quick")
     reader = Reader(server)
     reader.new(1)
-    with held(server, slow):
+    with uncommitted_revision(server, slow):
         for number in (2, 3):
             quick = rows.redeploy(quick, description=str(number))
-        while ("quick", 2) not in reader.told:
-            assert reader.part(1)[1]
-        assert ("quick", 3) not in reader.told
+        while ("quick", 2) not in reader.seen:
+            assert reader.page(1)[1]
+        assert ("quick", 3) not in reader.seen
     rows.redeploy(quick, description="4")
     assert reader.new(1) == [("quick", 3), ("quick", 4)]
     assert reader.new(1) == [("slow", 2)]
@@ -172,9 +172,9 @@ def test_one_at_a_time_while_late_ones_commit_in_between(server: Database) -> No
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
-def test_writers_all_at_once_and_a_reader_beside_them(database: Database, rows: Rows, limit: int) -> None:
-    """R-17: whatever overlaps, the reader is told every revision."""
-    written = [own_task(rows, f"tick-{number}") for number in range(4)]
+def test_a_reader_beside_concurrent_writers_reads_every_revision(database: Database, rows: Rows, limit: int) -> None:
+    """R-17: four writers change triggers while the reader follows the feed."""
+    written = [trigger_with_own_task(rows, f"tick-{number}") for number in range(4)]
     ended = threading.Event()
     reader, chance = Reader(database), random.Random(limit)
 
@@ -195,11 +195,11 @@ def test_writers_all_at_once_and_a_reader_beside_them(database: Database, rows: 
             reader.new(limit if chance.random() < 0.8 else limit + 1)
 
     at_once([write_all, follow])
-    assert reader.told == {(f"tick-{number}", revision) for number in range(4) for revision in range(1, 17)}
+    assert reader.seen == {(f"tick-{number}", revision) for number in range(4) for revision in range(1, 17)}
 
 
-def test_a_position_that_the_database_has_not_come_to_begins_anew(database: Database, rows: Rows) -> None:
-    """R-17: after an older copy was restored, everything is told again rather than something missed."""
+def test_a_position_ahead_of_the_database_reads_from_the_beginning(database: Database, rows: Rows) -> None:
+    """R-17: after an older copy was restored, all changes are repeated so that none is missed."""
     rows.task()
     rows.trigger()
     ahead = revisions.Position(0, 2**40, 0) if database.is_sqlite else revisions.Position(2**60, 0, 2**60)
@@ -208,8 +208,8 @@ def test_a_position_that_the_database_has_not_come_to_begins_anew(database: Data
     assert reader.new() == []
 
 
-def test_the_end_is_where_the_next_change_begins(database: Database, rows: Rows) -> None:
-    """R-17, L-03: who reads everything else after asking for the end misses nothing."""
+def test_the_next_change_is_read_from_the_end_position(database: Database, rows: Rows) -> None:
+    """R-17, L-03: a reader that takes the end position, and then reads the current rows, misses no change."""
     rows.task()
     trigger = rows.trigger()
     with database.read() as connection:
@@ -221,8 +221,8 @@ def test_the_end_is_where_the_next_change_begins(database: Database, rows: Rows)
 @pytest.mark.parametrize(
     "token", ["", "x", "1.2", "1.2.3.4", "-1.0.0", "1.-2.3", " 1.2.3", "0.9999999999999999999.0", "٣.٣.٣", "1.2.3\n"]
 )
-def test_what_is_no_position(token: str) -> None:
-    """R-17: refused by name."""
+def test_an_invalid_position_is_refused(token: str) -> None:
+    """R-17: the fault names the parameter `after`."""
     with pytest.raises(Invalid) as refused:
         revisions.Position.parse(token)
     assert refused.value.errors[0].path == "after"

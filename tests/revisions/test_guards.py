@@ -1,4 +1,4 @@
-"""History that the database itself keeps from being changed."""
+"""Guards: database triggers that refuse changes of the history."""
 
 import pytest
 from sqlalchemy import text
@@ -11,7 +11,6 @@ from reconcile.triggers.calendars import deploy_calendar
 from revisions.errors import Unavailable
 from revisions.spec.manifest import CalendarManifest
 from revisions.store import schema
-from revisions.store import schema as guards
 from revisions.store.database import Database
 from tests.world import World
 
@@ -32,7 +31,7 @@ REFUSED = {
     "update that changes nothing": "UPDATE trigger_revisions SET actor = actor",
     "delete": "DELETE FROM trigger_revisions",
     "truncate": "TRUNCATE trigger_revisions",
-    "truncate with all that hangs on it": "TRUNCATE trigger_revisions CASCADE",
+    "truncate with dependent tables": "TRUNCATE trigger_revisions CASCADE",
     "update under replication": "SET LOCAL session_replication_role = replica; DELETE FROM trigger_revisions",
     "replacing insert": f"INSERT OR REPLACE INTO trigger_revisions SELECT {_COLUMNS} FROM trigger_revisions",
     "upsert": f"""INSERT INTO trigger_revisions SELECT {_COLUMNS} FROM trigger_revisions WHERE true
@@ -40,15 +39,15 @@ REFUSED = {
 }
 ONLY_ON = {
     "truncate": "postgresql",
-    "truncate with all that hangs on it": "postgresql",
+    "truncate with dependent tables": "postgresql",
     "update under replication": "postgresql",
     "replacing insert": "sqlite",
 }
 
 
-@pytest.mark.parametrize("table", guards.GUARDED)
-def test_every_append_only_table_is_guarded(world: World, table: str) -> None:
-    """R-02, S-13: calendars and holds can no more be changed or removed than revisions can."""
+@pytest.mark.parametrize("table", schema.GUARDED)
+def test_every_append_only_table_refuses_update_and_delete(world: World, table: str) -> None:
+    """R-02, S-13: revisions, calendars and holds cannot be changed or deleted."""
     world.create()
     holds.freeze(world.database, world.observations, "acme", None, Caller("ann", "test"))
     deploy_calendar(world.database, world.observations, CALENDAR, Expected(absent=True), Caller("ann"))
@@ -59,7 +58,7 @@ def test_every_append_only_table_is_guarded(world: World, table: str) -> None:
 
 @pytest.mark.parametrize("attempt", REFUSED)
 def test_the_database_refuses_to_change_history(world: World, attempt: str) -> None:
-    """R-02: update, delete, truncate and replacing inserts are refused by the database, for its owner too."""
+    """R-02: the database refuses update, delete, truncate and replacing inserts, also from the owner of the table."""
     dialect = "sqlite" if world.database.is_sqlite else "postgresql"
     if ONLY_ON.get(attempt, dialect) != dialect:
         pytest.skip(f"{dialect} has no such statement")
@@ -70,8 +69,8 @@ def test_the_database_refuses_to_change_history(world: World, attempt: str) -> N
     assert world.history() == before
 
 
-def test_a_replacing_insert_by_the_other_key_is_refused(world: World) -> None:
-    """R-02: on SQLite the insert guard names every unique key, the idempotency key too."""
+def test_a_replacing_insert_with_an_existing_idempotency_key_is_refused(world: World) -> None:
+    """R-02: on SQLite the insert guard checks every unique key."""
     if not world.database.is_sqlite:
         pytest.skip("PostgreSQL has no replacing insert")
     world.create()
@@ -87,27 +86,27 @@ _COPY = """INSERT INTO trigger_revisions
     WHERE revision = 1"""
 
 
-def test_a_missing_guard_is_noticed_by_every_migration(database: Database) -> None:
-    """R-02: a migration that would end without the guards is rolled back."""
+def test_a_migration_fails_while_a_guard_is_missing(database: Database) -> None:
+    """R-02: the migration is rolled back."""
     with database.write() as connection:
-        guards.drop_guards(connection, "trigger_revisions")
+        schema.drop_guards(connection, "trigger_revisions")
     with database.read() as connection:
-        assert len(guards.missing_guards(connection)) == (3 if database.is_sqlite else 2)
+        assert len(schema.missing_guards(connection)) == (3 if database.is_sqlite else 2)
     with pytest.raises(Unavailable, match="unguarded"):
         schema.upgrade(database)
 
 
 def test_a_disabled_guard_counts_as_missing(database: Database) -> None:
-    """R-02: on PostgreSQL a guard must stand as ENABLE ALWAYS."""
+    """R-02: on PostgreSQL a guard must be ENABLE ALWAYS."""
     if database.is_sqlite:
         pytest.skip("SQLite cannot disable a trigger")
     with database.write() as connection:
         connection.execute(text("ALTER TABLE trigger_revisions ENABLE TRIGGER trigger_revisions_rows_immutable"))
-        assert guards.missing_guards(connection) == ["trigger_revisions_rows_immutable"]
+        assert schema.missing_guards(connection) == ["trigger_revisions_rows_immutable"]
 
 
-def test_the_application_need_not_own_the_table(world: World) -> None:
-    """R-02: a role with nothing but rights on the rows can work, and cannot change history."""
+def test_a_role_that_does_not_own_the_tables_cannot_change_history(world: World) -> None:
+    """R-02: such a role has all rights on rows, and cannot disable the guards."""
     if world.database.is_sqlite:
         pytest.skip("SQLite has no roles")
     world.create()

@@ -17,8 +17,7 @@ from reconcile.observations.passes import (
     TzdataDiffers,
 )
 from revisions.ids import TaskKey
-from revisions.store import installations as replica_store
-from revisions.store import tasks
+from revisions.store import installations, tasks
 from revisions.store.tables import trigger_status
 from tests.observing import only
 from tests.world import World
@@ -174,7 +173,7 @@ def test_a_new_tz_database_recomputes_every_next_fire(world: World, monkeypatch:
     assert "2027a" not in mixed[-1]
     with world.database.read() as connection:
         now = world.clock.now(connection)
-        assert {row.tzdata for row in replica_store.replicas_seen_since(connection, now)} >= {"2027a"}
+        assert {row.tzdata for row in installations.replicas_seen_since(connection, now)} >= {"2027a"}
 
 
 def test_a_demand_above_the_rate_is_warned_of_once(world: World) -> None:

@@ -248,7 +248,7 @@ def test_undecided_in_a_freeze_and_in_quarantine(world: World) -> None:
     with world.database.write() as connection:
         quarantines.put(connection, world.id("tick"), "a hand-edited row", now)
     assert "It could not be decided since 2026-03-02T08:02:00Z: a hand-edited row." in told(world, 1)[1]
-    freeze = Hold("h", 1, HoldKind.FREEZE, "acme", None, None, now, now + MINUTE, "", "ops", "release", "ann", now)
+    freeze = Hold("h", 1, HoldKind.FREEZE, "acme", None, None, now, now + MINUTE, None, "ops", "release", "ann", now)
     with world.database.write() as connection:
         holds.append(connection, freeze)
     text = told(world, 1)[1]

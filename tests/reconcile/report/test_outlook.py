@@ -9,7 +9,7 @@ from reconcile.decide.admission import Demanded
 from reconcile.report.outlook import after
 from reconcile.report.plan import Declared, PlannedTrigger, ServerState, decide
 from revisions.ids import TaskKey
-from revisions.spec import manifest as manifests
+from revisions.spec import manifest
 from tests.world import key, task_document, trigger_document
 
 NOW = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -25,7 +25,7 @@ def row_of(schedule: dict[str, Any] | None, active: bool = True) -> PlannedTrigg
 def asked(row: PlannedTrigger | None, *documents: dict[str, Any], standing: float = 5, prune: bool = False) -> float:
     """What is asked for after a folder of these documents was applied to a server with this trigger."""
     server = ServerState(TASKS, {key("tick"): row} if row else {})
-    declared = [Declared("f.yaml", each, manifests.read(each)) for each in documents]
+    declared = [Declared("f.yaml", each, manifest.read(each)) for each in documents]
     found = after(decide(declared, server, "team", prune=prune), server, Demanded(standing, 9), NOW)
     assert found.allowed == 9
     return found.asked

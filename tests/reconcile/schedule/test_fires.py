@@ -8,8 +8,20 @@ from typing import Any
 import pytest
 from croniter import croniter
 
-from reconcile.schedule import fires as schedule
-from reconcile.schedule.fires import Cron, Every, Once, ScheduleError, count, fires, instant, last, left_out
+from reconcile.schedule.fires import (
+    Cron,
+    Every,
+    LeftOut,
+    Once,
+    Schedule,
+    ScheduleError,
+    count,
+    fires,
+    instant,
+    last,
+    left_out,
+    never_fires,
+)
 from revisions.spec.trigger import Fold, Gap
 from tests.blocks import parse
 
@@ -18,15 +30,15 @@ SPRING = instant("2026-03-28T12:00:00Z")  # Berlin goes from 02:00 to 03:00 on t
 AUTUMN = instant("2026-10-24T12:00:00Z")  # and from 03:00 back to 02:00 on October 25th
 
 
-def berlin(expression: str, **more: str) -> schedule.Schedule:
+def berlin(expression: str, **more: str) -> Schedule:
     return parse({"cron": expression, "timezone": "Europe/Berlin", **more})
 
 
-def walls(due: schedule.Schedule, after: datetime, limit: int) -> list[str]:
+def walls(due: Schedule, after: datetime, limit: int) -> list[str]:
     return [fire.local.isoformat() for fire in fires(due, after, None, limit)]
 
 
-def ids(due: schedule.Schedule, after: datetime, limit: int) -> list[str]:
+def ids(due: Schedule, after: datetime, limit: int) -> list[str]:
     return [fire.id for fire in fires(due, after, None, limit)]
 
 
@@ -110,12 +122,12 @@ def test_the_part_of_an_expression_that_is_wrong_is_named(expression: str, messa
 
 def test_what_never_fires_is_known() -> None:
     """S-02: no fire within 50 years: February 30th, an instant that has passed; a leap day is not among them."""
-    assert schedule.never_fires(parse({"cron": "0 0 30 2 *"}), NEW_YEAR)
-    assert schedule.never_fires(parse({"cron": "0 0 31W 2,4 *"}), NEW_YEAR)
-    assert schedule.never_fires(parse({"at": "2026-01-01T00:00:00Z"}), NEW_YEAR)
-    assert not schedule.never_fires(parse({"cron": "0 0 29 2 *"}), NEW_YEAR)
-    assert not schedule.never_fires(parse({"cron": "0 0 * 2 MON#5"}), NEW_YEAR)
-    assert not schedule.never_fires(parse({"every": "40y"}), NEW_YEAR)
+    assert never_fires(parse({"cron": "0 0 30 2 *"}), NEW_YEAR)
+    assert never_fires(parse({"cron": "0 0 31W 2,4 *"}), NEW_YEAR)
+    assert never_fires(parse({"at": "2026-01-01T00:00:00Z"}), NEW_YEAR)
+    assert not never_fires(parse({"cron": "0 0 29 2 *"}), NEW_YEAR)
+    assert not never_fires(parse({"cron": "0 0 * 2 MON#5"}), NEW_YEAR)
+    assert not never_fires(parse({"every": "40y"}), NEW_YEAR)
 
 
 def test_aliases_are_the_expressions_they_stand_for() -> None:
@@ -237,10 +249,10 @@ def test_an_interval_is_anchored_and_never_drifts() -> None:
 def test_what_a_night_leaves_out_is_listed_with_its_reason() -> None:
     """S-09: the wall times that a gap or a fold keeps from firing, with the reason."""
     assert left_out(berlin("*/30 2 * * *"), SPRING, SPRING + timedelta(days=300), 9) == [
-        schedule.LeftOut("2026-03-29T02:00:00", "gap"),
-        schedule.LeftOut("2026-03-29T02:30:00", "gap"),
-        schedule.LeftOut("2026-10-25T02:00:00", "fold"),
-        schedule.LeftOut("2026-10-25T02:30:00", "fold"),
+        LeftOut("2026-03-29T02:00:00", "gap"),
+        LeftOut("2026-03-29T02:30:00", "gap"),
+        LeftOut("2026-10-25T02:00:00", "fold"),
+        LeftOut("2026-10-25T02:30:00", "fold"),
     ]
     assert len(left_out(berlin("* * * * *"), SPRING, None, 7)) == 7
     assert left_out(parse({"every": "1h"}), SPRING, None, 7) == []
@@ -314,7 +326,7 @@ def test_the_ends_of_the_calendar_are_not_crossed() -> None:
     assert newest.at > datetime(9000, 1, 1, tzinfo=UTC)
     assert len(fires(due, first, None, 1)) == 1
     assert fires(due, final, None, 1) == []
-    assert schedule.never_fires(due, final)
+    assert never_fires(due, final)
 
 
 def test_a_year_of_missed_minutes_costs_what_one_does() -> None:

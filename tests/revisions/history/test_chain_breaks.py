@@ -1,4 +1,4 @@
-"""Chains walked: what is hashed, and where a history stops being one; pure."""
+"""Hash chains: the hashed text, and the breaks that a walk finds."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 def revision(number: int, previous: str, **values: Any) -> Revision:
     spec = canonical({"task_version": "v1", "schedule": {"every": "1m"}, "description": f"revision {number}"})
-    made = Revision(
+    unhashed = Revision(
         trigger_id="01J",
         key=KEY,
         revision=number,
@@ -41,19 +41,19 @@ def revision(number: int, previous: str, **values: Any) -> Revision:
         previous_hash=previous,
         hash="",
     )
-    made = replace(made, **values)
-    return replace(made, hash=link(made))
+    unhashed = replace(unhashed, **values)
+    return replace(unhashed, hash=link(unhashed))
 
 
 def history(*values: dict[str, Any]) -> list[Revision]:
-    made: list[Revision] = []
-    for number, given_values in enumerate(values, 1):
-        made.append(revision(number, made[-1].hash if made else ORIGIN, **given_values))
-    return made
+    revisions: list[Revision] = []
+    for number, fields in enumerate(values, 1):
+        revisions.append(revision(number, revisions[-1].hash if revisions else ORIGIN, **fields))
+    return revisions
 
 
 def rows_of(revisions: list[Revision]) -> list[Row]:
-    return [written(one) for one in revisions]
+    return [written(revision) for revision in revisions]
 
 
 def row_for(revisions: list[Revision]) -> dict[str, Any]:
@@ -63,8 +63,8 @@ def row_for(revisions: list[Revision]) -> dict[str, Any]:
 
 
 @given(ANY_TEXT)
-def test_a_string_is_quoted_as_rfc_8785_says(text: str) -> None:
-    """R-10: the fast quoting of the envelope's texts is RFC 8785's, character for character."""
+def test_strings_are_quoted_as_in_rfc_8785(text: str) -> None:
+    """R-10: `quoted` is a faster implementation with the same result."""
     assert quoted(text) == rfc8785.dumps(text).decode()
 
 
@@ -79,9 +79,9 @@ def test_a_string_is_quoted_as_rfc_8785_says(text: str) -> None:
 def test_the_envelope_is_canonical_json(
     actor: str, reason: str, origin: str | None, active: bool, tags: list[str], at: datetime
 ) -> None:
-    """R-10: what is hashed is the canonical text of the whole envelope, whatever its fields hold."""
+    """R-10: the hashed text is the RFC 8785 form of the envelope, for any values of its fields."""
     values = {"actor": actor, "reason": reason, "origin": origin, "active": active, "tags": tuple(tags)}
-    made = revision(1, ORIGIN, **values, at=at, until=at, idempotency_key=origin)
+    first = revision(1, ORIGIN, **values, at=at, until=at, idempotency_key=origin)
     envelope: dict[str, Any] = {
         "action": "DEPLOY",
         "active": active,
@@ -99,12 +99,12 @@ def test_the_envelope_is_canonical_json(
         "trigger": ["01J", *KEY],
         "until": utc_text(at),
     }
-    assert chain.envelope(made) == rfc8785.dumps(envelope).decode()
-    assert revision_of(written(made)) == made
+    assert chain.envelope(first) == rfc8785.dumps(envelope).decode()
+    assert revision_of(written(first)) == first
 
 
 def test_a_row_has_the_columns_of_the_table() -> None:
-    """R-10: rows are walked as they are stored, in the table's own order."""
+    """R-10: `COLUMNS` lists them in the table's order."""
     assert [column.name for column in trigger_revisions.c] == list(COLUMNS)
 
 
@@ -120,78 +120,78 @@ def test_a_row_has_the_columns_of_the_table() -> None:
         min_size=1,
     )
 )
-def test_walking_ends_in_the_fold(values: list[dict[str, Any]]) -> None:
-    """R-11: what a walk ends in is the fold of all revisions, though it looks at few of them."""
-    made = history(*values)
+def test_a_walk_ends_with_the_fold_of_all_revisions(values: list[dict[str, Any]]) -> None:
+    """R-11: although it applies only some of them."""
+    revisions = history(*values)
     walk = Walk("01J")
-    assert walk.extend(rows_of(made[:2])) is None
-    assert walk.extend(rows_of(made[2:])) is None
-    assert walk.current == fold(made)
-    assert walk.end(row_for(made)) is None
+    assert walk.extend(rows_of(revisions[:2])) is None
+    assert walk.extend(rows_of(revisions[2:])) is None
+    assert walk.current == fold(revisions)
+    assert walk.end(row_for(revisions)) is None
 
 
-@given(st.integers(0, 2), st.sampled_from(COLUMNS), st.integers(1, 3))
-def test_every_field_is_hashed(index: int, column: str, pages: int) -> None:
-    """R-10: whatever field of whatever revision is edited, that revision is named, or the one after it."""
-    made = history({}, {"reason": "x"}, {"until": START})
-    listed = rows_of(made)
+@given(st.integers(0, 2), st.sampled_from(COLUMNS))
+def test_an_edit_of_any_field_breaks_the_chain_at_its_revision(index: int, column: str) -> None:
+    """R-10: every field of a revision is hashed."""
+    revisions = history({}, {"reason": "x"}, {"until": START})
+    rows = rows_of(revisions)
     place = COLUMNS.index(column)
-    found = listed[index][place]
-    other = not found if isinstance(found, bool) else found + 7 if isinstance(found, int) else f"{found or ''}x"
-    listed[index] = (*listed[index][:place], other, *listed[index][place + 1 :])
-    first = breaks(listed, row_for(made))
+    value = rows[index][place]
+    edited = not value if isinstance(value, bool) else value + 7 if isinstance(value, int) else f"{value or ''}x"
+    rows[index] = (*rows[index][:place], edited, *rows[index][place + 1 :])
+    first = breaks(rows, row_for(revisions))
     assert first is not None
     assert first.revision == index + 1
 
 
-def test_no_text_can_be_moved_from_one_column_to_the_next() -> None:
-    """R-10: the bytes that are hashed can be split in one way only, also by a spec that holds the envelope's keys."""
+def test_text_moved_from_one_column_to_the_next_breaks_the_chain() -> None:
+    """R-10: the hashed text stays the same, so the walk checks the columns; a spec may contain the envelope's keys."""
     spec = canonical({"task_version": "v1", "schedule": {"every": "1m"}, "input": {"a": 1, "spec": 2, "tags": []}})
-    made = history({"spec": spec})
-    row = dict(zip(COLUMNS, rows_of(made)[0], strict=True))
+    revisions = history({"spec": spec})
+    row = dict(zip(COLUMNS, rows_of(revisions)[0], strict=True))
     text = text_of(tuple(row.values()))
     before, after = row["spec"].split(',"spec":', 1)
     moved = row | {"scopes": f'{row["scopes"]},"spec":{before}', "spec": after}
     assert text_of(tuple(moved.values())) == text
-    first = breaks([tuple(moved.values())], row_for(made))
+    first = breaks([tuple(moved.values())], row_for(revisions))
     assert first is not None
     assert first.what is BreakKind.CONTENT
     before, after = row["spec"].split(',"tags":', 1)
     moved = row | {"spec": before, "tags": f'{after},"tags":{row["tags"]}'}
     assert text_of(tuple(moved.values())) == text
-    first = breaks([tuple(moved.values())], row_for(made))
+    first = breaks([tuple(moved.values())], row_for(revisions))
     assert first is not None
     assert first.what is BreakKind.CONTENT
 
 
-def test_the_current_row_must_be_the_fold() -> None:
-    """R-10: each of its fields is named when it differs; so is a row that is missing, and one without a history."""
-    made = history({}, {"action": Action.DEACTIVATE, "active": False, "reason": "quiet"})
-    row = row_for(made)
-    assert breaks(rows_of(made), row) is None
+def test_a_current_row_that_differs_from_the_fold_is_a_break() -> None:
+    """R-10: the break names the field, a missing row, or a row without a history."""
+    revisions = history({}, {"action": Action.DEACTIVATE, "active": False, "reason": "quiet"})
+    row = row_for(revisions)
+    assert breaks(rows_of(revisions), row) is None
     for field in row.keys() - {"trigger_id"}:
-        first = breaks(rows_of(made), row | {field: "other"})
+        first = breaks(rows_of(revisions), row | {field: "other"})
         assert first is not None
         assert (first.what, first.field, first.found, first.revision) == (BreakKind.CURRENT, field, "other", 2)
-    missing = breaks(rows_of(made), None)
+    missing = breaks(rows_of(revisions), None)
     assert missing is not None
     assert "missing" in missing.message
-    bare = breaks([], row)
-    assert bare is not None
-    assert "no history" in bare.message
+    without_history = breaks([], row)
+    assert without_history is not None
+    assert "no history" in without_history.message
 
 
-def test_a_signed_head_must_be_passed_as_it_was() -> None:
-    """R-10: a history that is sound in itself is held against the head that was signed."""
-    made = history({}, {}, {})
-    head = ChainHead("01J", KEY, 2, made[1].hash)
-    assert Walk("01J", head).extend(rows_of(made)) is None
-    again = history({}, {"actor": "mallory"}, {})
-    first = Walk("01J", head).extend(rows_of(again))
+def test_a_history_without_the_signed_head_is_a_break() -> None:
+    """R-10: a rewritten or shortened history has a valid chain, but not the revision that the checkpoint signed."""
+    revisions = history({}, {}, {})
+    head = ChainHead("01J", KEY, 2, revisions[1].hash)
+    assert Walk("01J", head).extend(rows_of(revisions)) is None
+    rewritten = history({}, {"actor": "mallory"}, {})
+    first = Walk("01J", head).extend(rows_of(rewritten))
     assert first is not None
     assert (first.what, first.revision) == (BreakKind.CHECKPOINT, 2)
-    cut = Walk("01J", head)
-    assert cut.extend(rows_of(made[:1])) is None
-    first = cut.end(row_for(made[:1]))
+    shortened = Walk("01J", head)
+    assert shortened.extend(rows_of(revisions[:1])) is None
+    first = shortened.end(row_for(revisions[:1]))
     assert first is not None
     assert (first.what, first.revision, first.found) == (BreakKind.CHECKPOINT, 2, None)

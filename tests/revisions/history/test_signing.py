@@ -1,4 +1,4 @@
-"""Signatures and checkpoints: pure."""
+"""Keys, signatures and checkpoints."""
 
 import json
 from datetime import UTC, datetime
@@ -17,12 +17,12 @@ HEADS = [ChainHead(f"0{n}", TriggerKey("acme", "production", "report", f"t{n}"),
 
 
 def checkpoint() -> Any:
-    made = checkpoints.document(HEADS, datetime(2026, 3, 2, tzinfo=UTC), "0001", KEY)
-    return json.loads(json.dumps(made))
+    document = checkpoints.document(HEADS, datetime(2026, 3, 2, tzinfo=UTC), "0001", KEY)
+    return json.loads(json.dumps(document))
 
 
-def test_keys_are_texts() -> None:
-    """R-10: a key is one line, and what is no key is refused without being shown."""
+def test_a_key_is_parsed_from_its_text() -> None:
+    """R-10: a key is one line of text; an error for an invalid private key does not show the input."""
     assert PrivateKey.parse(KEY.text + "\n") == KEY
     assert PublicKey.parse(str(KEY.public)) == KEY.public
     assert KEY.text not in repr(KEY)
@@ -34,10 +34,10 @@ def test_keys_are_texts() -> None:
         PublicKey.parse(KEY.text)
 
 
-def test_what_is_signed_can_be_read_in_one_way() -> None:
-    """R-10: kind and payload are told apart by their lengths, so that a signature for one is none for another."""
+def test_a_signature_is_valid_for_one_kind_and_payload_only() -> None:
+    """R-10: the signed bytes contain the lengths of the kind and the payload."""
     assert encoding("http://example.com/HelloWorld", "hello world") == (
-        b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"  # the example of DSSE's protocol.md
+        b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"  # example in DSSE's protocol.md
     )
     signature = KEY.sign("a", "b c")
     assert KEY.public.holds("a", "b c", signature)
@@ -46,38 +46,38 @@ def test_what_is_signed_can_be_read_in_one_way() -> None:
     assert not PrivateKey.fresh().public.holds("a", "b c", signature)
 
 
-def test_a_checkpoint_is_read_as_it_was_written() -> None:
-    """R-10: the heads of all triggers under one digest and one signature, the key pinned or not."""
+def test_a_checkpoint_is_read_with_and_without_an_expected_key() -> None:
+    """R-10: it has the heads of all triggers under one digest and one signature."""
     read = checkpoints.read(checkpoint(), KEY.public)
     assert (read.heads, read.is_pinned) == ({head.trigger_id: head for head in HEADS}, True)
     assert checkpoints.read(checkpoint(), None).is_pinned is False
 
 
 ALTERED = {
-    "a head": lambda made: made["heads"][0].update(hash="f" * 64),
-    "a head left out": lambda made: made["heads"].pop(),
-    "a head twice": lambda made: made["heads"].append(made["heads"][0]),
-    "the time": lambda made: made["checkpoint"].update(created_at="2026-03-03T00:00:00Z"),
-    "the digest": lambda made: made["checkpoint"].update(digest=checkpoints.heads_digest(HEADS[:1])),
-    "no signature": lambda made: made.pop("signature"),
-    "an empty signature": lambda made: made["signature"].update(signature=""),
-    "no heads": lambda made: made.pop("heads"),
-    "a field more": lambda made: made["checkpoint"].update(more=1),
-    "another kind of value": lambda made: made["heads"][0].update(revision=True),
+    "a head": lambda document: document["heads"][0].update(hash="f" * 64),
+    "a head left out": lambda document: document["heads"].pop(),
+    "a repeated head": lambda document: document["heads"].append(document["heads"][0]),
+    "the time": lambda document: document["checkpoint"].update(created_at="2026-03-03T00:00:00Z"),
+    "the digest": lambda document: document["checkpoint"].update(digest=checkpoints.heads_digest(HEADS[:1])),
+    "no signature": lambda document: document.pop("signature"),
+    "an empty signature": lambda document: document["signature"].update(signature=""),
+    "no heads": lambda document: document.pop("heads"),
+    "an additional field": lambda document: document["checkpoint"].update(more=1),
+    "a value of another type": lambda document: document["heads"][0].update(revision=True),
 }
 
 
 @pytest.mark.parametrize("alter", ALTERED.values(), ids=ALTERED)
 def test_an_altered_checkpoint_is_refused(alter: Any) -> None:
-    """R-10: nothing in it can be changed, and nothing unsigned is taken."""
-    made = checkpoint()
-    alter(made)
+    """R-10: any change, and a missing signature, makes it invalid."""
+    document = checkpoint()
+    alter(document)
     with pytest.raises(Invalid):
-        checkpoints.read(made, None)
+        checkpoints.read(document, None)
 
 
-def test_another_key_is_refused() -> None:
-    """R-10: signed is not enough: by whom is what counts."""
+def test_a_checkpoint_signed_by_another_key_is_refused() -> None:
+    """R-10: the expected key must have signed it; values that are not a checkpoint are refused too."""
     with pytest.raises(Invalid, match="was expected"):
         checkpoints.read(checkpoint(), PrivateKey.fresh().public)
     wrong: Any

@@ -1,4 +1,4 @@
-"""Text into values, and what is refused on the way."""
+"""Parsing of documents, and the faults of their fields."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from revisions.spec.trigger import TriggerManifest
 from tests.world import trigger_document
 
 MERGED = "a0: &a0 {k: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 20)}]}}\n" for n in range(1, 9))
-"""Of a few hundred characters, which would be written out to twenty thousand million."""
+"""Nested merges of a few hundred characters that would expand to 20 thousand million values."""
 
 
 @pytest.mark.parametrize(
-    ("text", "where"),
+    ("text", "position"),
     [
         ("a: 1\na: 2", "line 2, column 1"),
         ("a: [1", "line 1, column 6"),
@@ -30,29 +30,29 @@ MERGED = "a0: &a0 {k: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 
         (MERGED, "line 4, column 5"),
     ],
 )
-def test_malformed_text_says_where(text: str, where: str) -> None:
-    """R-18: what cannot be read at all is named with line and column; duplicate keys are refused."""
+def test_the_error_of_malformed_text_has_its_line_and_column(text: str, position: str) -> None:
+    """R-18: also for duplicate keys and for documents that are too large or too deeply nested."""
     with pytest.raises(Malformed) as refused:
         documents.load(text, "file.yaml")
     assert "file.yaml" in refused.value.detail
-    assert where in refused.value.detail
+    assert position in refused.value.detail
 
 
-def test_merges_are_written_out() -> None:
-    """R-18: a mapping that is merged stands where it is merged; what is written beside it comes first."""
+def test_merges_are_expanded() -> None:
+    """R-18: keys beside a merge take precedence over the merged ones."""
     text = "a: &a {x: 1, y: 2}\nb: &b {<<: *a, x: 3}\nc: {<<: [*b, {z: 4}]}"
     assert documents.load(text) == [{"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"z": 4, "x": 3, "y": 2}}]
 
 
-def test_a_text_of_many_documents_is_bounded_for_each() -> None:
-    """R-18: a file of many triggers is read, however long; and no more of it than is wanted."""
-    found = documents.load("- 1\n- 2\n---\n" * 8_000)
-    assert len(found) == 8_000
+def test_the_size_limit_applies_to_each_document() -> None:
+    """R-18: a file may contain any number of documents; parsing stops after `most` of them."""
+    loaded = documents.load("- 1\n- 2\n---\n" * 8_000)
+    assert len(loaded) == 8_000
     assert documents.load("a: 1\n---\n" * 3 + "{", most=2) == [{"a": 1}] * 2
 
 
-def test_json_is_read_as_json() -> None:
-    """R-18: so large documents have a way; numbers know how they were written, and what is after all YAML is read."""
+def test_json_is_parsed_as_json() -> None:
+    """R-18: JSON documents may be larger than YAML ones; numbers keep their text, and YAML in flow style is parsed."""
     assert documents.placed(f"\n {[1] * 60_000}") == [(2, [1] * 60_000)]
     (document,) = documents.load('{"version": 1.10, "e": 1e3}')
     assert (document["version"].written, document["e"]) == ("1.10", 1000)
@@ -60,8 +60,8 @@ def test_json_is_read_as_json() -> None:
     assert documents.load('{"a": 1}\n---\n{"b": 2}') == [{"a": 1}, {"b": 2}]
 
 
-def test_instants_stay_as_written() -> None:
-    """S-01: no timestamp is resolved: an instant stays the text that was written."""
+def test_instants_stay_strings() -> None:
+    """S-01: YAML timestamps are not converted."""
     assert documents.load("at: 2026-01-01T00:00:00Z\nyes: no") == [{"at": "2026-01-01T00:00:00Z", "yes": "no"}]
 
 
@@ -85,15 +85,15 @@ def test_instants_stay_as_written() -> None:
         ),
     ],
 )
-def test_what_json_cannot_carry_is_refused_by_path(text: str, path: str) -> None:
-    """R-18: NUL, lone surrogates, NaN, Infinity, large integers and what is no JSON are refused, naming the path."""
+def test_values_without_an_exact_json_form_are_refused(text: str, path: str) -> None:
+    """R-18: the fault names the path of a NUL, lone surrogate, NaN, Infinity, large integer or other type."""
     with pytest.raises(Invalid) as refused:
         documents.check(documents.load(text)[0])
     assert refused.value.errors[0].path == path
 
 
-def test_the_largest_exact_integer_is_kept() -> None:
-    """R-18: up to ±(2^53−1) integers are exact."""
+def test_the_largest_exact_integer_is_accepted() -> None:
+    """R-18: integers up to ±(2^53−1) are exact in JSON."""
     documents.check([9007199254740991, -9007199254740991, 1e300, True, None, "😀"])
 
 
@@ -113,8 +113,8 @@ def test_the_largest_exact_integer_is_kept() -> None:
         ("a\n", False),
     ],
 )
-def test_names_are_checked_and_never_folded(name: str, valid: bool) -> None:
-    """R-01: project, domain and trigger names are 1 to 63 of lower case, digits and - _ . between."""
+def test_names_are_checked_and_keep_their_case(name: str, valid: bool) -> None:
+    """R-01: names are 1 to 63 lower-case letters and digits, with - _ . between them."""
     document = trigger_document(name)
     if valid:
         assert TriggerManifest.read(document).key.name == name
@@ -124,27 +124,27 @@ def test_names_are_checked_and_never_folded(name: str, valid: bool) -> None:
         assert refused.value.errors[0].path == "metadata.name"
 
 
-def test_task_names_may_hold_upper_case() -> None:
-    """R-01: a task name may be Flyte's `env.Main`."""
+def test_task_names_may_have_upper_case_letters() -> None:
+    """R-01: such as `env.Main` in Flyte."""
     assert TriggerManifest.read(trigger_document(task="env.Main")).key.task == "env.Main"
 
 
 @pytest.mark.parametrize("version", ["1.10", "v1+build_2", "A" * 128])
-def test_versions(version: str) -> None:
-    """R-01: versions are 1 to 128 of letters, digits and . _ + -."""
+def test_valid_task_versions_are_accepted(version: str) -> None:
+    """R-01: versions are 1 to 128 letters, digits and the characters . _ + -."""
     assert TriggerManifest.read(trigger_document(task_version=version)).spec.task_version == version
 
 
 @pytest.mark.parametrize("version", ["", "v 1", "A" * 129, "ü"])
-def test_other_versions_are_refused(version: str) -> None:
-    """R-01: anything else is refused at its field."""
+def test_invalid_task_versions_are_refused(version: str) -> None:
+    """R-01: the fault names the field."""
     with pytest.raises(Invalid) as refused:
         TriggerManifest.read(trigger_document(task_version=version))
     assert refused.value.errors[0].path == "spec.task_version"
 
 
-def test_a_number_where_a_text_belongs_is_told_to_be_quoted() -> None:
-    """R-18: `1.10` unquoted is a number, and is refused with the way out."""
+def test_the_hint_for_an_unquoted_version_says_to_quote_it() -> None:
+    """R-18: `1.10` without quotes is a number."""
     text = "apiVersion: triggerctl/v1\nkind: Trigger\nmetadata: {project: a, domain: b, task: c, name: d}\n"
     with pytest.raises(Invalid) as refused:
         read(documents.load(text + "spec: {task_version: 1.10, schedule: {every: 1m}}")[0])
@@ -162,23 +162,23 @@ def test_a_number_where_a_text_belongs_is_told_to_be_quoted() -> None:
         ({"webhook": {"scheme": "github"}}, "spec.webhook", "leave it out"),
     ],
 )
-def test_unknown_fields_name_the_nearest_known(spec: dict[str, Any], path: str, hint: str) -> None:
-    """R-18: an unknown field is an error that names it and the nearest known one."""
+def test_the_hint_for_an_unknown_field_names_the_nearest_known_one(spec: dict[str, Any], path: str, hint: str) -> None:
+    """R-18: for an unknown value the hint lists the known values."""
     with pytest.raises(Invalid) as refused:
         TriggerManifest.read(trigger_document(**spec))
     assert (path, hint) in [(fault.path, fault.hint) for fault in refused.value.errors]
 
 
-def test_all_faults_are_told_at_once() -> None:
-    """R-18: nobody mends a manifest one error at a time."""
+def test_one_error_lists_the_faults_of_all_fields() -> None:
+    """R-18: metadata and spec together."""
     with pytest.raises(Invalid) as refused:
         TriggerManifest.read(trigger_document("Bad", task_version=3, overlap="x", retry={"max_attempts": 0}))
     paths = {fault.path for fault in refused.value.errors}
     assert paths == {"metadata.name", "spec.task_version", "spec.overlap", "spec.retry.max_attempts"}
 
 
-def test_of_many_faults_some_are_told() -> None:
-    """R-18: a thousand wrong names cost no more to find words for than anybody reads."""
+def test_the_number_of_reported_faults_is_limited() -> None:
+    """R-18: faults beyond `MOST_FAULTS` are not computed."""
     wrong = {f"name-{number}": "x" for number in range(1_000)}
     whole = trigger_document()
     inside = whole | {"spec": whole["spec"] | wrong}

@@ -1,4 +1,4 @@
-"""Manifests judged field by field, every fault at once."""
+"""Faults of manifests, field by field."""
 
 from typing import Any
 
@@ -46,17 +46,19 @@ def calendar(**spec: Any) -> dict[str, Any]:
         ({"retry": {"max_attempts": 0}}, "retry.max_attempts", "input should be greater than or equal to 1", ""),
     ],
 )
-def test_a_fault_of_a_trigger_is_named(field: dict[str, Any], path: str, message: str, hint: str | None) -> None:
-    """R-18, S-01, S-02: its path, what is wrong, and the way out."""
+def test_a_fault_of_a_trigger_has_path_message_and_hint(
+    field: dict[str, Any], path: str, message: str, hint: str | None
+) -> None:
+    """R-18, S-01, S-02: one case per kind of fault."""
     [fault] = faults(trigger_document(**field))
     assert (fault.path, fault.message) == (f"spec.{path}", message)
     assert hint is None or fault.hint == hint
 
 
-def test_all_faults_are_told_at_once() -> None:
-    """R-18: those of texts that are parsed among those of the form."""
-    found = faults(trigger_document(schedule={"every": "x", "count": 0, "later": 1}, start_within="x", retry=1))
-    assert [fault.path.removeprefix("spec.") for fault in found] == [
+def test_one_error_lists_all_faults() -> None:
+    """R-18: faults of durations and instants are listed together with those of types."""
+    reported = faults(trigger_document(schedule={"every": "x", "count": 0, "later": 1}, start_within="x", retry=1))
+    assert [fault.path.removeprefix("spec.") for fault in reported] == [
         *("schedule.every", "schedule.count", "schedule.later", "start_within", "retry"),
     ]
 
@@ -71,8 +73,8 @@ def test_all_faults_are_told_at_once() -> None:
         ({"secrets": ["A", "A"]}, "secrets[1]", "A stands there twice"),
     ],
 )
-def test_a_fault_of_a_task_is_named(field: dict[str, Any], path: str, message: str) -> None:
-    """R-12, R-18: also beside the launcher's block."""
+def test_a_fault_of_a_task_has_path_and_message(field: dict[str, Any], path: str, message: str) -> None:
+    """R-12, R-18: also for a missing launcher block and the block of another launcher."""
     [fault] = faults(task_document(**field))
     assert (fault.path, fault.message) == (f"spec.{path}", message)
 
@@ -87,14 +89,14 @@ def test_a_fault_of_a_task_is_named(field: dict[str, Any], path: str, message: s
         ({"owner": ""}, "owner", "string should have at least 1 character"),
     ],
 )
-def test_a_fault_of_a_calendar_is_named(field: dict[str, Any], path: str, message: str) -> None:
-    """S-13, R-18."""
+def test_a_fault_of_a_calendar_has_path_and_message(field: dict[str, Any], path: str, message: str) -> None:
+    """S-13, R-18: for entries of `dates` the path has their index."""
     [fault] = faults(calendar(**field))
     assert (fault.path, fault.message) == (f"spec.{path}", message)
 
 
-def test_the_written_spec_travels_beside_the_typed_one() -> None:
-    """R-10: no default is filled into it; `active` is no part of it."""
+def test_a_manifest_keeps_the_spec_as_it_was_written() -> None:
+    """R-10: without defaults, and for a trigger without `active`."""
     read = TriggerManifest.read(trigger_document(active=False, schedule={"every": "60s"}))
     assert read.spec.active is False
     assert read.written == trigger_document()["spec"] | {"schedule": {"every": "60s"}}

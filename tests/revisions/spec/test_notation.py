@@ -1,4 +1,4 @@
-"""How spans and instants may be written (S-01, S-15)."""
+"""Parsing of spans and instants (S-01, S-15)."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,8 +27,8 @@ from revisions.spec.notation import ScheduleError, duration, instant
         ("1000y", timedelta(days=365_000)),
     ],
 )
-def test_spans_that_can_be_written(text: str, span: timedelta) -> None:
-    """S-01: a span is a number and a unit of s m h d w y, or ISO 8601; a year is 365 days."""
+def test_valid_spans_are_parsed(text: str, span: timedelta) -> None:
+    """S-01: a span is a number with one of the units s m h d w y, or an ISO 8601 duration; a year is 365 days."""
     assert duration(text) == span
 
 
@@ -37,8 +37,8 @@ def test_spans_that_can_be_written(text: str, span: timedelta) -> None:
     ["", "15", "m", "15 m", "15M", "-5m", "+5m", "1h30m", "1mo", "P", "PT", "P1DT", "P1M", "P1.5DT2H", "PT1M2H",
      "pt5m", "1e3s", "8000y", "P365001D", "9999999999y", "99999999999s", "١m", "5m\n", 900, 1.5, True, None],
 )  # fmt: skip
-def test_spans_that_cannot(text: object) -> None:
-    """S-01: months have no length, what reads two ways is no span, none leads out of the calendar."""
+def test_invalid_spans_are_refused(text: object) -> None:
+    """S-01: months have no fixed length; ambiguous texts and spans longer than the calendar are refused."""
     with pytest.raises(ScheduleError) as caught:
         duration(text, "every")
     assert caught.value.path == "every"
@@ -58,8 +58,8 @@ def test_spans_that_cannot(text: object) -> None:
         ("9999-12-31T23:59:59Z", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
-def test_instants_that_can_be_written(text: str, at: datetime) -> None:
-    """S-01: an instant is RFC 3339 with its zone and becomes UTC."""
+def test_valid_instants_are_parsed(text: str, at: datetime) -> None:
+    """S-01: an instant is RFC 3339 with a zone, and is converted to UTC."""
     assert instant(text) == at
     assert instant(text).tzinfo is UTC
 
@@ -71,16 +71,16 @@ def test_instants_that_can_be_written(text: str, at: datetime) -> None:
      "0001-01-01T00:00:00Z", "0001-01-01T23:59:59.999999Z", "9999-12-31T23:59:59.000001Z",
      "9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59-00:01", "2026-01-01T08:00:00Z\n", 1767254400, None],
 )  # fmt: skip
-def test_instants_that_cannot(text: object) -> None:
-    """S-02: an instant without a zone, or that no calendar holds with room on either side, is refused."""
+def test_invalid_instants_are_refused(text: object) -> None:
+    """S-02: also instants without a zone, and those at either end of the calendar."""
     with pytest.raises(ScheduleError) as caught:
         instant(text, "at")
     assert caught.value.path == "at"
     assert caught.value.hint
 
 
-def test_a_fraction_is_refused_where_whole_seconds_are_asked() -> None:
-    """S-15: `at` and `anchor` are whole seconds; a fraction of zero is none, and an anchor may be the first of all."""
+def test_whole_seconds_refuse_a_fraction() -> None:
+    """S-15: `at` and `anchor` are whole seconds; a zero fraction and the first instant of the calendar are allowed."""
     assert instant("0001-01-01T00:00:00Z", whole=True) == datetime.min.replace(tzinfo=UTC)
     assert instant("2026-01-01T08:00:00.000Z", whole=True) == datetime(2026, 1, 1, 8, tzinfo=UTC)
     with pytest.raises(ScheduleError, match="whole second"):

@@ -1,4 +1,4 @@
-"""Stored specs read into typed objects, as a whole or as far as this release can."""
+"""Stored specs: parsed completely, or as far as this release can read them."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -15,8 +15,8 @@ def trigger(**written: Any) -> str:
     return canonical({"task_version": "v1", "schedule": {"every": "1m"}} | written)
 
 
-def test_a_trigger_is_typed_with_its_defaults() -> None:
-    """R-10: durations, instants and days are values; what is not written has its default."""
+def test_a_trigger_spec_has_typed_values_and_defaults() -> None:
+    """R-10: durations, instants and days are parsed; missing fields have their defaults."""
     schedule = {"every": "90s", "start": "2026-03-01T01:00:00+01:00", "exclude": ["2026-03-02/2026-03-03"]}
     spec = stored.trigger_spec(trigger(schedule=schedule, start_within="PT1H", expect={"success_by": "09:30"}))
     assert spec.schedule.every == timedelta(seconds=90)
@@ -28,9 +28,9 @@ def test_a_trigger_is_typed_with_its_defaults() -> None:
     assert (spec.catchup, spec.retry.max_attempts, spec.deactivate_after) == (CatchupSpec(), 3, 5)
 
 
-def test_a_text_is_read_once() -> None:
-    """L-04: passes ask for thousands of specs a second, and get the same object."""
-    text = trigger(description="once")
+def test_a_text_is_parsed_once() -> None:
+    """L-04: a pass reads thousands of specs per second, so parsed specs are cached and share their defaults."""
+    text = trigger(description="cached")
     assert stored.trigger_spec(text) is stored.trigger_spec(text)
     assert stored.trigger_spec(text).retry is stored.trigger_spec(trigger()).retry
 
@@ -47,8 +47,8 @@ def test_a_text_is_read_once() -> None:
         ("{", "is no JSON"),
     ],
 )
-def test_what_this_release_cannot_read_is_named(text: str, message: str) -> None:
-    """L-13: the field and what is wrong with it."""
+def test_the_error_of_an_unreadable_spec_names_the_field(text: str, message: str) -> None:
+    """L-13: with its path and the fault."""
     with pytest.raises(Unreadable) as refused:
         stored.trigger_spec(text)
     assert str(refused.value).startswith(message)
@@ -64,15 +64,15 @@ def test_what_this_release_cannot_read_is_named(text: str, message: str) -> None
     ],
     ids=["a value", "a field", "an entry of a list", "a block"],
 )
-def test_the_rest_can_be_read(wrong: dict[str, Any], schedule: ScheduleSpec) -> None:
-    """L-13: pausing and replacing need no look at what is wrong."""
+def test_unreadable_fields_are_left_out(wrong: dict[str, Any], schedule: ScheduleSpec) -> None:
+    """L-13: so that a trigger with such a field can be paused or replaced."""
     spec = stored.readable_trigger(trigger(catchup={"policy": "all", "inactive": True}, later=2, **wrong))
     assert spec.schedule == schedule
     assert spec.catchup == CatchupSpec(policy=CatchupPolicy.ALL, inactive=True)
 
 
-def test_nothing_can_be_made_of_a_spec_without_its_task() -> None:
-    """L-13: then nobody knows what the trigger is bound to."""
+def test_a_spec_without_a_task_version_is_unreadable() -> None:
+    """L-13: the task that the trigger is bound to is unknown."""
     for text in ("{}", "[]", "7", '{"task_version":1}'):
         with pytest.raises(Unreadable):
             stored.readable_trigger(text)
@@ -88,13 +88,15 @@ def test_nothing_can_be_made_of_a_spec_without_its_task() -> None:
         ({"every": "1m"}, {"every": "1m", "exclude": []}, False),
     ],
 )
-def test_a_schedule_is_kept_that_is_written_alike(first: dict[str, Any], second: dict[str, Any], same: bool) -> None:
-    """R-21: whatever else the spec says; a block that is written anew is a new one."""
+def test_schedules_with_equal_text_have_the_same_timing(
+    first: dict[str, Any], second: dict[str, Any], same: bool
+) -> None:
+    """R-21: other blocks of the spec do not matter; a rewritten block is a new schedule."""
     assert stored.same_timing(trigger(schedule=first), trigger(schedule=second, description="other")) is same
 
 
-def test_a_task_is_typed_with_its_block() -> None:
-    """X-10, X-12, X-04: the block stays as written, for its launcher to read."""
+def test_a_task_spec_has_its_launchers_block() -> None:
+    """X-10, X-12, X-04: the block is kept as written, and parsed by the launcher."""
     written = {"launcher": "process", "process": {"command": ["a"]}, "timeout": "5m", "secrets": ["A"]}
     spec = stored.task_spec(canonical(written | {"concurrency": {"limit": 2}}))
     assert (spec.launcher, spec.block, spec.timeout) == ("process", {"command": ["a"]}, timedelta(minutes=5))
@@ -104,8 +106,8 @@ def test_a_task_is_typed_with_its_block() -> None:
     assert stored.readable_task(canonical(written | {"timeout": "soon"})).timeout == timedelta(hours=1)
 
 
-def test_a_calendar_closes_nothing_after_its_end() -> None:
-    """S-13: the day of the end itself is closed."""
+def test_a_calendar_closes_no_day_after_its_end() -> None:
+    """S-13: the day of `until` is still closed."""
     spec = stored.calendar_spec(
         canonical({"owner": "ann", "dates": ["2026-12-24/2026-12-26"], "until": "2026-12-25T12:00:00Z"})
     )
@@ -114,7 +116,7 @@ def test_a_calendar_closes_nothing_after_its_end() -> None:
         stored.calendar_spec('{"dates":["x"],"owner":"ann"}')
 
 
-def test_what_a_deploy_resolved_is_an_instant() -> None:
-    """S-15: the instant of an `in`, None for any other schedule."""
+def test_the_instant_resolved_from_in_is_read() -> None:
+    """S-15: None for any other kind of schedule."""
     assert stored.resolved_at("{}") is None
     assert stored.resolved_at('{"at":"2026-03-02T08:00:00Z"}') == datetime(2026, 3, 2, 8, tzinfo=UTC)

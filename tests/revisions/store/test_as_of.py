@@ -1,4 +1,4 @@
-"""How a trigger stood at a time, read without reading its whole history."""
+"""Past states of a trigger, read without its whole history."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,8 +14,8 @@ from tests.world import World, key
 @pytest.mark.parametrize(
     "history", ["toggled", "paused and redeployed", "created inactive", "deleted and back", "renamed"]
 )
-def test_it_is_what_the_revisions_up_to_then_amount_to(world: World, history: str) -> None:
-    """R-09, R-03: at every revision, a moment before it and long after the last."""
+def test_a_past_state_is_the_fold_of_the_revisions_up_to_then(world: World, history: str) -> None:
+    """R-09, R-03: at each revision, just before the next one, at the present time and before the first one."""
     name = "tick"
     steps: list[Callable[[], object]]
     match history:
@@ -51,7 +51,7 @@ def test_it_is_what_the_revisions_up_to_then_amount_to(world: World, history: st
     with world.database.read() as connection:
         for number, revision in enumerate(revisions, 1):
             for later in (timedelta(), timedelta(minutes=10, microseconds=-1)):
-                found = revision_store.as_of(connection, world.id(name), revision.at + later)
-                assert found == fold(revisions[:number])
+                past = revision_store.as_of(connection, world.id(name), revision.at + later)
+                assert past == fold(revisions[:number])
         assert revision_store.as_of(connection, world.id(name), now) == store.get(connection, key(name))
         assert revision_store.as_of(connection, world.id(name), world.start - timedelta(microseconds=1)) is None

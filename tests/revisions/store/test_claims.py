@@ -8,7 +8,7 @@ from tests.world import World
 
 
 def test_a_heartbeat_prolongs_a_lease_and_never_shortens_it(world: World) -> None:
-    """X-05: a worker that holds a longer lease keeps it, whatever the service asks for."""
+    """X-05: an extension that ends before the lease has no effect."""
     world.create()
     world.advance(minutes=1)
     world.resync()

@@ -1,4 +1,4 @@
-"""Logs: head and tail kept, the middle dropped."""
+"""Logs: the head and the tail are kept, the middle is dropped."""
 
 import random
 
@@ -14,7 +14,7 @@ LOG = random.Random(17).randbytes(2 * 2**20 + 1234)
 
 
 def store(database: Database, log: bytes, step: int) -> None:
-    """Appends a log that grows by `step` bytes at a time, as a worker does."""
+    """Store a log that grows by `step` bytes at a time, as a worker does."""
     stored = 0
     for size in [*range(step, len(log), step), len(log)]:
         pieces = [LogPiece(start, log[start:end]) for start, end in logs.wanted(stored, size, HEAD + TAIL)]
@@ -25,10 +25,10 @@ def store(database: Database, log: bytes, step: int) -> None:
 
 
 @pytest.mark.parametrize("step", [10_000, 70_000, 300_000, len(LOG)])
-def test_of_two_mebibytes_head_and_tail_are_kept(database: Database, step: int) -> None:
-    """X-17: the first and the last 512 KiB, and how much lies between, however the log grew."""
+def test_head_and_tail_of_two_mebibytes_are_kept(database: Database, step: int) -> None:
+    """X-17: the first and last 512 KiB and the number of dropped bytes, for any size of steps."""
     if step == 10_000 and not database.is_sqlite:
-        pytest.skip("the same, slowly")
+        pytest.skip("slow, and covered on SQLite")
     store(database, LOG, step)
     with database.read() as connection:
         assert logs.read(connection, "r1", 1) == LogText(LOG[:HEAD], len(LOG) - HEAD - TAIL, LOG[-TAIL:])
@@ -37,15 +37,15 @@ def test_of_two_mebibytes_head_and_tail_are_kept(database: Database, step: int) 
 
 
 def test_a_small_log_is_kept_whole(database: Database) -> None:
-    """X-17: nothing is dropped, and bytes are bytes."""
+    """X-17: no byte is dropped or changed, also when the log is not valid UTF-8."""
     store(database, b"\x00\xff\xfe half", 3)
     with database.read() as connection:
         assert logs.read(connection, "r1", 1) == LogText(b"\x00\xff\xfe half", 0, b"")
         assert logs.read(connection, "r1", 2) == LogText(b"", 0, b"")
 
 
-def test_a_log_just_as_long_as_what_is_kept(database: Database) -> None:
-    """X-17: head and tail meet."""
+def test_a_log_as_long_as_head_and_tail_is_kept_whole(database: Database) -> None:
+    """X-17: the tail begins where the head ends."""
     store(database, LOG[: HEAD + TAIL], 400_000)
     with database.read() as connection:
         text = logs.read(connection, "r1", 1)
@@ -53,8 +53,8 @@ def test_a_log_just_as_long_as_what_is_kept(database: Database) -> None:
     assert text.head + text.tail == LOG[: HEAD + TAIL]
 
 
-def test_following_begins_anywhere(database: Database) -> None:
-    """X-17: what is stored from a position on, for `--follow`."""
+def test_a_log_is_read_from_any_position(database: Database) -> None:
+    """X-17: `--follow` reads the bytes from its position on."""
     store(database, LOG[:1000], 100)
     with database.read() as connection:
         assert b"".join(piece.data for piece in logs.read_from(connection, "r1", 1, 250)) == LOG[250:1000]
@@ -62,20 +62,20 @@ def test_following_begins_anywhere(database: Database) -> None:
         assert logs.read_from(connection, "r1", 1, 1000) == []
 
 
-def test_catching_up_in_small_steps_keeps_the_head_first() -> None:
-    """X-17: a limit never lets the tail overtake the head."""
+def test_the_head_is_sent_before_the_tail() -> None:
+    """X-17: also when a limit allows only some of the missing bytes."""
     assert logs.wanted(0, 5 * HEAD, 1000) == [(0, 1000)]
     assert logs.wanted(HEAD - 10, 5 * HEAD, 1000) == [(HEAD - 10, HEAD), (4 * HEAD, 4 * HEAD + 990)]
     assert logs.wanted(5 * HEAD, 5 * HEAD, 1000) == []
 
 
 def test_head_and_tail_are_half_a_mebibyte_each() -> None:
-    """X-17: operators rely on the number."""
+    """X-17: the sizes are documented."""
     assert (HEAD, TAIL) == (524_288, 524_288)
 
 
-def test_the_tail_ends_at_the_first_gap(database: Database) -> None:
-    """X-17: pieces before a gap belong to the middle, which is dropped with the next piece; they are not shown."""
+def test_the_tail_begins_after_the_last_gap(database: Database) -> None:
+    """X-17: pieces before a gap belong to the middle, which the next piece drops; they are not part of the tail."""
     size = 4 * HEAD
     pieces = [LogPiece(0, b"h" * HEAD), LogPiece(HEAD + 100, b"m" * 50), LogPiece(size - 20, b"t" * 20)]
     with database.write() as connection:
@@ -85,4 +85,4 @@ def test_the_tail_ends_at_the_first_gap(database: Database) -> None:
         )
     with database.read() as connection:
         assert logs.read(connection, "r1", 1) == LogText(b"h" * HEAD, size - HEAD - 20, b"t" * 20)
-        assert logs.read_from(connection, "r1", 1, HEAD) == pieces[1:], "whoever follows sees the gap in the positions"
+        assert logs.read_from(connection, "r1", 1, HEAD) == pieces[1:], "the positions show the gap"

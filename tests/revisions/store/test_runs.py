@@ -1,4 +1,4 @@
-"""Runs in the database: created once, claimed one claimer at a time, fenced, cancelled, counted."""
+"""Runs in the database: creation, claims, leases, cancellation, pages and counts."""
 
 import json
 import threading
@@ -15,10 +15,9 @@ from reconcile.runs.claim import claim_runs
 from revisions.clock import HandClock
 from revisions.ids import TaskKey
 from revisions.outcomes import RunStatus
-from revisions.store import claims, counts, run_orders, runs
+from revisions.store import claims, counts, run_orders, run_tables, runs
 from revisions.store.claims import Claimed
 from revisions.store.database import Database
-from revisions.store.run_tables import runs as table
 from revisions.store.sessions import write
 from tests.rows import Rows, new_run
 
@@ -34,12 +33,12 @@ def rows(database: Database) -> Rows:
 
 
 def claim(database: Database, by: str = "worker", limit: int = 100, max_running: int = 100) -> list[Claimed]:
-    taken = claim_runs(database, Observations(), claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
-    return [*taken.claimed]
+    batch = claim_runs(database, Observations(), claimed_by=by, lease=LEASE, limit=limit, max_running=max_running)
+    return [*batch.claimed]
 
 
 def claimed_ids(database: Database, **options: Any) -> list[str]:
-    return [one.run.id for one in claim(database, **options)]
+    return [claimed.run.id for claimed in claim(database, **options)]
 
 
 def get(database: Database, run_id: str) -> runs.Run:
@@ -56,7 +55,7 @@ def finish(database: Database, run: runs.Run) -> None:
 
 
 def test_creating_a_run_again_keeps_the_first(database: Database, rows: Rows) -> None:
-    """X-01: one run per trigger and occurrence."""
+    """X-01: a trigger has one run per occurrence."""
     trigger = rows.trigger()
     first = rows.run(trigger, "every/2026-03-02T08:00:00Z")
     with database.write() as connection:
@@ -66,39 +65,40 @@ def test_creating_a_run_again_keeps_the_first(database: Database, rows: Rows) ->
         assert runs.get(connection, again.id) is None
 
 
-def test_a_claim_brings_what_launching_needs(database: Database, rows: Rows) -> None:
-    """X-04: run, task and trigger of the run's own revision, in the claim's transaction."""
+def test_a_claim_returns_run_task_and_trigger(database: Database, rows: Rows) -> None:
+    """X-04: the trigger is that of the revision that created the run."""
     trigger = rows.trigger(input={"a": 1})
     run_id = rows.run(trigger)
     rows.redeploy(trigger, input={"a": 2})
-    (one,) = claim(database)
-    assert one.run.id == run_id
-    assert (one.run.status, one.run.attempt, one.run.claim, one.run.claimed_by) == ("running", 1, 1, "worker")
-    assert (one.run.started_at, one.run.lease_until) == (rows.now, rows.now + LEASE)
-    assert json.loads(one.task_spec or "")["launcher"] == "scripted"
-    assert str(one.trigger) == "acme/production/report/morning"
-    assert json.loads(one.trigger_spec or "")["input"] == {"a": 1}
-    assert one.last_success_at is None
-    assert get(database, run_id) == one.run
+    (claimed,) = claim(database)
+    run = claimed.run
+    assert run.id == run_id
+    assert (run.status, run.attempt, run.claim, run.claimed_by) == ("running", 1, 1, "worker")
+    assert (run.started_at, run.lease_until) == (rows.now, rows.now + LEASE)
+    assert json.loads(claimed.task_spec or "")["launcher"] == "scripted"
+    assert str(claimed.trigger) == "acme/production/report/morning"
+    assert json.loads(claimed.trigger_spec or "")["input"] == {"a": 1}
+    assert claimed.last_success_at is None
+    assert get(database, run_id) == run
 
 
-def test_twenty_claimers_over_five_due_runs(database: Database, rows: Rows) -> None:
-    """X-04: twenty claimers over five due runs take each exactly once."""
+def test_concurrent_claimers_claim_each_run_once(database: Database, rows: Rows) -> None:
+    """X-04: twenty claimers, five due runs."""
     trigger = rows.trigger()
     due = {rows.run(trigger) for _ in range(5)}
     barrier = threading.Barrier(20)
 
     def race(number: int) -> list[str]:
         barrier.wait()
-        return [one.run.id for one in claim(database, f"worker-{number}", limit=5)]
+        return claimed_ids(database, by=f"worker-{number}", limit=5)
 
     with ThreadPoolExecutor(20) as threads:
-        taken = Counter(run_id for ids in threads.map(race, range(20)) for run_id in ids)
-    assert taken == dict.fromkeys(due, 1)
+        claims_per_run = Counter(run_id for ids in threads.map(race, range(20)) for run_id in ids)
+    assert claims_per_run == dict.fromkeys(due, 1)
 
 
 def test_the_global_limit_is_exact_under_concurrent_claimers(database: Database, rows: Rows) -> None:
-    """X-04: sixteen claimers, who finish what they took, never have more than three running together."""
+    """X-04: sixteen claimers that finish their runs never have more than three running at once."""
     trigger = rows.trigger()
     with database.write() as connection:
         runs.create(connection, [new_run(trigger, rows.now) for _ in range(60)])
@@ -114,8 +114,8 @@ def test_the_global_limit_is_exact_under_concurrent_claimers(database: Database,
             seen.append(depth.get("running", 0))
             if not depth:
                 return done
-            for one in claim(database, f"worker-{number}", limit=2, max_running=3):
-                finish(database, one.run)
+            for claimed in claim(database, f"worker-{number}", limit=2, max_running=3):
+                finish(database, claimed.run)
                 done += 1
 
     with ThreadPoolExecutor(16) as threads:
@@ -123,8 +123,8 @@ def test_the_global_limit_is_exact_under_concurrent_claimers(database: Database,
     assert max(seen) <= 3
 
 
-def test_a_full_house_claims_nothing(database: Database, rows: Rows) -> None:
-    """X-04: the limit counts every worker's running runs."""
+def test_no_run_is_claimed_at_the_global_limit(database: Database, rows: Rows) -> None:
+    """X-04: the limit counts the running runs of all workers."""
     trigger = rows.trigger()
     for _ in range(5):
         rows.run(trigger)
@@ -133,8 +133,10 @@ def test_a_full_house_claims_nothing(database: Database, rows: Rows) -> None:
     assert claim(database, "c", limit=2, max_running=3) == []
 
 
-def test_the_longest_waiting_goes_first_and_no_one_early(database: Database, rows: Rows, clock: HandClock) -> None:
-    """X-04: order of availability; a run that backs off is not claimed before its time."""
+def test_the_longest_waiting_run_is_claimed_first_and_none_before_its_time(
+    database: Database, rows: Rows, clock: HandClock
+) -> None:
+    """X-04: in the order of `available_at`; a run that waits for a retry is not claimed earlier."""
     trigger = rows.trigger()
     first = rows.run(trigger)
     clock.advance(SECOND)
@@ -153,7 +155,7 @@ def test_the_longest_waiting_goes_first_and_no_one_early(database: Database, row
 
 
 def test_queue_all_runs_one_at_a_time_oldest_first(database: Database, rows: Rows, clock: HandClock) -> None:
-    """X-04, X-09: of one trigger the oldest scheduled goes when no other is under way; other triggers are not held."""
+    """X-04, X-09: per trigger the run scheduled first is claimed when no other is live; other triggers do not wait."""
     queued, other = rows.trigger(), rows.trigger("other")
     late = rows.run(queued, overlap="queue_all", scheduled_at=rows.now + 60 * SECOND)
     early = rows.run(queued, overlap="queue_all", scheduled_at=rows.now + 30 * SECOND)
@@ -164,34 +166,35 @@ def test_queue_all_runs_one_at_a_time_oldest_first(database: Database, rows: Row
     assert claimed_ids(database) == [late]
 
 
-def test_queue_all_waits_for_a_retry_of_the_older(database: Database, rows: Rows) -> None:
-    """X-09: a run that backs off still goes before those scheduled after it."""
+def test_queue_all_waits_for_a_retry_of_an_earlier_run(database: Database, rows: Rows) -> None:
+    """X-09: a run that waits for a retry keeps its place before runs scheduled later."""
     trigger = rows.trigger()
     first = rows.run(trigger, overlap="queue_all")
     rows.run(trigger, overlap="queue_all", scheduled_at=rows.now + SECOND)
-    (one,) = claim(database)
-    assert one.run.id == first
+    (claimed,) = claim(database)
+    assert claimed.run.id == first
     with database.write() as connection:
         write(
-            connection, claims.retry_write(one.run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None))
+            connection,
+            claims.retry_write(claimed.run, rows.now + 2 * SECOND, claims.AttemptResult(None, "broken", None)),
         )
     assert claimed_ids(database) == []
 
 
-def test_queue_all_waits_for_what_is_parked_or_waiting(database: Database, rows: Rows) -> None:
-    """X-09: these are under way too."""
+def test_queue_all_waits_for_parked_and_waiting_runs(database: Database, rows: Rows) -> None:
+    """X-09: these are live too."""
     trigger = rows.trigger()
     rows.run(trigger)
-    (one,) = claim(database)
+    (claimed,) = claim(database)
     rows.run(trigger, overlap="queue_all")
     for status in ("waiting", "parked"):
         with database.write() as connection:
-            connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = '{one.run.id}'")
+            connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = '{claimed.run.id}'")
         assert claimed_ids(database) == []
 
 
 def test_concurrent_claimers_keep_queue_all_serial(database: Database, rows: Rows) -> None:
-    """X-04, X-09: eight claimers over twenty queued runs of one trigger run them one by one, in order."""
+    """X-04, X-09: eight claimers run the twenty queued runs of a trigger one at a time, in order."""
     trigger = rows.trigger()
     with database.write() as connection:
         new = [new_run(trigger, rows.now, overlap="queue_all", scheduled_at=rows.now + n * SECOND) for n in range(20)]
@@ -202,20 +205,20 @@ def test_concurrent_claimers_keep_queue_all_serial(database: Database, rows: Row
     def work(number: int) -> None:
         barrier.wait()
         while len(order) < 20:
-            for one in claim(database, f"worker-{number}"):
-                order.append(one.run.id)
-                finish(database, one.run)
+            for claimed in claim(database, f"worker-{number}"):
+                order.append(claimed.run.id)
+                finish(database, claimed.run)
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(8)))
     assert order == [run.id for run in new]
 
 
-def test_a_lease_is_renewed_by_its_holder_alone(database: Database, rows: Rows, clock: HandClock) -> None:
-    """X-05: renewing tells which claims are held, and who is asked to stop."""
+def test_only_the_holder_of_a_claim_renews_its_lease(database: Database, rows: Rows, clock: HandClock) -> None:
+    """X-05: renewing returns for each claim if it is still held, and if its run is to be cancelled."""
     trigger = rows.trigger()
     kept, lost, cancelled = (rows.run(trigger) for _ in range(3))
-    ours = {one.run.id: one.run for one in claim(database)}
+    ours = {claimed.run.id: claimed.run for claimed in claim(database)}
     with database.write() as connection:
         claims.take_over(connection, [ours[lost]], rows.now, claimed_by="other", lease=LEASE)
         run_orders.request_cancel(connection, cancelled, rows.now, "ann")
@@ -224,7 +227,7 @@ def test_a_lease_is_renewed_by_its_holder_alone(database: Database, rows: Rows, 
         renewed = claims.renew(connection, ours.values(), rows.now, LEASE)
         assert claims.claim_states(connection, ours.values()) == renewed
         assert claims.renew(connection, [], rows.now, LEASE) == {}
-    assert {key[0]: (one.held, one.cancel_requested) for key, one in renewed.items()} == {
+    assert {key[0]: (state.held, state.cancel_requested) for key, state in renewed.items()} == {
         kept: (True, False),
         lost: (False, False),
         cancelled: (True, True),
@@ -233,8 +236,8 @@ def test_a_lease_is_renewed_by_its_holder_alone(database: Database, rows: Rows, 
     assert get(database, lost).lease_until == rows.now + 40 * SECOND
 
 
-def test_only_a_lapsed_lease_is_found_and_only_one_takes_it(database: Database, rows: Rows, clock: HandClock) -> None:
-    """X-05: two who find a lapsed lease do not both get it, and one that was renewed meanwhile stays."""
+def test_a_lapsed_lease_is_taken_over_once(database: Database, rows: Rows, clock: HandClock) -> None:
+    """X-05: two workers that find it do not both take it over; a lease renewed in the meantime stays."""
     trigger = rows.trigger()
     rows.run(trigger), rows.run(trigger)
     claim(database)
@@ -242,57 +245,58 @@ def test_only_a_lapsed_lease_is_found_and_only_one_takes_it(database: Database, 
         assert claims.lapsed(connection, rows.now + 59 * SECOND, 10) == []
     clock.advance(LEASE)
     with database.read() as connection:
-        found = claims.lapsed(connection, rows.now, 10)
-        assert claims.running_of(connection, ["worker"]) == sorted(found, key=lambda run: run.id)
-    assert len(found) == 2
+        lapsed = claims.lapsed(connection, rows.now, 10)
+        assert claims.running_of(connection, ["worker"]) == sorted(lapsed, key=lambda run: run.id)
+    assert len(lapsed) == 2
     with database.write() as connection:
-        claims.renew(connection, [found[0]], rows.now, LEASE)
-        (taken,) = claims.take_over(connection, found, rows.now, claimed_by="a", lease=LEASE)
-        assert claims.take_over(connection, found, rows.now, claimed_by="b", lease=LEASE) == []
-    assert (taken.run.id, taken.run.claim, taken.run.attempt, taken.run.claimed_by) == (found[1].id, 2, 1, "a")
+        claims.renew(connection, [lapsed[0]], rows.now, LEASE)
+        (claimed,) = claims.take_over(connection, lapsed, rows.now, claimed_by="a", lease=LEASE)
+        assert claims.take_over(connection, lapsed, rows.now, claimed_by="b", lease=LEASE) == []
+    run = claimed.run
+    assert (run.id, run.claim, run.attempt, run.claimed_by) == (lapsed[1].id, 2, 1, "a")
 
 
 def test_a_write_under_an_old_claim_changes_nothing(database: Database, rows: Rows) -> None:
-    """X-05: the number fences whoever comes back."""
+    """X-05: the claim number is a fencing token."""
     run_id = rows.run(rows.trigger())
-    (one,) = claim(database)
+    (claimed,) = claim(database)
     with database.write() as connection:
-        claims.take_over(connection, [one.run], rows.now, claimed_by="other", lease=LEASE)
-        now_theirs = runs.get(connection, run_id)
+        claims.take_over(connection, [claimed.run], rows.now, claimed_by="other", lease=LEASE)
+        taken_over = runs.get(connection, run_id)
         write(
             connection,
-            claims.finish_write(one.run, rows.now, RunStatus.SUCCEEDED, claims.AttemptResult("{}", None, 1.0)),
+            claims.finish_write(claimed.run, rows.now, RunStatus.SUCCEEDED, claims.AttemptResult("{}", None, 1.0)),
         )
-        write(connection, claims.retry_write(one.run, rows.now, claims.AttemptResult(None, "late", None)))
-        write(connection, claims.hand_back_write(one.run, rows.now))
-        assert runs.get(connection, run_id) == now_theirs
-        assert now_theirs is not None
-        assert not claims.holds_claim(now_theirs, one.run)
+        write(connection, claims.retry_write(claimed.run, rows.now, claims.AttemptResult(None, "late", None)))
+        write(connection, claims.hand_back_write(claimed.run, rows.now))
+        assert runs.get(connection, run_id) == taken_over
+        assert taken_over is not None
+        assert not claims.holds_claim(taken_over, claimed.run)
 
 
-def test_cancelling(database: Database, rows: Rows, clock: HandClock) -> None:
-    """X-11: pending is cancelled at once, running is asked, once; what is finished stays."""
+def test_a_cancel_request_depends_on_the_status_of_the_run(database: Database, rows: Rows, clock: HandClock) -> None:
+    """X-11: a pending run is cancelled at once, the request to a running one is stored once, a finished run stays."""
     trigger = rows.trigger()
     running, finished = rows.run(trigger), rows.run(trigger)
-    for one in claim(database):
-        if one.run.id == finished:
-            finish(database, one.run)
+    for claimed in claim(database):
+        if claimed.run.id == finished:
+            finish(database, claimed.run)
     pending = rows.run(trigger)
     with database.write() as connection:
-        asked_at = rows.now
+        requested_at = rows.now
         for run_id in (running, finished, pending):
-            run_orders.request_cancel(connection, run_id, asked_at, "ann")
+            run_orders.request_cancel(connection, run_id, requested_at, "ann")
         clock.advance(SECOND)
         again = run_orders.request_cancel(connection, running, rows.now, "bob")
-        assert run_orders.request_cancel(connection, "nobody", rows.now, "ann") is None
+        assert run_orders.request_cancel(connection, "unknown", rows.now, "ann") is None
     assert again is not None
-    assert (again.status, again.cancel_requested_at) == ("running", asked_at)
+    assert (again.status, again.cancel_requested_at) == ("running", requested_at)
     assert get(database, finished).status == "succeeded"
-    assert (get(database, pending).status, get(database, pending).finished_at) == ("cancelled", asked_at)
+    assert (get(database, pending).status, get(database, pending).finished_at) == ("cancelled", requested_at)
 
 
-def test_a_task_that_goes_takes_its_pending_runs_along(database: Database, rows: Rows) -> None:
-    """R-14: pending runs of that version are cancelled, running ones end."""
+def test_the_pending_runs_of_a_task_version_are_cancelled(database: Database, rows: Rows) -> None:
+    """R-14: running ones, and those of another version, are not."""
     trigger = rows.trigger()
     rows.run(trigger)
     claim(database)
@@ -305,8 +309,8 @@ def test_a_task_that_goes_takes_its_pending_runs_along(database: Database, rows:
     assert get(database, newer).status == "pending"
 
 
-def test_pages_are_newest_first(database: Database, rows: Rows, clock: HandClock) -> None:
-    """X-02: runs are listed by trigger, project, task and status, from a cursor on."""
+def test_runs_are_listed_newest_first(database: Database, rows: Rows, clock: HandClock) -> None:
+    """X-02: by trigger, project, task and status, beginning at a cursor."""
     trigger, other = rows.trigger(), rows.trigger("other")
     ids = []
     for _ in range(4):
@@ -322,11 +326,11 @@ def test_pages_are_newest_first(database: Database, rows: Rows, clock: HandClock
         assert runs.page(connection, None, 10, project="other") == []
 
 
-def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock) -> None:
-    """O-02: depth by status, and since when the oldest waits."""
+def test_the_runs_of_the_queue_are_counted(database: Database, rows: Rows, clock: HandClock) -> None:
+    """O-02: by status, with the time since which the oldest waits."""
     with database.read() as connection:
-        found = counts.count_installation(connection, clock)
-    assert (found.live, found.waiting_since) == ({}, None)
+        measured = counts.count_installation(connection, clock)
+    assert (measured.live, measured.waiting_since) == ({}, None)
     trigger = rows.trigger()
     rows.run(trigger)
     claim(database)
@@ -335,12 +339,12 @@ def test_the_queue_is_measured(database: Database, rows: Rows, clock: HandClock)
     clock.advance(SECOND)
     rows.run(trigger)
     with database.read() as connection:
-        found = counts.count_installation(connection, clock)
-    assert (found.live, found.waiting_since) == ({"pending": 2, "running": 1}, waiting_since)
+        measured = counts.count_installation(connection, clock)
+    assert (measured.live, measured.waiting_since) == ({"pending": 2, "running": 1}, waiting_since)
 
 
-def test_what_stands_behind_a_deep_queue_is_found(database: Database, rows: Rows, clock: HandClock) -> None:
-    """X-04: a trigger's queue, deeper than is read at once, keeps nobody else from going."""
+def test_a_run_behind_a_long_queue_is_claimed(database: Database, rows: Rows, clock: HandClock) -> None:
+    """X-04: a trigger's queue that is longer than a page does not delay other triggers."""
     queued, other = rows.trigger(), rows.trigger("other")
     now = rows.now
     with database.write() as connection:
@@ -361,20 +365,24 @@ def test_what_stands_behind_a_deep_queue_is_found(database: Database, rows: Rows
         (runs.LIVE, "trigger_id", "runs_live_idx"),
     ],
 )
-def test_what_passes_ask_of_live_runs_goes_by_an_index(
+def test_queries_of_live_runs_use_an_index(
     database: Database, rows: Rows, statuses: tuple[RunStatus, ...], column: str, index: str
 ) -> None:
-    """X-04, X-18: a pass costs what waits and runs, never what ever ran."""
+    """X-04, X-18: the cost of a pass depends on the number of live runs, not on that of all runs."""
     trigger, begin = rows.trigger(), rows.now
-    asked = select(table.c.id).where(
-        runs.in_status(*statuses), table.c[column] > literal_column("'2026-03-02T08:00:00Z'")
+    query = select(run_tables.runs.c.id).where(
+        runs.in_status(*statuses), run_tables.runs.c[column] > literal_column("'2026-03-02T08:00:00Z'")
     )
     with database.write() as connection:
         runs.create(connection, [new_run(trigger, begin, scheduled_at=begin + n * SECOND) for n in range(2000)])
-        ended = update(table).where(table.c.scheduled_at < begin + 1900 * SECOND).values(status="succeeded")
+        ended = (
+            update(run_tables.runs)
+            .where(run_tables.runs.c.scheduled_at < begin + 1900 * SECOND)
+            .values(status="succeeded")
+        )
         connection.execute(ended)
         if not database.is_sqlite:
-            connection.execute(text("ANALYZE runs"))  # or what is planned hangs on what another test left known
+            connection.execute(text("ANALYZE runs"))  # otherwise the plan depends on statistics from other tests
         explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
-        plan = connection.execute(text(f"{explain} {asked}")).all()
+        plan = connection.execute(text(f"{explain} {query}")).all()
     assert index in str(plan)

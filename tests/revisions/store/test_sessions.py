@@ -1,4 +1,4 @@
-"""Statements sent together: what an error leaves behind, and what outlives a transaction."""
+"""Statements sent together: errors, commits and prepared statements."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,9 +15,9 @@ from revisions.store.tables import trigger_changes
 
 _COUNT = select(func.count().label("count")).select_from(trigger_changes)
 _CHANGE = insert(trigger_changes).inline()
-_SOUND = {"trigger_id": "one", "revision": 1}
-_REFUSED = {"trigger_id": None, "revision": 1}
-_END_THE_OTHERS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+_VALID = {"trigger_id": "one", "revision": 1}
+_INVALID = {"trigger_id": None, "revision": 1}
+_TERMINATE_OTHER_SESSIONS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE pid <> pg_backend_pid() AND datname = current_database() AND application_name = 'triggerctl'"""
 
 
@@ -30,8 +30,8 @@ def database(database_url: str) -> Iterator[Database]:
 def count(database: Database) -> int:
     with database.write() as connection:
         [[row]] = sessions.fetch(connection, (_COUNT, {}))
-    found: int = row.count
-    return found
+    number: int = row.count
+    return number
 
 
 def roll_back_after(database: Database, work: Callable[[Connection], Any]) -> None:
@@ -47,31 +47,31 @@ def roll_back_after(database: Database, work: Callable[[Connection], Any]) -> No
 
 
 @pytest.mark.parametrize("execute", [sessions.write, sessions.commit_with])
-def test_a_failed_write_leaves_nothing_of_the_transaction(database: Database, execute: Callable[..., None]) -> None:
+def test_a_failed_write_rolls_back_the_transaction(database: Database, execute: Callable[..., None]) -> None:
     """The first error is raised, and the connection can be used again."""
     for _ in range(2):
         with pytest.raises(Exception, match=r"(?i)null"), database.write() as connection:
-            execute(connection, (_CHANGE, _SOUND), (_CHANGE, _REFUSED), (_CHANGE, _SOUND))
+            execute(connection, (_CHANGE, _VALID), (_CHANGE, _INVALID), (_CHANGE, _VALID))
     with database.write() as connection:
-        execute(connection, (_CHANGE, _SOUND))
+        execute(connection, (_CHANGE, _VALID))
     assert count(database) == 1
 
 
 FURTHER_STATEMENTS: dict[str, Callable[[Connection], object]] = {
     "executed by SQLAlchemy": lambda connection: connection.execute(_COUNT),
     "sent as a query": lambda connection: sessions.fetch(connection, (_COUNT, {})),
-    "sent as a write": lambda connection: sessions.write(connection, (_CHANGE, _SOUND)),
+    "sent as a write": lambda connection: sessions.write(connection, (_CHANGE, _VALID)),
 }
 
 
 @pytest.mark.parametrize("execute", FURTHER_STATEMENTS.values(), ids=FURTHER_STATEMENTS)
-def test_a_committed_transaction_takes_no_further_statement(
+def test_a_committed_transaction_refuses_further_statements(
     database: Database, execute: Callable[[Connection], object]
 ) -> None:
 
     def go_on_after_commit() -> None:
         with database.write() as connection:
-            sessions.commit_with(connection, (_CHANGE, _SOUND))
+            sessions.commit_with(connection, (_CHANGE, _VALID))
             execute(connection)
 
     with pytest.raises((AssertionError, InvalidRequestError)):
@@ -80,7 +80,7 @@ def test_a_committed_transaction_takes_no_further_statement(
 
 
 def test_prepared_statements_outlive_rollbacks_and_dropped_objects(database: Database) -> None:
-    """psycopg would deallocate all of them if it prepared statements itself."""
+    """If psycopg prepared the statements itself, it would deallocate all of them after a rollback."""
     assert count(database) == 0
     for _ in range(10):
         with database.write() as connection:
@@ -92,18 +92,18 @@ def test_prepared_statements_outlive_rollbacks_and_dropped_objects(database: Dat
     assert count(database) == 0
 
 
-def test_a_connection_that_the_server_ended_is_replaced(database: Database, database_url: str) -> None:
+def test_a_connection_that_the_server_closed_is_replaced(database: Database, database_url: str) -> None:
     """The transaction raises Unavailable, and the next one gets a new connection."""
     if database.is_sqlite:
-        pytest.skip("there is no server")
+        pytest.skip("SQLite has no server")
 
-    def ended() -> None:
+    def lose_connection() -> None:
         with database.write() as connection:
             sessions.fetch(connection, (_COUNT, {}))
             with psycopg.connect(database_url) as other:
-                other.execute(_END_THE_OTHERS)
+                other.execute(_TERMINATE_OTHER_SESSIONS)
             sessions.fetch(connection, (_COUNT, {}))
 
     with pytest.raises(Unavailable):
-        ended()
+        lose_connection()
     assert count(database) == 0

@@ -23,7 +23,6 @@ from revisions.history import checkpoints
 from revisions.history.checkpoints import PrivateKey
 from revisions.spec.manifest import CalendarManifest
 from revisions.store import columns, costs, history_rows, retention, revisions, run_tables, schema, tables, whole_tables
-from revisions.store import schema as guards
 from revisions.store.database import Database
 from tests import tampering
 from tests.world import World, key
@@ -107,7 +106,7 @@ def test_an_export_keeps_every_row(lived: World, other: World, database_url: str
     assert compare_tables(other.database).differences == []
     assert _all(other.database, tables.triggers) == _all(lived.database, tables.triggers)
     with other.database.read() as connection:
-        assert guards.missing_guards(connection) == []
+        assert schema.missing_guards(connection) == []
         assert logs_of(other) == logs_of(lived) == [b"\x00\xff\n{}"]
 
 
